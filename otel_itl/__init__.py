@@ -1,0 +1,88 @@
+"""Token-level latency of streaming LLM clients: time to first token, inter-token latency and stalls, over OpenTelemetry.
+
+    import otel_itl
+
+    otel_itl.instrument()
+
+Every streaming request of the openai and anthropic SDKs becomes one span with its per-token timeline, from which TTFT, ITL
+percentiles and outcomes are derived into span attributes and metrics.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from otel_itl.export.processor import ITLSpanProcessor
+    from otel_itl.instrumentor import ITLInstrumentor
+    from otel_itl.measures import Measures, measure
+    from otel_itl.observing import observe
+    from otel_itl.timeline import Kind, Outcome, Timeline
+
+__all__ = [
+    "ITLInstrumentor",
+    "ITLSpanProcessor",
+    "Kind",
+    "Measures",
+    "Outcome",
+    "Timeline",
+    "instrument",
+    "measure",
+    "observe",
+    "uninstrument",
+]
+
+_HOMES = {
+    "ITLInstrumentor": "otel_itl.instrumentor",
+    "ITLSpanProcessor": "otel_itl.export.processor",
+    "Kind": "otel_itl.timeline",
+    "Measures": "otel_itl.measures",
+    "Outcome": "otel_itl.timeline",
+    "Timeline": "otel_itl.timeline",
+    "measure": "otel_itl.measures",
+    "observe": "otel_itl.observing",
+}
+"""Loaded when they are first asked for: importing `otel_itl` is to cost an application nothing."""
+
+
+def instrument(**options: Any) -> None:
+    """Measure every streaming request of the supported SDKs from here on, also of clients that exist already.
+
+    Keyword Args:
+        token_events: what a span carries per token: `packed` (default), `each`, `log` or `none`.
+        sdks: which SDKs, of `openai` and `anthropic`; all that are installed by default.
+        standard_names: generation of the standard metrics' names: `operation` (default) or `inference`.
+        model_limit: how many model names the metrics tell apart (default 100); the rest become `other`.
+        chunk_events: names of span events with which another instrumentation marks output chunks.
+        tracer_provider: instead of the global provider; likewise `meter_provider` and `logger_provider`.
+
+    Where neither arguments nor the application give a provider, the SDK is set up from the `OTEL_*` environment with the
+    first stream. Arguments win over `OTEL_ITL_*` variables, which win over defaults.
+
+    Raises:
+        TypeError: an option of another name.
+        ValueError: a value that an option does not take.
+    """
+    from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
+
+    ITLInstrumentor().instrument(**options)
+
+
+def uninstrument() -> None:
+    """Measure no more. Streams that are open go on untouched; their recordings end as abandoned."""
+    from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
+
+    ITLInstrumentor().uninstrument()
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the public names
+    home = _HOMES.get(name)
+    if home is None:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

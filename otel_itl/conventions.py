@@ -1,0 +1,222 @@
+"""Every emitted name, unit, description and bucket edge, once."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+SCOPE: Final = "otel_itl"
+"""Name of the tracer, meter and logger."""
+
+# Standard span attributes: OpenTelemetry GenAI semantic conventions.
+OPERATION_NAME: Final = "gen_ai.operation.name"
+PROVIDER_NAME: Final = "gen_ai.provider.name"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+RESPONSE_ID: Final = "gen_ai.response.id"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
+USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+USAGE_REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+USAGE_CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+USAGE_CACHE_CREATION_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+TOKEN_TYPE: Final = "gen_ai.token.type"
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+ERROR_TYPE: Final = "error.type"
+
+REQUEST_PARAMETERS: Final = {
+    "max_tokens": "gen_ai.request.max_tokens",
+    "max_completion_tokens": "gen_ai.request.max_tokens",
+    "max_output_tokens": "gen_ai.request.max_tokens",
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+    "seed": "gen_ai.request.seed",
+    "n": "gen_ai.request.choice.count",
+    "stop": "gen_ai.request.stop_sequences",
+    "stop_sequences": "gen_ai.request.stop_sequences",
+}
+"""Field of a request body → attribute. None of these holds a word of the prompt."""
+
+# Ours, on the span.
+CHUNK_COUNT: Final = "itl.chunk.count"
+OUTPUT_CHUNK_COUNT: Final = "itl.output_chunk.count"
+TOKEN_COUNT_SOURCE: Final = "itl.token_count.source"
+LATENCY_IMPUTED: Final = "itl.latency.imputed"
+LATENCY_EXCLUDED: Final = "itl.latency.excluded"
+CONSUMER_DURATION: Final = "itl.consumer.duration"
+CONSUMER_BOUND: Final = "itl.consumer_bound"
+STREAMS_AT_START: Final = "itl.streams.at_start"
+STREAMS_MEAN: Final = "itl.streams.mean"
+STREAM_OUTCOME: Final = "itl.stream.outcome"
+STREAM_STATE: Final = "itl.stream.state"
+REQUEST_ATTEMPTS: Final = "itl.request.attempts"
+
+SPAN_MEASURES: Final = {
+    RESPONSE_TIME_TO_FIRST_CHUNK: "time_to_first_chunk",
+    "itl.time_to_first_token": "time_to_first_token",
+    "itl.time_to_first_answer_token": "time_to_first_answer_token",
+    CHUNK_COUNT: "chunk_count",
+    OUTPUT_CHUNK_COUNT: "output_chunk_count",
+    "itl.latency.p50": "itl_p50",
+    "itl.latency.p90": "itl_p90",
+    "itl.latency.p95": "itl_p95",
+    "itl.latency.p99": "itl_p99",
+    "itl.latency.max": "itl_max",
+    "itl.latency.mean": "itl_mean",
+    "itl.latency.stddev": "itl_stddev",
+    LATENCY_IMPUTED: "imputed",
+    LATENCY_EXCLUDED: "excluded",
+    "itl.time_per_output_token": "time_per_output_token",
+    "itl.tokens_per_chunk": "tokens_per_chunk",
+    "itl.burst_ratio": "burst_ratio",
+    "itl.drift": "drift",
+    CONSUMER_DURATION: "consumer_time",
+    CONSUMER_BOUND: "consumer_bound",
+}
+"""Span attribute → the field of `Measures` that it carries; absent where the field is None."""
+
+# Token events. Moments are microseconds after the request.
+TOKENS_EVENT: Final = "itl.tokens"
+TOKEN_EVENT: Final = "itl.token"
+TOKENS_OFFSETS: Final = "itl.tokens.offsets"
+TOKENS_WAITS: Final = "itl.tokens.waits"
+TOKENS_KINDS: Final = "itl.tokens.kinds"
+TOKENS_COUNTS: Final = "itl.tokens.counts"
+TOKENS_CHOICES: Final = "itl.tokens.choices"
+TOKENS_SKIPPED: Final = "itl.tokens.skipped"
+TOKENS_INDEXES: Final = "itl.tokens.indexes"
+TOKENS_DROPPED: Final = "itl.tokens.dropped"
+TOKENS_UNRECORDED: Final = "itl.tokens.unrecorded"
+TOKEN_INDEX: Final = "itl.token.index"
+TOKEN_WAIT: Final = "itl.token.wait"
+TOKEN_KIND: Final = "itl.token.kind"
+TOKEN_COUNT: Final = "itl.token.count"
+TOKEN_CHOICE: Final = "itl.token.choice"
+STREAM_REQUEST_TIME: Final = "itl.stream.request_time"
+STREAM_HEADERS: Final = "itl.stream.headers"
+STREAM_END: Final = "itl.stream.end"
+
+# Log events.
+EXCEPTION_EVENT: Final = "gen_ai.client.operation.exception"
+
+
+class Metric(NamedTuple):
+    """What an instrument is called, measures in, says of itself, and the bucket edges it advises (histograms)."""
+
+    name: str
+    unit: str
+    description: str
+    buckets: tuple[float, ...] = ()
+
+
+LATENCY_BUCKETS: Final = (
+    0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.075,
+    0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0,
+)  # fmt: skip
+"""Edges in seconds, from the 0.5 ms of a fast upstream to a 30 s silence."""
+
+_OPERATION_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_USAGE_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+
+INTER_TOKEN_LATENCY: Final = Metric(
+    "itl.client.inter_token_latency",
+    "s",
+    "Time between successive output chunks of a streamed response, as the upstream delivered them.",
+    LATENCY_BUCKETS,
+)
+TIME_TO_FIRST_TOKEN: Final = Metric(
+    "itl.client.time_to_first_token",
+    "s",
+    "Time from the request to the first chunk that carries output.",
+    (*LATENCY_BUCKETS, 60.0, 120.0),
+)
+TIME_PER_OUTPUT_TOKEN: Final = Metric(
+    "itl.client.time_per_output_token",
+    "s",
+    "Mean time per output token after the first, by the provider's token count.",
+    LATENCY_BUCKETS,
+)
+STREAMS: Final = Metric("itl.client.streams", "{stream}", "Streams that are open now.")
+STREAM_OUTCOMES: Final = Metric("itl.client.stream.outcomes", "{stream}", "Streams that ended, by how they ended.")
+SELF_ERRORS: Final = Metric("itl.self.errors", "{error}", "Failures of the instrumentation itself that it contained.")
+
+
+class StandardNames(NamedTuple):
+    """The standard client metrics under one generation of the semantic conventions."""
+
+    duration: Metric
+    time_to_first_chunk: Metric
+    time_per_output_chunk: Metric
+    token_usage: Metric
+
+
+def _standard(prefix: str) -> StandardNames:
+    return StandardNames(
+        duration=Metric(f"{prefix}.duration", "s", "GenAI operation duration.", _OPERATION_BUCKETS),
+        time_to_first_chunk=Metric(
+            f"{prefix}.time_to_first_chunk",
+            "s",
+            "Time to receive the first chunk, measured from when the client issues the generation request to when the "
+            "first chunk is received in the response stream.",
+            _OPERATION_BUCKETS,
+        ),
+        time_per_output_chunk=Metric(
+            f"{prefix}.time_per_output_chunk",
+            "s",
+            "Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed "
+            "from the end of the previous chunk to the end of the current chunk.",
+            _OPERATION_BUCKETS,
+        ),
+        token_usage=Metric(
+            "gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _USAGE_BUCKETS
+        ),
+    )
+
+
+STANDARD_NAMES: Final = {
+    "operation": _standard("gen_ai.client.operation"),
+    "inference": _standard("gen_ai.client.inference"),
+}
+"""What `opentelemetry-semantic-conventions` releases today, and what the conventions are renaming it to."""
+
+PROVIDER_BY_HOST: Final = {
+    "api.openai.com": "openai",
+    "openai.azure.com": "azure.ai.openai",
+    "cognitiveservices.azure.com": "azure.ai.openai",
+    "models.inference.ai.azure.com": "azure.ai.inference",
+    "services.ai.azure.com": "azure.ai.inference",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gcp.gemini",
+    "aiplatform.googleapis.com": "gcp.vertex_ai",
+    "amazonaws.com": "aws.bedrock",
+    "api.groq.com": "groq",
+    "api.deepseek.com": "deepseek",
+    "api.mistral.ai": "mistral_ai",
+    "api.perplexity.ai": "perplexity",
+    "api.x.ai": "x_ai",
+    "api.cohere.com": "cohere",
+    "api.cohere.ai": "cohere",
+    "ml.cloud.ibm.com": "ibm.watsonx.ai",
+    "api.together.xyz": "together_ai",
+    "api.together.ai": "together_ai",
+    "api.fireworks.ai": "fireworks_ai",
+    "api.cerebras.ai": "cerebras",
+    "openrouter.ai": "openrouter",
+}
+"""Host, or the domain that it ends with → `gen_ai.provider.name`. The first column's owners are known for what they serve."""
+
+
+def provider_of(host: str | None, default: str) -> str:
+    """The provider that serves `host`, by the longest domain known; `default` where the host is unknown."""
+    labels = (host or "").lower().split(".")
+    for start in range(len(labels)):
+        known = PROVIDER_BY_HOST.get(".".join(labels[start:]))
+        if known:
+            return known
+    return default

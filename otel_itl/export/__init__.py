@@ -1,0 +1,1 @@
+"""From a stream that ended to spans, metrics and log events."""

@@ -1,0 +1,90 @@
+"""What a span and the metrics say of a stream: from facts and measures to attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_itl import conventions as names
+from otel_itl.exchange import Answer, Concurrency, Request
+from otel_itl.measures import Measures
+from otel_itl.timeline import Timeline
+
+OTHER_MODEL = "other"
+
+
+def at_start(request: Request) -> dict[str, Any]:
+    """The attributes that samplers read."""
+    attributes: dict[str, Any] = {
+        names.OPERATION_NAME: request.operation,
+        names.PROVIDER_NAME: request.provider,
+        names.REQUEST_STREAM: True,
+        **request.parameters,
+    }
+    optional = {
+        names.REQUEST_MODEL: request.model,
+        names.SERVER_ADDRESS: request.server_address,
+        names.SERVER_PORT: request.server_port,
+    }
+    return attributes | {name: value for name, value in optional.items() if value is not None}
+
+
+def standard(answer: Answer, measures: Measures, error_type: str | None) -> dict[str, Any]:
+    """The attributes of the conventions that are known at the end."""
+    optional = {
+        names.RESPONSE_ID: answer.response_id or None,
+        names.RESPONSE_MODEL: answer.model,
+        names.RESPONSE_FINISH_REASONS: tuple(answer.finish_reasons) or None,
+        names.RESPONSE_TIME_TO_FIRST_CHUNK: measures.time_to_first_chunk,
+        names.USAGE_INPUT_TOKENS: answer.input_tokens,
+        names.USAGE_OUTPUT_TOKENS: answer.output_tokens,
+        names.USAGE_REASONING_TOKENS: answer.reasoning_tokens,
+        names.USAGE_CACHE_READ_TOKENS: answer.cache_read_tokens,
+        names.USAGE_CACHE_CREATION_TOKENS: answer.cache_creation_tokens,
+        names.ERROR_TYPE: error_type,
+    }
+    return {name: value for name, value in optional.items() if value is not None}
+
+
+def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
+    """The `itl.*` attributes."""
+    attributes: dict[str, Any] = {
+        name: value
+        for name, field in names.SPAN_MEASURES.items()
+        if (value := getattr(measures, field)) is not None
+    }
+    attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.token_count_from_usage else "chunk"
+    attributes[names.STREAM_OUTCOME] = timeline.outcome.value
+    attributes[names.STREAMS_AT_START] = concurrency.at_start
+    attributes[names.STREAMS_MEAN] = concurrency.mean
+    if timeline.attempts is not None:
+        attributes[names.REQUEST_ATTEMPTS] = timeline.attempts
+    return attributes
+
+
+class ModelNames:
+    """The model names that metrics tell apart: the first so many, and `other`. Callers choose names; series cost money."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def label(self, model: str) -> str:
+        """The name that a metric gives to `model`."""
+        if model not in self._known:
+            if len(self._known) >= self._limit:
+                return OTHER_MODEL
+            self._known.add(model)
+        return model
+
+
+def labels(request: Request, response_model: str | None, models: ModelNames) -> dict[str, Any]:
+    """The attributes of metrics: an allow-list. No session, user or request ever."""
+    optional = {
+        names.OPERATION_NAME: request.operation,
+        names.PROVIDER_NAME: request.provider,
+        names.REQUEST_MODEL: None if request.model is None else models.label(request.model),
+        names.RESPONSE_MODEL: None if response_model is None else models.label(response_model),
+        names.SERVER_ADDRESS: request.server_address,
+        names.SERVER_PORT: request.server_port,
+    }
+    return {name: value for name, value in optional.items() if value is not None}

@@ -1,0 +1,145 @@
+"""One request's span from its start to its end, with its token events, and what is handed to the metrics."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from opentelemetry._logs import Logger, LogRecord, SeverityNumber
+from opentelemetry.context import Context, get_current, get_value
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, set_span_in_context
+
+from otel_itl import conventions as names
+from otel_itl.codec import TokenEvent, encode, encode_each
+from otel_itl.exchange import Answer, Concurrency, Request
+from otel_itl.export import attributes
+from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.measures import measure
+from otel_itl.timeline import Outcome, Timeline
+
+logger = logging.getLogger("otel_itl")
+
+FOREIGN_INFERENCE = "opentelemetry.genai.client.inference.context"
+"""Context key under which the official GenAI instrumentation publishes the inference that it is in charge of."""
+DEFAULT_EVENT_LIMIT = 128
+
+
+class Ticket(NamedTuple):
+    """The span that a request reports to."""
+
+    span: Span
+    context: Context
+    own: bool
+    """False: the span is another instrumentation's, which ends it and records the standard metrics."""
+
+
+class Telemetry:
+    """Spans, token events and log events of streams.
+
+    Args:
+        tracer: makes the spans.
+        logger: emits log events.
+        stream_metrics: take the streams that ended.
+        token_events: the form of the token events.
+        claim: told the id of every span that is measured here.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        logger: Logger,
+        stream_metrics: StreamMetrics,
+        token_events: str,
+        claim: Callable[[int], None],
+    ) -> None:
+        self._tracer = tracer
+        self._logger = logger
+        self._metrics = stream_metrics
+        self._token_events = token_events
+        self._claim = claim
+        self._fell_back = False
+
+    def begin(self, request: Request, unix_ns: int) -> Ticket:
+        """Start the span of a request, or join the one that another instrumentation has started for it."""
+        context = get_current()
+        if get_value(FOREIGN_INFERENCE, context) is not None:
+            return Ticket(get_current_span(context), context, own=False)
+        span = self._tracer.start_span(
+            f"{request.operation} {request.model}" if request.model else request.operation,
+            kind=SpanKind.CLIENT,
+            attributes=attributes.at_start(request),
+            start_time=unix_ns,
+        )
+        return Ticket(span, set_span_in_context(span), own=True)
+
+    def conclude(
+        self,
+        ticket: Ticket,
+        request: Request,
+        answer: Answer,
+        timeline: Timeline,
+        concurrency: Concurrency,
+        error_type: str | None,
+    ) -> None:
+        """Report a stream that ended: on its span, in log events, and to the metrics."""
+        measures = measure(timeline)
+        span = ticket.span
+        if span.is_recording():
+            self._claim(span.get_span_context().span_id)
+            if ticket.own:
+                span.set_attributes(attributes.standard(answer, measures, error_type))
+            span.set_attributes(attributes.ours(timeline, measures, concurrency))
+            if self._token_events in {"packed", "each"}:
+                for event in self._events(timeline, _event_limit(span)):
+                    span.add_event(event.name, event.attributes, event.unix_ns)
+        if self._token_events == "log":
+            for event in encode(timeline):
+                self._emit(event, ticket.context)
+        if ticket.own:
+            if timeline.outcome is Outcome.ERROR:
+                span.set_status(Status(StatusCode.ERROR))
+                self._emit(_exception(timeline, error_type), ticket.context, SeverityNumber.WARN)
+            span.end(end_time=timeline.request_unix_ns + timeline.end)
+        self._metrics.add(
+            Measured(request, answer.model, timeline, measures, error_type, ticket.context, standard=ticket.own)
+        )
+
+    def _events(self, timeline: Timeline, limit: int) -> list[TokenEvent]:
+        each = encode_each(timeline, limit) if self._token_events == "each" else None
+        if each is not None:
+            return each
+        if self._token_events == "each" and not self._fell_back:
+            self._fell_back = True
+            logger.warning(
+                "A stream has more output chunks than the %d events that its span may hold: its token events are packed. "
+                "Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
+                limit,
+            )
+        return encode(timeline, limit)
+
+    def _emit(self, event: TokenEvent, context: Context, severity: SeverityNumber = SeverityNumber.INFO) -> None:
+        self._logger.emit(
+            LogRecord(
+                timestamp=event.unix_ns,
+                context=context,
+                severity_number=severity,
+                severity_text=severity.name,
+                attributes=event.attributes,
+                event_name=event.name,
+            )
+        )
+
+
+def _event_limit(span: Span) -> int:
+    """How many events the span may still hold."""
+    limit = getattr(getattr(span, "_limits", None), "max_events", DEFAULT_EVENT_LIMIT)
+    held: Any = getattr(span, "events", ())
+    return (1 << 31 if limit is None else limit) - len(held)
+
+
+def _exception(timeline: Timeline, error_type: str | None) -> TokenEvent:
+    """The standard event of a failed operation, without the exception's text: it may quote the prompt."""
+    return TokenEvent(
+        names.EXCEPTION_EVENT, timeline.request_unix_ns + timeline.end, {"exception.type": error_type or "unknown"}
+    )

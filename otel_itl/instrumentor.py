@@ -1,0 +1,112 @@
+"""The instrumentors: which SDKs are hooked, by one line, by an entry point, or not at all."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Collection
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+
+from otel_itl.config import SDKS, load
+from otel_itl.runtime import Providers, runtime
+from otel_itl.sdks import MEMBERS
+from otel_itl.sdks.hooks import Hooks
+from otel_itl.sdks.stainless import Member, Stainless
+
+logger = logging.getLogger("otel_itl")
+
+_PROVIDERS = ("tracer_provider", "meter_provider", "logger_provider")
+_hooks: dict[str, Hooks] = {}
+_installed: set[str] = set()
+
+
+class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no types
+    """Instruments the streams of some SDKs."""
+
+    packages: tuple[str, ...] = ()
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """None: each SDK is looked at on its own, and left alone where it is missing or too old."""
+        return ()
+
+    def _instrument(self, **options: Any) -> None:  # noqa: ANN401 - the base class's interface
+        providers = Providers(**{name: options.pop(name, None) for name in _PROVIDERS})
+        config = load(options)
+        asked = [package for package in self.packages if package in config.sdks]
+        chosen = [package for package in asked if not _is_disabled(package) and _is_usable(package, "sdks" in options)]
+        if asked and not chosen and not _installed and len(self.packages) > 1:
+            logger.warning("otel_itl measures nothing here: none of %s can be instrumented.", ", ".join(asked))
+        runtime.start(config, providers)
+        for package in chosen:
+            _hooks_of(package).install()
+            _installed.add(package)
+
+    def _uninstrument(self, **_: Any) -> None:  # noqa: ANN401
+        for package in self.packages:
+            if package in _installed:
+                _hooks_of(package).remove()
+                _installed.discard(package)
+        if not _installed:
+            runtime.stop()
+
+
+class ITLInstrumentor(_Streams):
+    """Instruments the streams of every SDK that is supported and installed.
+
+    `instrument()` takes the options of `otel_itl.instrument()`.
+    """
+
+    packages = SDKS
+
+
+class OpenAIStreams(_Streams):
+    """Instruments the streams of the openai SDK: the entry point `itl_openai`."""
+
+    packages = ("openai",)
+
+
+class AnthropicStreams(_Streams):
+    """Instruments the streams of the anthropic SDK: the entry point `itl_anthropic`."""
+
+    packages = ("anthropic",)
+
+
+def _hooks_of(package: str) -> Hooks:
+    if package not in _hooks:
+        _hooks[package] = Hooks(package, Stainless(_member(package), runtime).targets())
+    return _hooks[package]
+
+
+def _member(package: str) -> Member:
+    member: Member = import_module(MEMBERS[package]).MEMBER
+    return member
+
+
+def _is_disabled(package: str) -> bool:
+    disabled = {name.strip() for name in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
+    return bool(disabled & {"*", f"itl_{package}"})
+
+
+def _is_usable(package: str, asked_for: bool) -> bool:  # noqa: FBT001
+    oldest = _member(package).oldest
+    needed = f"{package} {'.'.join(map(str, oldest))} or newer"
+    try:
+        installed = version(package)
+    except PackageNotFoundError:
+        if asked_for:
+            logger.warning("%s is not installed: otel_itl measures the streams of %s.", package, needed)
+        return False
+    if tuple(int(part) for part in re.findall(r"\d+", installed)[: len(oldest)]) < oldest:
+        logger.warning(
+            "%s %s is too old: otel_itl measures the streams of %s, and leaves this one alone.",
+            package,
+            installed,
+            needed,
+        )
+        return False
+    return True

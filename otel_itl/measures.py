@@ -1,0 +1,288 @@
+"""From a Timeline to its Measures: the definitions of every latency figure.
+
+With `r` the request, `t` the arrivals, `f` and `l` the first and last *output* chunk (reasoning, answer or tool output),
+`C` the number of output chunks and `N` the provider's count of the tokens that were streamed:
+
+* TTFC, time to first chunk: `t_0 - r`.
+* TTFT, time to first token: `t_f - r`. A role, lifecycle, usage, empty or ping chunk is never a token.
+* TTFA, time to first answer token: `t - r` of the first answer or tool chunk. Reasoning time: `TTFA - TTFT`.
+* ITL, inter-token latency: the gaps between successive output chunks *as the upstream delivered them*. A chunk known
+  to carry `n` tokens gives `n` samples of `gap / n`.
+* TPOT, time per output token: `(t_l - t_f) / (N - 1)`; output speed is its reciprocal.
+
+Percentiles interpolate linearly between closest ranks (numpy's default; vLLM, SGLang and AIPerf use it as well).
+
+Whose gap is it? An arrival is *observed* when the pull blocked until the chunk came, or when the consumer had kept the
+stream waiting for no more than 1 ms since the last pull that blocked. Otherwise the chunk had been in a buffer all along
+and is *hidden*: it came somewhere between. A gap between observed arrivals is exact. A run of hidden arrivals between
+two observed ones shares the time between those evenly (the gaps are *imputed*): that keeps the mean and invents no tail.
+A hidden run that no observed arrival opens or closes is *excluded*. What cannot be known is absent (None), never wrong.
+
+Worked example. Role chunk at 200 ms; "Let" at 500 ms, " me" at 540, " think" at 1,540; usage says 6 tokens.
+TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean 0.52 s; TPOT 1.04 / 5 = 0.208 s;
+2 tokens per chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, repeat
+from math import fsum, sqrt
+from operator import mul, sub
+from typing import NamedTuple
+
+from otel_itl.timeline import OUTPUT, Kind, Timeline
+
+SECOND = 1_000_000_000
+NEGLIGIBLE_HOLD = 1_000_000
+"""A consumer that kept the stream waiting for no longer than this (ns) cannot have hidden an arrival that matters."""
+DECODE_FLOOR = 200_000
+"""A pull that waited longer than this (ns), and longer than decoding takes on this stream, blocked."""
+DECODE_FACTOR = 4
+DRIFT_CHUNKS = 32
+"""Fewer output chunks than this have no meaningful slope."""
+
+_IS_OUTPUT = bytes(1 if kind & OUTPUT else 0 for kind in range(256))
+_IS_ANSWER = bytes(1 if kind & (Kind.ANSWER | Kind.TOOL) else 0 for kind in range(256))
+_IS_REASONING = bytes(1 if kind & Kind.REASONING else 0 for kind in range(256))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """The figures of one stream. Times are seconds; None is what cannot be known or does not exist."""
+
+    duration: float
+    """From the request to the end of the stream (E2E)."""
+    time_to_first_chunk: float | None
+    time_to_first_token: float | None
+    time_to_first_answer_token: float | None
+    reasoning_time: float | None
+    samples: Sequence[float]
+    """The ITL samples in nanoseconds, ascending: pool these over streams, never the percentiles."""
+    itl_p50: float | None
+    itl_p90: float | None
+    itl_p95: float | None
+    itl_p99: float | None
+    itl_max: float | None
+    itl_mean: float | None
+    itl_stddev: float | None
+    """Population standard deviation of the samples (jitter)."""
+    imputed: int
+    """Gaps that share the time between two observed arrivals evenly."""
+    excluded: int
+    """Gaps that nothing is known of."""
+    consumer_bound: bool
+    """More than half of the gaps are not exact, or the first token's arrival is hidden: the caller was too slow to tell."""
+    consumer_time: float
+    """How long the caller kept the stream waiting."""
+    time_per_output_token: float | None
+    time_per_output_chunk: float | None
+    """Mean time between output chunks, `(t_l - t_f) / (C - 1)`: what is left where the token count is unknown."""
+    output_speed: float | None
+    """Tokens per second, the reciprocal of TPOT."""
+    tokens_per_chunk: float | None
+    token_count: int
+    """Output tokens by the provider's usage, else the number of output chunks."""
+    token_count_from_usage: bool
+    burst_ratio: float | None
+    """Share of the output chunks that arrived together with their predecessor."""
+    drift: float | None
+    """Slope of the gaps over the position in the response, seconds per 1,000 tokens."""
+    chunk_count: int
+    output_chunk_count: int
+
+
+class _Gaps(NamedTuple):
+    """The ITL samples of one choice in order of time, with the tokens each stands for."""
+
+    samples: list[float]
+    exact: int
+    imputed: int
+    excluded: int
+
+
+def percentile(ordered: Sequence[float], q: float) -> float:
+    """The `q`-th percentile (0 to 100) of ascending values, by linear interpolation between closest ranks.
+
+    Equal to `numpy.percentile(values, q)` to the last bit.
+
+    Raises:
+        ValueError: no values, or `q` outside 0 to 100.
+    """
+    if not ordered or not 0 <= q <= 100:  # noqa: PLR2004 - percent
+        message = f"percentile needs at least one value and a q from 0 to 100: got {len(ordered)} values and q={q}."
+        raise ValueError(message)
+    rank = (len(ordered) - 1) * (q / 100)
+    below = int(rank)
+    low = ordered[below]
+    fraction = rank - below
+    if not fraction:
+        return low
+    high = ordered[below + 1]
+    difference = high - low
+    if fraction < 0.5:  # noqa: PLR2004 - as numpy does, so that the result is monotonic in q
+        return low + difference * fraction
+    return high - difference * (1 - fraction)
+
+
+def measure(timeline: Timeline) -> Measures:
+    """Derive every figure of one stream from its facts."""
+    arrived, kinds = timeline.arrived, timeline.kinds
+    observed, burst = _observed(timeline)
+    is_output = kinds.translate(_IS_OUTPUT)
+    outputs = is_output.count(1)
+
+    gaps = list(_gaps_by_choice(timeline, is_output, observed))
+    samples: list[float] = sorted(sample for choice in gaps for sample in choice.samples)
+    exact, imputed, excluded = (sum(gap[part] for gap in gaps) for part in (1, 2, 3))
+
+    first = is_output.find(1)
+    last = is_output.rfind(1)
+    first_known = outputs > 0 and observed[first] == 1
+    last_known = outputs > 0 and observed[last] == 1
+    ttft = arrived[first] / SECOND if first_known else None
+    answer = kinds.translate(_IS_ANSWER).find(1)
+    ttfa = arrived[answer] / SECOND if answer >= 0 and observed[answer] else None
+    reasoned = 0 <= first < answer and ttft is not None and ttfa is not None
+
+    tokens = _streamed_tokens(timeline)
+    decode = arrived[last] - arrived[first] if first_known and last_known else None
+    per_token = None
+    if decode is not None and tokens is not None and tokens > 1 and outputs > 1 and not timeline.choices:
+        per_token = decode / (tokens - 1) / SECOND
+
+    return Measures(
+        duration=timeline.end / SECOND,
+        time_to_first_chunk=arrived[0] / SECOND if arrived and observed[0] else None,
+        time_to_first_token=ttft,
+        time_to_first_answer_token=ttfa,
+        reasoning_time=ttfa - ttft if reasoned and ttfa is not None and ttft is not None else None,
+        samples=samples,
+        **_latency(samples),
+        imputed=imputed,
+        excluded=excluded,
+        consumer_bound=imputed + excluded > exact or (outputs > 0 and not first_known),
+        consumer_time=_consumer_time(timeline) / SECOND,
+        time_per_output_token=per_token,
+        time_per_output_chunk=decode / (outputs - 1) / SECOND if decode is not None and outputs > 1 else None,
+        output_speed=1 / per_token if per_token else None,
+        tokens_per_chunk=tokens / outputs if tokens is not None and outputs else None,
+        token_count=outputs if timeline.output_tokens is None else timeline.output_tokens,
+        token_count_from_usage=timeline.output_tokens is not None,
+        burst_ratio=sum(compress(burst, is_output)) / outputs if outputs > 1 else None,
+        drift=_drift(gaps[0].samples) if len(gaps) == 1 and outputs >= DRIFT_CHUNKS else None,
+        chunk_count=len(kinds) + timeline.unrecorded + sum(timeline.skipped),
+        output_chunk_count=outputs,
+    )
+
+
+def _latency(samples: list[float]) -> dict[str, float | None]:
+    names = ("itl_p50", "itl_p90", "itl_p95", "itl_p99", "itl_max", "itl_mean", "itl_stddev")
+    count = len(samples)
+    if count < 2:  # noqa: PLR2004 - one gap has no distribution
+        return dict.fromkeys(names)
+    mean = fsum(samples) / count
+    spread = sqrt(max(fsum(map(mul, samples, samples)) / count - mean * mean, 0.0))
+    values = [*(percentile(samples, q) for q in (50, 90, 95, 99)), samples[-1], mean, spread]
+    return {name: value / SECOND for name, value in zip(names, values, strict=True)}
+
+
+def _holds(timeline: Timeline) -> list[int]:
+    """How long the consumer kept the stream waiting before each pull, the first one included."""
+    if not timeline.asked:
+        return []
+    opened = timeline.headers if timeline.headers is not None else timeline.asked[0]
+    return [timeline.asked[0] - opened, *map(sub, timeline.asked[1:], timeline.arrived)]
+
+
+def _consumer_time(timeline: Timeline) -> int:
+    return sum(_holds(timeline))
+
+
+def _observed(timeline: Timeline) -> tuple[bytes | bytearray, bytes | bytearray]:
+    """Two flags per chunk: its arrival was observed; it came together with its predecessor.
+
+    A consumer that pauses once and then drains what had piled up hides the whole pile, not only its first chunk: so the
+    time that counts is everything the consumer kept the stream waiting since the last pull that blocked.
+    """
+    waits = timeline.waits
+    chunks = len(waits)
+    if not chunks:
+        return b"", b""
+    blocking = min(NEGLIGIBLE_HOLD, max(DECODE_FLOOR, DECODE_FACTOR * min(waits)))
+    if min(waits) >= blocking:
+        return b"\1" * chunks, b"\0" * chunks
+    observed, burst = bytearray(chunks), bytearray(chunks)
+    held = 0
+    for index, (wait, hold) in enumerate(zip(waits, _holds(timeline), strict=True)):
+        held += hold
+        if wait >= blocking:
+            held = 0
+            observed[index] = 1
+        elif held <= NEGLIGIBLE_HOLD:
+            observed[index] = 1
+            burst[index] = index > 0
+    return observed, burst
+
+
+def _gaps_by_choice(timeline: Timeline, is_output: bytes, observed: bytes | bytearray) -> Iterator[_Gaps]:
+    """The gaps of each choice: two answers streamed side by side are two sequences of tokens."""
+    tokens: Sequence[int] = timeline.tokens
+    skipped: Sequence[int] = timeline.skipped
+    if not timeline.choices:
+        yield _gaps(
+            list(compress(timeline.arrived, is_output)),
+            bytes(compress(observed, is_output)),
+            list(compress(tokens, is_output)),
+            list(compress(skipped, is_output)),
+        )
+        return
+    for choice in sorted(set(timeline.choices)):
+        chosen = [output and index == choice for output, index in zip(is_output, timeline.choices, strict=True)]
+        yield _gaps(
+            list(compress(timeline.arrived, chosen)),
+            bytes(compress(observed, chosen)),
+            list(compress(tokens, chosen)),
+            list(compress(skipped, chosen)),
+        )
+
+
+def _gaps(arrived: list[int], observed: bytes, tokens: list[int], skipped: list[int]) -> _Gaps:
+    if not tokens and not skipped and observed.count(1) == len(observed):
+        samples: list[float] = list(map(sub, arrived[1:], arrived))
+        return _Gaps(samples, exact=len(samples), imputed=0, excluded=0)
+    samples, exact, imputed = [], 0, 0
+    known = [index for index, seen in enumerate(observed) if seen]
+    for before, after in zip(known, known[1:], strict=False):
+        run = range(before + 1, after + 1)
+        gaps = len(run) + sum(skipped[index] for index in run) if skipped else len(run)
+        counts = [tokens[index] for index in run] if tokens else []
+        shares = sum(counts) if len(counts) == gaps and all(counts) else gaps
+        samples.extend(repeat((arrived[after] - arrived[before]) / shares, shares))
+        if gaps == 1:
+            exact += 1
+        else:
+            imputed += gaps
+    total = max(len(arrived) - 1, 0) + (sum(skipped[1:]) if skipped else 0)
+    return _Gaps(samples, exact=exact, imputed=imputed, excluded=total - exact - imputed)
+
+
+def _streamed_tokens(timeline: Timeline) -> int | None:
+    """The provider's token count, without reasoning tokens that the stream never showed."""
+    if timeline.output_tokens is None:
+        return None
+    if timeline.reasoning_tokens and not any(timeline.kinds.translate(_IS_REASONING)):
+        return max(timeline.output_tokens - timeline.reasoning_tokens, 0)
+    return timeline.output_tokens
+
+
+def _drift(samples: list[float]) -> float | None:
+    """Tukey's resistant line: the slope between the medians of the outer thirds, so that a stall does not bend it."""
+    third = len(samples) // 3
+    if not third:
+        return None
+    left, right = sorted(samples[:third]), sorted(samples[-third:])
+    distance = len(samples) - third
+    return (percentile(right, 50) - percentile(left, 50)) / distance * 1000 / SECOND
+

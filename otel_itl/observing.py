@@ -1,0 +1,159 @@
+"""`observe()`: measure an iterator of chunks that no SDK's hook sees."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from typing import Any, TypeVar, cast, overload
+
+from wrapt import ObjectProxy
+
+from otel_itl.exchange import Answer, Request
+from otel_itl.record.faces import atimed, timed
+from otel_itl.record.fence import contained
+from otel_itl.record.probe import Classify, Probe
+from otel_itl.runtime import runtime
+from otel_itl.sdks.shapes import classify_by_shape
+
+T = TypeVar("T")
+
+
+@overload
+def observe(
+    stream: AsyncIterable[T],
+    *,
+    provider: str,
+    model: str,
+    operation: str = ...,
+    classify: Callable[[T], int] | None = ...,
+    server_address: str | None = ...,
+    server_port: int | None = ...,
+) -> AsyncIterator[T]: ...
+@overload
+def observe(
+    stream: Iterable[T],
+    *,
+    provider: str,
+    model: str,
+    operation: str = ...,
+    classify: Callable[[T], int] | None = ...,
+    server_address: str | None = ...,
+    server_port: int | None = ...,
+) -> Iterator[T]: ...
+def observe(  # noqa: PLR0913 - what names the request
+    stream: Any,
+    *,
+    provider: str,
+    model: str,
+    operation: str = "chat",
+    classify: Callable[[Any], int] | None = None,
+    server_address: str | None = None,
+    server_port: int | None = None,
+) -> Any:
+    """Measure a stream of chunks from anywhere, as the streams of an instrumented SDK are measured.
+
+    The request counts as made now, so call it where the request is made. Chunks pass through untouched.
+
+    Args:
+        stream: any iterator or async iterator (or something that makes one); its other attributes stay reachable.
+        provider: `gen_ai.provider.name`, such as `mistral_ai`.
+        model: the model that was asked for.
+        operation: `gen_ai.operation.name`.
+        classify: what a chunk carried, as flags of `otel_itl.Kind`. By default text that is not empty is an answer,
+            chunks in the shape of a known API are read as such, and any other object is an answer.
+        server_address: host that serves the stream.
+        server_port: its port.
+
+    Raises:
+        TypeError: what was given cannot be iterated over.
+    """
+    is_async = hasattr(stream, "__aiter__")
+    if not is_async and not hasattr(stream, "__iter__"):
+        message = f"observe() takes an iterator or an async iterator of chunks: got {type(stream).__qualname__}."
+        raise TypeError(message)
+    request = Request(
+        operation=operation, provider=provider, model=model, server_address=server_address, server_port=server_port
+    )
+    try:
+        probe = runtime.open_observed(request, _classify(classify))
+    except Exception as error:  # noqa: BLE001 - the fence
+        contained("opening a stream", error)
+        probe = None
+    if probe is None:
+        return stream
+    probe.responded(None)
+    return (_AsyncObserved if is_async else _Observed)(stream, probe)
+
+
+def _classify(given: Callable[[Any], int] | None) -> Classify:
+    if given is None:
+        return classify_by_shape
+
+    def classify(chunk: Any, answer: Answer) -> int:  # noqa: ANN401 - the caller's own
+        answer.terminated = True
+        return int(given(chunk))
+
+    return classify
+
+
+class _Observed(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no types
+    """A stream whose iterator is timed; everything else is its own."""
+
+    def __init__(self, stream: Any, probe: Probe) -> None:  # noqa: ANN401
+        super().__init__(stream)
+        self._self_probe = probe
+        self._self_face = timed(iter(stream), probe)
+
+    def __iter__(self) -> Iterator[Any]:
+        return cast("Iterator[Any]", self)
+
+    def __next__(self) -> Any:  # noqa: ANN401
+        return next(self._self_face)
+
+    def __enter__(self) -> Any:  # noqa: ANN401
+        entered = self.__wrapped__.__enter__()
+        return self if entered is self.__wrapped__ else entered
+
+    def __exit__(self, *error: object) -> Any:  # noqa: ANN401
+        try:
+            return self.__wrapped__.__exit__(*error)
+        finally:
+            self._self_probe.closed()
+
+    def close(self) -> None:
+        """Close the stream."""
+        try:
+            self.__wrapped__.close()
+        finally:
+            self._self_probe.closed()
+
+
+class _AsyncObserved(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no types
+    """The async face of `_Observed`."""
+
+    def __init__(self, stream: Any, probe: Probe) -> None:  # noqa: ANN401
+        super().__init__(stream)
+        self._self_probe = probe
+        self._self_face = atimed(aiter(stream), probe)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return cast("AsyncIterator[Any]", self)
+
+    async def __anext__(self) -> Any:  # noqa: ANN401
+        return await anext(self._self_face)
+
+    async def __aenter__(self) -> Any:  # noqa: ANN401
+        entered = await self.__wrapped__.__aenter__()
+        return self if entered is self.__wrapped__ else entered
+
+    async def __aexit__(self, *error: object) -> Any:  # noqa: ANN401
+        try:
+            return await self.__wrapped__.__aexit__(*error)
+        finally:
+            self._self_probe.closed()
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        try:
+            await self.__wrapped__.aclose()
+        finally:
+            self._self_probe.closed()

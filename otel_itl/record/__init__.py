@@ -1,0 +1,1 @@
+"""From an SDK's stream to a Timeline: everything that happens while a stream runs."""

@@ -1,0 +1,201 @@
+"""The faces of a stream that is timed: what the SDK's own stream object iterates over instead of its bare iterator.
+
+The sync and the async face differ in `await` only. Chunks pass through untouched and in order, nothing is read ahead, and
+while a stream runs a chunk costs two clock readings, three appends and one `classify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from itertools import chain, repeat
+from typing import Any, TypeVar
+
+from wrapt import ObjectProxy
+
+from otel_itl.record.fence import contained
+from otel_itl.record.probe import CHUNK_LIMIT, Probe
+
+T = TypeVar("T")
+
+
+def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
+    """Iterate over `source` and take down when each chunk was asked for, when it came and what it carried."""
+    probe.pulled = True
+    clock, classify, answer = probe.clock, probe.classify, probe.answer
+    asked, arrived, carried = probe.asked.append, probe.arrived.append, probe.codes.append
+    pull = source.__next__
+    for recording in chain(repeat(True, CHUNK_LIMIT), repeat(False)):  # noqa: FBT003 - what is repeated
+        if recording:
+            asked(clock())
+        else:
+            probe.waiting = True
+        try:
+            chunk = pull()
+        except StopIteration:
+            probe.exhausted()
+            return
+        except BaseException as error:
+            probe.failed(error)
+            raise
+        if recording:
+            arrived(clock())
+        else:
+            probe.unrecorded += 1
+            probe.waiting = False
+        try:
+            code = classify(chunk, answer)
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("classifying a chunk", error)
+            code = 0
+        if recording:
+            carried(code)
+        try:
+            yield chunk
+        except GeneratorExit:
+            probe.orphan()
+            _close(source)
+            raise
+        except BaseException as thrown:
+            probe.thrown(thrown)
+            if not hasattr(source, "throw"):
+                raise
+            yield source.throw(thrown)
+
+
+async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:
+    """The async face of `timed`."""
+    probe.pulled = True
+    clock, classify, answer = probe.clock, probe.classify, probe.answer
+    asked, arrived, carried = probe.asked.append, probe.arrived.append, probe.codes.append
+    pull = source.__anext__
+    for recording in chain(repeat(True, CHUNK_LIMIT), repeat(False)):  # noqa: FBT003 - what is repeated
+        if recording:
+            asked(clock())
+        else:
+            probe.waiting = True
+        try:
+            chunk = await pull()
+        except StopAsyncIteration:
+            probe.exhausted()
+            return
+        except BaseException as error:
+            probe.failed(error)
+            raise
+        if recording:
+            arrived(clock())
+        else:
+            probe.unrecorded += 1
+            probe.waiting = False
+        try:
+            code = classify(chunk, answer)
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("classifying a chunk", error)
+            code = 0
+        if recording:
+            carried(code)
+        try:
+            yield chunk
+        except GeneratorExit:
+            probe.orphan()
+            await _aclose(source)
+            raise
+        except BaseException as thrown:
+            probe.thrown(thrown)
+            if not hasattr(source, "athrow"):
+                raise
+            yield await source.athrow(thrown)
+
+
+def _close(source: Iterator[Any]) -> None:
+    close = getattr(source, "close", None)
+    if close is not None:
+        close()
+
+
+async def _aclose(source: AsyncIterator[Any]) -> None:
+    close = getattr(source, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def tapped(events: Iterator[T], see: Callable[[T], T]) -> Iterator[T]:
+    """The SDK's server-sent events, shown to `see` as they pass: what the SDK swallows is seen there."""
+    return map(see, events)
+
+
+class AsyncTapped(AsyncIterator[T]):
+    """The async face of `tapped`; no generator, so that the event loop has nothing more to finalise."""
+
+    __slots__ = ("_pull", "_see")
+
+    def __init__(self, events: AsyncIterator[T], see: Callable[[T], T]) -> None:
+        self._pull = events.__anext__
+        self._see = see
+
+    async def __anext__(self) -> T:
+        """The next event."""
+        return self._see(await self._pull())
+
+
+class Body(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no types
+    """The body of an HTTP response, watched for its end.
+
+    A stream is left by closing its response, not its iterator; and who reads the raw bytes has no iterator at all. Both
+    show here. Everything else is the SDK's own object.
+    """
+
+    def __init__(self, body: Any, probe: Probe) -> None:  # noqa: ANN401 - whatever the HTTP client made
+        super().__init__(body)
+        self._self_probe = probe
+
+    def __iter__(self) -> Iterator[bytes]:
+        probe = self._self_probe
+        return iter(self.__wrapped__) if probe.pulled else _read(iter(self.__wrapped__), probe)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        probe = self._self_probe
+        return aiter(self.__wrapped__) if probe.pulled else _aread(aiter(self.__wrapped__), probe)
+
+    def close(self) -> None:
+        """Close the body and end the recording."""
+        try:
+            self.__wrapped__.close()
+        finally:
+            self._self_probe.closed()
+
+    async def aclose(self) -> None:
+        """The async face of `close`."""
+        try:
+            await self.__wrapped__.aclose()
+        finally:
+            self._self_probe.closed()
+
+
+def _read(body: Iterator[bytes], probe: Probe) -> Iterator[bytes]:
+    while True:
+        probe.waiting = True
+        try:
+            block = next(body)
+        except StopIteration:
+            probe.exhausted()
+            return
+        except BaseException as error:
+            probe.failed(error)
+            raise
+        probe.waiting = False
+        yield block
+
+
+async def _aread(body: AsyncIterator[bytes], probe: Probe) -> AsyncIterator[bytes]:
+    while True:
+        probe.waiting = True
+        try:
+            block = await anext(body)
+        except StopAsyncIteration:
+            probe.exhausted()
+            return
+        except BaseException as error:
+            probe.failed(error)
+            raise
+        probe.waiting = False
+        yield block

@@ -1,0 +1,122 @@
+"""The streams of this process that are open now, and those that the garbage collector ended and nobody concluded yet."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from otel_itl.exchange import Concurrency
+
+if TYPE_CHECKING:
+    from otel_itl.record.probe import Probe
+
+SWEEP_SECONDS = 0.25
+
+
+class OpenStreams:
+    """Registry of open streams, their number over time, and the thread that concludes what was dropped.
+
+    Streams are held weakly: being registered keeps nothing alive. `orphans` takes streams from finalisers, which may run
+    anywhere, even inside a lock of the metrics SDK: appending to a deque takes no lock.
+    """
+
+    def __init__(self) -> None:
+        self.orphans: deque[Probe] = deque()
+        self.chores: list[Callable[[], None]] = []
+        """What else the sweeper does on its rounds."""
+        self._keys = count()
+        self._open: dict[int, ref[Probe]] = {}
+        self._reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        """A fork leaves the parent's streams and its thread behind."""
+        for probe in [*self.probes(), *self.orphans]:
+            probe.disown()
+        self.orphans.clear()
+        self._lock = threading.Lock()
+        self._open = {}
+        self._load_ns = 0
+        self._changed = perf_counter_ns()
+        self._sweeper: threading.Thread | None = None
+        self._wake = threading.Event()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def probes(self) -> list[Probe]:
+        """The open streams that are still reachable."""
+        return [probe for reference in list(self._open.values()) if (probe := reference()) is not None]
+
+    def admit(self, probe: Probe) -> tuple[int, int]:
+        """Register an open stream; returns its key and the number of streams in flight, this one included."""
+        with self._lock:
+            self._advance()
+            key = next(self._keys)
+            self._open[key] = ref(probe)
+            probe.load_ns = self._load_ns
+            in_flight = len(self._open)
+        self._keep_sweeping()
+        return key, in_flight
+
+    def release(self, probe: Probe) -> Concurrency:
+        """Strike a stream that ended; returns how many ran beside it."""
+        with self._lock:
+            self._advance()
+            self._open.pop(probe.key, None)
+            load = self._load_ns - probe.load_ns
+            now = self._changed
+        lifetime = now - probe.opened
+        mean = load / lifetime if lifetime > 0 else float(probe.in_flight)
+        return Concurrency(at_start=probe.in_flight, mean=max(mean, 1.0))
+
+    def sweep(self) -> None:
+        """Conclude every stream that a finaliser left, and do the chores."""
+        with suppress(IndexError):
+            while True:
+                self.orphans.popleft().conclude()
+        for chore in self.chores:
+            chore()
+
+    def abandon(self) -> None:
+        """End every open stream as abandoned, and conclude it: the process or the instrumentation is going away."""
+        for probe in self.probes():
+            probe.orphan()
+        self.sweep()
+
+    def _advance(self) -> None:
+        now = perf_counter_ns()
+        self._load_ns += len(self._open) * (now - self._changed)
+        self._changed = now
+
+    def _keep_sweeping(self) -> None:
+        if not self._wake.is_set():
+            self._wake.set()
+        if self._sweeper is None or not self._sweeper.is_alive():
+            with self._lock:
+                if self._sweeper is None or not self._sweeper.is_alive():
+                    self._sweeper = threading.Thread(target=self._run, name="otel_itl sweeper", daemon=True)
+                    self._sweeper.start()
+
+    def _run(self) -> None:
+        wake = self._wake
+        pause = threading.Event()
+        while wake.wait():
+            pause.wait(SWEEP_SECONDS)
+            self.sweep()
+            if not self._open and not self.orphans:
+                wake.clear()
+                if self._open:
+                    wake.set()
+
+
+open_streams = OpenStreams()
+"""The one registry of this process."""

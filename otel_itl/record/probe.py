@@ -1,0 +1,257 @@
+"""The probe under one stream: it takes down moments while the stream runs and becomes a Timeline when it ends."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+from weakref import ref
+
+from otel_itl.exchange import Answer, Concurrency, Request
+from otel_itl.record.fence import contained
+from otel_itl.record.open_streams import open_streams
+from otel_itl.timeline import MICROSECOND, Outcome, Timeline
+
+CHUNK_LIMIT = 1 << 20
+"""Chunks that are timed; those after are counted. Keeps the memory of an endless stream under 25 MB."""
+
+_KIND_MASK = 0xFF
+_TOKENS_SHIFT = 8
+_TOKENS_MASK = 0xFFFFFF
+_CHOICE_SHIFT = 32
+
+Classify = Callable[[Any, Answer], int]
+"""What a chunk carried: flags of `Kind`, or `code()` of them with a token count and a choice."""
+
+
+def code(kind: int, tokens: int = 0, choice: int = 0) -> int:
+    """One integer for what a chunk carried: flags of `Kind`, tokens (0: unknown) and choice."""
+    return kind | min(tokens, _TOKENS_MASK) << _TOKENS_SHIFT | min(choice, 0xFF) << _CHOICE_SHIFT
+
+
+class Ended(NamedTuple):
+    """A stream that is over: its facts, and what it takes to report them."""
+
+    request: Request
+    answer: Answer
+    timeline: Timeline
+    concurrency: Concurrency
+    error_type: str | None
+    ticket: Any
+
+
+class Probe:
+    """The recording of one stream, from the request to its end.
+
+    Whoever iterates appends to `asked`, `arrived` and `codes`. Every way out leads to one of `exhausted`, `failed`,
+    `closed`, `thrown` and `orphan`, the first of which ends the recording; the others then do nothing. A probe that is dropped while it is
+    open orphans itself.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_error_type",
+        "_on_end",
+        "_open",
+        "_outcome",
+        "_owners",
+        "answer",
+        "arrived",
+        "asked",
+        "attempts",
+        "classify",
+        "clock",
+        "codes",
+        "ended",
+        "headers",
+        "in_flight",
+        "key",
+        "load_ns",
+        "opened",
+        "pulled",
+        "request",
+        "requested",
+        "ticket",
+        "unix_ns",
+        "unrecorded",
+        "waiting",
+    )
+
+    def __init__(  # noqa: PLR0913 - the facts that only the opener knows
+        self,
+        request: Request,
+        classify: Classify,
+        on_end: Callable[[Ended], None],
+        *,
+        unix_ns: int,
+        requested: int,
+        ticket: object = None,
+        clock: Callable[[], int] = perf_counter_ns,
+    ) -> None:
+        self.request = request
+        self.classify = classify
+        self.ticket = ticket
+        self.clock = clock
+        self.unix_ns = unix_ns
+        self.requested = requested
+        self.asked = array("q")
+        self.arrived = array("q")
+        self.codes = array("Q")
+        self.answer = Answer()
+        self.attempts: int | None = None
+        self.headers: int | None = None
+        self.ended = requested
+        self.pulled = False
+        """Somebody iterates over the chunks, rather than over the bytes of the response."""
+        self.waiting = False
+        """A pull is under way that `asked` does not show."""
+        self.unrecorded = 0
+        self._on_end = on_end
+        self._open = [True]
+        self._owners: list[ref[object]] = []
+        self._outcome = Outcome.ABANDONED
+        self._error_type: str | None = None
+        self.opened = perf_counter_ns()
+        self.load_ns = 0
+        self.key, self.in_flight = open_streams.admit(self)
+
+    def owned_by(self, owner: object) -> None:
+        """The stream lives as long as `owner` does."""
+        # With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle.
+        self._owners.append(ref(owner, _forget))
+
+    def disown(self) -> None:
+        """Forget the stream without a word: it belongs to the parent of this process."""
+        self._open.clear()
+
+    def responded(self, attempts: int | None) -> None:
+        """The response headers are there; `attempts` HTTP requests were made, as far as the SDK says."""
+        self.headers = self.clock()
+        self.attempts = attempts
+
+    def arrive(self, kind: int) -> None:
+        """Take down a chunk that the SDK swallows (a ping), while the consumer waits for the next one."""
+        if len(self.codes) < CHUNK_LIMIT and len(self.asked) > len(self.arrived):
+            now = self.clock()
+            self.arrived.append(now)
+            self.codes.append(kind)
+            self.asked.append(now)
+
+    @property
+    def pulling(self) -> bool:
+        """A chunk is being awaited right now."""
+        return self.waiting or len(self.asked) > len(self.arrived)
+
+    def exhausted(self) -> None:
+        """The SDK's iterator came to its end."""
+        if self.answer.failure is not None:
+            self._end(Outcome.ERROR, self.answer.failure)
+        elif self.answer.finished or not self.pulled:
+            self._end(Outcome.COMPLETED)
+        else:
+            self._end(Outcome.TRUNCATED)
+
+    def failed(self, error: BaseException) -> None:
+        """The SDK raised, or the wait was interrupted (anything that is no `Exception`)."""
+        if isinstance(error, GeneratorExit):
+            self.orphan()
+        elif isinstance(error, Exception):
+            self._end(Outcome.ERROR, type(error).__qualname__)
+        else:
+            self._end(Outcome.CANCELLED)
+
+    def closed(self) -> None:
+        """The caller closed the stream, or its response.
+
+        While a pull is under way its own end tells more. And the SDK closes the response of a stream that is being
+        collected: that is no caller's doing, and nothing may be reported from there.
+        """
+        if self.pulling:
+            return
+        if any(owner() is None for owner in self._owners):
+            self.orphan()
+        else:
+            self._end(Outcome.CLOSED)
+
+    def thrown(self, error: BaseException) -> None:
+        """The caller threw an exception into the stream: it left, whatever its reason."""
+        self._end(Outcome.CLOSED if isinstance(error, Exception) else Outcome.CANCELLED)
+
+    def orphan(self) -> None:
+        """The stream was dropped. Takes no lock and calls nothing: this runs inside the garbage collector."""
+        if self._claim(Outcome.ABANDONED):
+            open_streams.orphans.append(self)
+
+    def conclude(self) -> None:
+        """Report a stream whose end was claimed."""
+        try:
+            self._on_end(
+                Ended(
+                    request=self.request,
+                    answer=self.answer,
+                    concurrency=open_streams.release(self),
+                    timeline=self.timeline(),
+                    error_type=self._error_type,
+                    ticket=self.ticket,
+                )
+            )
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("ending a stream", error)
+
+    def timeline(self) -> Timeline:
+        """The facts so far, in whole microseconds after the request."""
+        chunks = min(len(self.codes), len(self.arrived), len(self.asked))
+        codes = self.codes[:chunks].tolist()
+        tokens, choices = array("I"), b""
+        if codes and max(codes) > _KIND_MASK:
+            tokens = array("I", [number >> _TOKENS_SHIFT & _TOKENS_MASK for number in codes])
+            choices = bytes([number >> _CHOICE_SHIFT for number in codes])
+            codes = [number & _KIND_MASK for number in codes]
+        answer = self.answer
+        return Timeline(
+            request_unix_ns=self.unix_ns,
+            asked=self._moments(self.asked[:chunks]),
+            arrived=self._moments(self.arrived[:chunks]),
+            kinds=bytes(codes),
+            tokens=tokens if any(tokens) else array("I"),
+            choices=choices if any(choices) else b"",
+            unrecorded=self.unrecorded,
+            headers=None if self.headers is None else self._moment(self.headers),
+            end=self._moment(self.ended),
+            outcome=self._outcome,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            reasoning_tokens=answer.reasoning_tokens,
+            attempts=self.attempts,
+        )
+
+    def _moment(self, moment: int) -> int:
+        return (moment - self.requested) // MICROSECOND * MICROSECOND
+
+    def _moments(self, moments: array[int]) -> array[int]:
+        requested = self.requested
+        return array("q", [(moment - requested) // MICROSECOND * MICROSECOND for moment in moments])
+
+    def _claim(self, outcome: Outcome, error_type: str | None = None) -> bool:
+        """Whether this is the first end: popping a list is atomic, so it is so for one thread only."""
+        try:
+            self._open.pop()
+        except IndexError:
+            return False
+        self.ended = self.clock()
+        self._outcome = outcome
+        self._error_type = error_type
+        return True
+
+    def _end(self, outcome: Outcome, error_type: str | None = None) -> None:
+        if self._claim(outcome, error_type):
+            self.conclude()
+
+    def __del__(self) -> None:
+        if getattr(self, "_open", None):
+            self.orphan()
+
+
+def _forget(_: object) -> None:
+    """Nothing to do: the weak reference is asked, never told."""

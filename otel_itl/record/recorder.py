@@ -1,0 +1,24 @@
+"""What an SDK's adapter needs of the outside: to open a stream's recording, and to make its span current."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from otel_itl.exchange import Request
+from otel_itl.record.probe import Classify, Probe
+
+
+class Recorder(Protocol):
+    """Opens recordings; implemented where spans and metrics are."""
+
+    def open(self, request: Request, classify: Classify) -> Probe | None:
+        """Begin the recording of a request; None where it is not to be measured (suppressed)."""
+        ...
+
+    def attach(self, probe: Probe) -> Any:  # noqa: ANN401 - opaque to the caller
+        """Make the span of the request current; returns what `detach` takes."""
+        ...
+
+    def detach(self, context: Any) -> None:  # noqa: ANN401 - what `attach` returned
+        """Give back the context of the caller."""
+        ...

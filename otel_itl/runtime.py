@@ -1,0 +1,186 @@
+"""The running instrumentation of this process: opens recordings, and reports them through the providers in force."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock
+from time import perf_counter_ns, time_ns
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from opentelemetry import _logs, context, metrics, trace
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+
+from otel_itl import conventions as names
+from otel_itl.config import Config, load
+from otel_itl.exchange import Request
+from otel_itl.export.attributes import ModelNames
+from otel_itl.export.metrics import StreamMetrics
+from otel_itl.export.processor import ITLSpanProcessor, claim
+from otel_itl.export.telemetry import Telemetry, Ticket
+from otel_itl.record.fence import contained, failures
+from otel_itl.record.open_streams import open_streams
+from otel_itl.record.probe import Classify, Ended, Probe
+
+logger = logging.getLogger("otel_itl")
+
+_EXPORTERS = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Providers:
+    """The OpenTelemetry providers that were given; None is the global one."""
+
+    tracer_provider: trace.TracerProvider | None = None
+    meter_provider: metrics.MeterProvider | None = None
+    logger_provider: _logs.LoggerProvider | None = None
+
+    @property
+    def given(self) -> bool:
+        """Any was given."""
+        return any((self.tracer_provider, self.meter_provider, self.logger_provider))
+
+
+class Runtime:
+    """What the hooks of every SDK record through.
+
+    The providers are asked for with the first stream, not before: an application may set its own after `instrument()`.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._config: Config | None = None
+        self._providers = Providers()
+        self._telemetry: Telemetry | None = None
+        self._instruments: WeakKeyDictionary[Any, StreamMetrics] = WeakKeyDictionary()
+        self._flushing = False
+
+    def start(self, config: Config, providers: Providers) -> None:
+        """Record from now on, with these options."""
+        with self._lock:
+            self._config, self._providers, self._telemetry = config, providers, None
+
+    def stop(self) -> None:
+        """Record no more; streams that are open end as abandoned."""
+        with self._lock:
+            self._config = None
+        self.flush(abandon=True)
+
+    def flush(self, *, abandon: bool = False) -> None:
+        """Conclude what was dropped (all that is open, to `abandon`), and record every measure that is still waiting."""
+        open_streams.abandon() if abandon else open_streams.sweep()
+
+    def open(self, request: Request, classify: Classify) -> Probe | None:
+        """Begin the recording of a request; None where it is suppressed."""
+        if self._config is None or not is_instrumentation_enabled() or _disabled():
+            return None
+        telemetry = self._telemetry or self._connect()
+        unix_ns, requested = time_ns(), perf_counter_ns()
+        ticket = telemetry.begin(request, unix_ns)
+
+        def ended(end: Ended) -> None:
+            telemetry.conclude(ticket, end.request, end.answer, end.timeline, end.concurrency, end.error_type)
+
+        return Probe(request, classify, ended, unix_ns=unix_ns, requested=requested, ticket=ticket)
+
+    def open_observed(self, request: Request, classify: Classify) -> Probe | None:
+        """As `open`, for a stream that no SDK's hook sees: it is measured whether or not `instrument()` was called."""
+        if self._config is None:
+            self.start(load({}), Providers())
+        return self.open(request, classify)
+
+    def attach(self, probe: Probe) -> Any:  # noqa: ANN401 - opaque to the caller
+        """Make the request's span current."""
+        ticket: Ticket = probe.ticket
+        return context.attach(ticket.context)
+
+    def detach(self, token: Any) -> None:  # noqa: ANN401 - what `attach` returned
+        """Give back the context of the caller."""
+        context.detach(token)
+
+    def _connect(self) -> Telemetry:
+        with self._lock:
+            if self._telemetry is None:
+                self._telemetry = self._connected(self._config or Config())
+            return self._telemetry
+
+    def _connected(self, config: Config) -> Telemetry:
+        if not self._providers.given and not _application_configured():
+            _configure_from_environment()
+        given = self._providers
+        tracer_provider = given.tracer_provider or trace.get_tracer_provider()
+        stream_metrics = self._stream_metrics(given.meter_provider or metrics.get_meter_provider(), config)
+        if hasattr(tracer_provider, "add_span_processor"):
+            processor = ITLSpanProcessor(
+                config.chunk_events, stream_metrics=stream_metrics, before_flush=open_streams.sweep
+            )
+            tracer_provider.add_span_processor(processor)
+        if not self._flushing:
+            # Now rather than on import: what is registered last runs first, before the providers shut down.
+            self._flushing = True
+            atexit.register(self.flush, abandon=True)
+        return Telemetry(
+            tracer_provider.get_tracer(names.SCOPE),
+            _logs.get_logger(names.SCOPE, logger_provider=given.logger_provider),
+            stream_metrics,
+            config.token_events,
+            claim,
+        )
+
+    def _stream_metrics(self, provider: metrics.MeterProvider, config: Config) -> StreamMetrics:
+        """One set of instruments for a provider, however often it is instrumented."""
+        with suppress(KeyError):
+            return self._instruments[provider]
+        made = StreamMetrics(
+            provider.get_meter(names.SCOPE),
+            names.STANDARD_NAMES[config.standard_names],
+            ModelNames(config.model_limit),
+            _in_flight,
+            _failures,
+        )
+        open_streams.chores.append(made.drain)
+        self._instruments[provider] = made
+        return made
+
+
+def _in_flight() -> Iterable[Request]:
+    return [probe.request for probe in open_streams.probes()]
+
+
+def _failures() -> Mapping[str, int]:
+    return failures
+
+
+def _disabled() -> bool:
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
+def _application_configured() -> bool:
+    """Whether any global provider was set: the API's own stand-ins are called proxies."""
+    providers = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
+    return not all("Proxy" in type(provider).__name__ for provider in providers)
+
+
+def _configure_from_environment() -> None:
+    """Set up the SDK as `opentelemetry-instrument` does: exporters are OTLP unless `OTEL_*` says otherwise."""
+    defaulted = [variable for variable in _EXPORTERS if variable not in os.environ]
+    try:
+        from opentelemetry.sdk._configuration import _OTelSDKConfigurator  # noqa: PLC0415 - loads exporters
+
+        os.environ.update(dict.fromkeys(defaulted, "otlp"))
+        _OTelSDKConfigurator().configure()
+        logger.info("No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment.")
+    except Exception as error:  # noqa: BLE001 - the fence
+        contained("setting up the SDK", error)
+    finally:
+        for variable in defaulted:
+            os.environ.pop(variable, None)
+
+
+runtime = Runtime()
+"""The one of this process."""

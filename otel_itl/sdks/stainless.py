@@ -1,0 +1,272 @@
+"""The family of SDKs that Stainless generates: one base client and one stream class, hooked the same way in each.
+
+A member of the family is a table (its package, oldest version, routes) and a `classify` for each kind of chunk.
+
+`request()` of the base client is where every streaming call passes, whatever helper made it: the probe begins there.
+`__stream__()` is the generator that every stream object iterates over: it is timed there, so that the caller keeps the
+genuine stream. Between the two the probe travels on the HTTP response. `_iter_events()` still sees what the SDK swallows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+
+from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
+from otel_itl.exchange import Request
+from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
+from otel_itl.record.fence import contained
+from otel_itl.record.probe import Classify, Probe
+from otel_itl.record.recorder import Recorder
+from otel_itl.sdks.hooks import Target, Wrapper
+
+PROBE: Final = "otel_itl.probe"
+"""Key of a response's `extensions` that holds its probe."""
+
+_RETRY_COUNT = "x-stainless-retry-count"
+_opening: ContextVar[list[Probe] | None] = ContextVar("otel_itl_opening", default=None)
+"""The probe of the request that is being made: some SDKs make the stream before anyone holds its response. A list that is
+emptied afterwards, because whatever the HTTP client starts meanwhile keeps a copy of the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One streaming endpoint: its path (`*` stands for one segment), what it does, and how to read its chunks."""
+
+    path: str
+    operation: str
+    classify: Classify
+    method: str = "post"
+
+    def serves(self, method: str, path: str) -> bool:
+        """Whether a request goes here, under whatever prefix."""
+        pattern = self.path.split("/")
+        segments = path.partition("?")[0].split("/")[-len(pattern) :]
+        return method.lower() == self.method and all(
+            wanted in {"*", segment} for wanted, segment in zip(pattern, segments, strict=False)
+        ) and len(segments) == len(pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One SDK of the family.
+
+    `see` is shown every server-sent event, with the probe, before the SDK reads it.
+    """
+
+    package: str
+    provider: str
+    oldest: tuple[int, ...]
+    routes: tuple[Route, ...]
+    see: Callable[[Any, Probe], None]
+
+    def describe(self, client: Any, options: Any) -> tuple[Request, Classify] | None:  # noqa: ANN401 - the SDK's own
+        """What a request asks of whom, and how to read its chunks; None for what is no inference."""
+        path = str(options.url)
+        route = next((route for route in self.routes if route.serves(options.method, path)), None)
+        if route is None:
+            return None
+        body = {**_mapping(options.json_data), **_mapping(getattr(options, "extra_json", None))}
+        base_url = client.base_url
+        model = body.get("model")
+        request = Request(
+            operation=route.operation,
+            provider=provider_of(base_url.host, self.provider),
+            model=model if isinstance(model, str) else None,
+            server_address=base_url.host or None,
+            server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
+            parameters=parameters(body),
+        )
+        return request, route.classify
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - an SDK object, a dict of one, or anything
+    """The fields of an SDK object, those its class does not know included; of a dict, itself; of anything else, none."""
+    if isinstance(value, dict):
+        return value
+    fields: dict[str, Any] = getattr(value, "__dict__", None) or {}
+    extra = getattr(value, "__pydantic_extra__", None)
+    return {**extra, **fields} if extra else fields
+
+
+def count(value: Any) -> int | None:  # noqa: ANN401
+    """A count of tokens as a provider gives it; None for what is none."""
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The `gen_ai.request.*` attributes of the parameters that a request body gives a plain value to."""
+    attributes: dict[str, Any] = {}
+    for name, attribute in REQUEST_PARAMETERS.items():
+        value = body.get(name)
+        if name in {"stop", "stop_sequences"} and value is not None:
+            value = [value] if isinstance(value, str) else value
+            if isinstance(value, (list, tuple)) and all(isinstance(stop, str) for stop in value):
+                attributes[attribute] = tuple(value)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            attributes[attribute] = value
+    return attributes
+
+
+class Stainless:
+    """The hooks of one member: what `request()`, `__stream__()` and `_iter_events()` of its classes do when measured."""
+
+    def __init__(self, member: Member, recorder: Recorder) -> None:
+        self._member = member
+        self._recorder = recorder
+
+    def targets(self) -> tuple[Target, ...]:
+        """The one table of what is wrapped, walked to install and to remove."""
+        base, streaming = f"{self._member.package}._base_client", f"{self._member.package}._streaming"
+        return (
+            Target(base, "SyncAPIClient.request", self._request),
+            Target(base, "AsyncAPIClient.request", self._arequest),
+            Target(streaming, "Stream.__stream__", self._stream(timed)),
+            Target(streaming, "AsyncStream.__stream__", self._stream(atimed)),
+            Target(streaming, "Stream._iter_events", self._events(tapped)),
+            Target(streaming, "AsyncStream._iter_events", self._events(AsyncTapped)),
+        )
+
+    def _request(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+        opening = self._begin(client, args, kwargs)
+        if opening is None:
+            return wrapped(*args, **kwargs)
+        try:
+            result = wrapped(*args, **kwargs)
+        except BaseException as error:
+            opening.failed(error)
+            raise
+        opening.returned(result)
+        return result
+
+    def _arequest(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+        if not kwargs.get("stream"):
+            return wrapped(*args, **kwargs)
+        return self._awaited(wrapped, client, args, kwargs)
+
+    async def _awaited(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+        opening = self._begin(client, args, kwargs)
+        if opening is None:
+            return await wrapped(*args, **kwargs)
+        try:
+            result = await wrapped(*args, **kwargs)
+        except BaseException as error:
+            opening.failed(error)
+            raise
+        opening.returned(result)
+        return result
+
+    def _begin(self, client: Any, args: Any, kwargs: Any) -> _Opening | None:  # noqa: ANN401
+        if not kwargs.get("stream"):
+            return None
+        try:
+            options = kwargs["options"] if "options" in kwargs else args[1]
+            described = self._member.describe(client, options)
+            probe = None if described is None else self._recorder.open(*described)
+            return None if probe is None else _Opening(probe, self._recorder)
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("opening a stream", error)
+            return None
+
+    def _stream(self, face: Callable[[Any, Probe], Any]) -> Wrapper:
+        def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+            source = wrapped(*args, **kwargs)
+            try:
+                probe = _probe_of(instance.response)
+                if probe is None:
+                    return source
+                probe.owned_by(instance)
+                return face(source, probe)
+            except Exception as error:  # noqa: BLE001 - the fence
+                contained("timing a stream", error)
+                return source
+
+        return stream
+
+    def _events(self, tap: Callable[[Any, Callable[[Any], Any]], Any]) -> Wrapper:
+        see = self._member.see
+
+        def events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+            source = wrapped(*args, **kwargs)
+            try:
+                probe = _probe_of(instance.response)
+                return source if probe is None else tap(source, _shown(see, probe))
+            except Exception as error:  # noqa: BLE001 - the fence
+                contained("watching a stream's events", error)
+                return source
+
+        return events
+
+
+class _Opening:
+    """The time in which a request is made: its span is current, and its probe waits for the response."""
+
+    __slots__ = ("_cell", "_context", "_probe", "_recorder", "_reset")
+
+    def __init__(self, probe: Probe, recorder: Recorder) -> None:
+        self._probe = probe
+        self._recorder = recorder
+        self._cell = [probe]
+        self._reset = _opening.set(self._cell)
+        self._context = recorder.attach(probe)
+
+    def returned(self, result: Any) -> None:  # noqa: ANN401 - whatever the SDK hands to the caller
+        """The headers came: the response carries the probe from here on."""
+        self._over()
+        try:
+            response = next(
+                found
+                for found in (getattr(result, "response", None), getattr(result, "http_response", None), result)
+                if isinstance(getattr(found, "extensions", None), dict)
+            )
+            self._probe.responded(_attempts(response))
+            self._probe.owned_by(response)
+            response.extensions[PROBE] = self._probe
+            response.stream = Body(response.stream, self._probe)
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("following a response", error)
+
+    def failed(self, error: BaseException) -> None:
+        """There is no stream: the request failed, or the wait for it was interrupted."""
+        self._probe.failed(error)
+        if not isinstance(error, GeneratorExit):
+            # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
+            self._over()
+
+    def _over(self) -> None:
+        self._cell.clear()
+        try:
+            self._recorder.detach(self._context)
+            _opening.reset(self._reset)
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("leaving the context of a request", error)
+
+
+def _probe_of(response: Any) -> Probe | None:  # noqa: ANN401 - the HTTP client's
+    probe: Probe | None = response.extensions.get(PROBE)
+    if probe is None:
+        cell = _opening.get()
+        probe = cell[0] if cell else None
+    return probe
+
+
+def _attempts(response: Any) -> int | None:  # noqa: ANN401 - the HTTP client's
+    retries = response.request.headers.get(_RETRY_COUNT, "")
+    return int(retries) + 1 if retries.isdigit() else None
+
+
+def _shown(see: Callable[[Any, Probe], None], probe: Probe) -> Callable[[Any], Any]:
+    def shown(event: Any) -> Any:  # noqa: ANN401 - the SDK's
+        try:
+            see(event, probe)
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("reading an event", error)
+        return event
+
+    return shown

@@ -1,0 +1,147 @@
+"""Plays a script on a connection: by absolute deadlines, one write an event."""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+
+from ._http import LAST_CHUNK, Connection, PeerLeftError, frame, head
+from .exchange import Progress, Sent
+from .script import SEQUENCE, Script, Step
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class ConnectionDroppedError(Exception):
+    """The connection is not to be used again."""
+
+
+class Player:
+    """The answer to one request."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        progress: Progress,
+        *,
+        arrived_ns: int,
+        values: dict[str, str],
+        sequence: int = 0,
+    ) -> None:
+        """Make a player for a request that arrived at `arrived_ns`.
+
+        `progress` is kept up to date; `values` are what stands for `ID`, `MODEL`, … in events, and `sequence` is the
+        first event's number.
+        """
+        self._connection = connection
+        self._progress = progress
+        self._due: int | None = arrived_ns
+        self._values = values
+        self._sequence = sequence
+
+    def play(self, script: Script, headers: dict[str, str]) -> None:
+        """Send the script's response, with these headers unless the script has its own.
+
+        Raises:
+            ConnectionDroppedError: the script closed the connection.
+            PeerLeftError: the client left before everything was sent, or the server is stopping.
+
+        """
+        streams = script.body is None and bool(script.steps)
+        body = b"" if streams else _whole_body(script)
+        fields = {
+            "content-type": "text/event-stream; charset=utf-8" if streams else "application/json",
+            "cache-control": "no-cache",
+            **headers,
+            **({"transfer-encoding": "chunked"} if streams else {"content-length": str(len(body))}),
+            **({"content-encoding": "gzip"} if script.gzip else {}),
+            **{name.lower(): value for name, value in script.headers},
+        }
+        opening = head(script.status, _reason(script.status), fields) + body
+        self._wait(script.headers_delay)
+        self._progress.status = script.status
+        self._progress.headers_ns = time.perf_counter_ns()
+        self._connection.send(opening)
+        if streams:
+            self._play_steps(script)
+
+    def _play_steps(self, script: Script) -> None:
+        compressor = zlib.compressobj(wbits=_GZIP) if script.gzip else None
+        for batch in _writes(script.steps):
+            first = batch[0][1]
+            if first.event.control:
+                self._act(first)
+            data = b"".join(self._encode(step) for _, step in batch)
+            if compressor is not None:
+                data = compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH)
+            self._send(frame(data), first, [Sent(index, step.event) for index, step in batch])
+        end = frame(compressor.flush()) if compressor is not None else b""
+        try:
+            self._connection.send(end + LAST_CHUNK)
+        except PeerLeftError:
+            # Everything was sent: a client that hangs up on the last event has not left early.
+            raise ConnectionDroppedError from None
+
+    def _encode(self, step: Step) -> bytes:
+        self._values[SEQUENCE] = str(self._sequence)
+        self._sequence += SEQUENCE in step.event.data
+        return step.event.encode(self._values)
+
+    def _send(self, data: bytes, step: Step, entries: list[Sent]) -> None:
+        """Write the data when it is due, in pieces if the step wants that; the entries say when that was."""
+        size = step.piece_bytes or len(data)
+        for at in range(0, len(data), size):
+            self._wait(step.piece_delay if at else step.delay)
+            now = time.perf_counter_ns()
+            if at == 0:
+                for entry in entries:
+                    entry.at_ns, entry.due_ns = now, self._due or now
+            if at + size >= len(data):
+                for entry in entries:
+                    entry.complete_ns = now
+                # Before the write: who has received an event finds it in the list.
+                self._progress.sent += entries
+            self._connection.send(data[at : at + size])
+
+    def _act(self, step: Step) -> None:
+        self._wait(math.inf if step.event.kind == "hold" else step.delay)
+        if step.event.kind == "reset":
+            self._connection.reset()
+        else:
+            self._connection.close()
+        raise ConnectionDroppedError
+
+    def _wait(self, delay: float) -> None:
+        """Wait for the deadline that is so many seconds after the one before."""
+        self._due = None if self._due is None or math.isinf(delay) else self._due + round(delay * 1e9)
+        self._connection.wait_until(self._due)
+
+
+def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:
+    """The steps of each write, with their places; a step that is done to the connection is by itself."""
+    batch: list[tuple[int, Step]] = []
+    for index, step in enumerate(steps):
+        if batch and not (step.joined and not step.event.control and not batch[-1][1].event.control):
+            yield batch
+            batch = []
+        batch.append((index, step))
+    if batch:
+        yield batch
+
+
+def _whole_body(script: Script) -> bytes:
+    body = script.body or b""
+    if not script.gzip:
+        return body
+    compressor = zlib.compressobj(wbits=_GZIP)
+    return compressor.compress(body) + compressor.flush()
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Unknown"

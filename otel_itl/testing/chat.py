@@ -1,0 +1,232 @@
+"""Steps of the OpenAI chat completions stream (`/chat/completions`).
+
+Every function makes one `Step`, sent `after` seconds after the one before; `reply` makes a whole well-formed `Script`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from .script import CREATED, ID, MODEL, Event, Kind, Script, Step
+
+ReasoningField = Literal["reasoning_content", "reasoning"]
+"""Where compatible services put reasoning: DeepSeek, vLLM (to 0.11), SGLang | OpenRouter, Groq, Together, vLLM."""
+
+
+def chunk(
+    kind: Kind,
+    choices: Sequence[Mapping[str, object]] = (),
+    *,
+    tokens: int = 0,
+    usage: Mapping[str, object] | None = None,
+    after: float = 0.0,
+    **fields: object,
+) -> Step:
+    """A chunk with these `choices`, for what the other functions lack; `fields` are further members of the chunk."""
+    payload: dict[str, object] = {
+        "id": ID,
+        "object": "chat.completion.chunk",
+        "created": CREATED,
+        "model": MODEL,
+        "choices": list(choices),
+        **({"usage": usage} if usage is not None else {}),
+        **fields,
+    }
+    return Step(after, Event(kind, encode(payload), tokens=tokens, wire="chat"))
+
+
+def delta(
+    kind: Kind,
+    content: Mapping[str, object],
+    *,
+    tokens: int = 0,
+    index: int = 0,
+    finish_reason: str | None = None,
+    logprobs: Mapping[str, object] | None = None,
+    usage: Mapping[str, object] | None = None,
+    after: float = 0.0,
+) -> Step:
+    """A chunk with one choice: the `delta` of the choice number `index`."""
+    choice = {"index": index, "delta": content, "logprobs": logprobs, "finish_reason": finish_reason}
+    return chunk(kind, [choice], tokens=tokens, usage=usage, after=after)
+
+
+def role(*, index: int = 0, after: float = 0.0) -> Step:
+    """The opening chunk: role and empty content, no token."""
+    return delta("role", {"role": "assistant", "content": "", "refusal": None}, index=index, after=after)
+
+
+def text(
+    content: str, *, tokens: int = 1, logprobs: Iterable[str] | None = None, index: int = 0, after: float = 0.0
+) -> Step:
+    """Answer text. With `logprobs`, the texts of the tokens in it: they come with the chunk and are counted."""
+    if logprobs is None:
+        return delta("answer", {"content": content}, tokens=tokens, index=index, after=after)
+    entries = [
+        {"token": token, "logprob": -0.1, "bytes": list(token.encode()), "top_logprobs": []} for token in logprobs
+    ]
+    return delta(
+        "answer",
+        {"content": content},
+        tokens=len(entries),
+        index=index,
+        logprobs={"content": entries, "refusal": None},
+        after=after,
+    )
+
+
+def reasoning(
+    content: str,
+    *,
+    field: ReasoningField = "reasoning_content",
+    tokens: int = 1,
+    index: int = 0,
+    after: float = 0.0,
+) -> Step:
+    """Reasoning text, in the field that compatible services use for it."""
+    return delta("reasoning", {field: content}, tokens=tokens, index=index, after=after)
+
+
+def refusal(content: str, *, tokens: int = 1, index: int = 0, after: float = 0.0) -> Step:
+    """Refusal text."""
+    return delta("answer", {"refusal": content}, tokens=tokens, index=index, after=after)
+
+
+def tool_call(
+    name: str, *, call: int = 0, arguments: str = "", tokens: int = 1, index: int = 0, after: float = 0.0
+) -> Step:
+    """The start of the tool call number `call`: its id and its name."""
+    function = {"name": name, "arguments": arguments}
+    part = {"index": call, "id": f"call_{call}", "type": "function", "function": function}
+    return delta("tool", {"tool_calls": [part]}, tokens=tokens, index=index, after=after)
+
+
+def tool_arguments(piece: str, *, call: int = 0, tokens: int = 1, index: int = 0, after: float = 0.0) -> Step:
+    """A piece of the JSON arguments of the tool call number `call`."""
+    part = {"index": call, "function": {"arguments": piece}}
+    return delta("tool", {"tool_calls": [part]}, tokens=tokens, index=index, after=after)
+
+
+def empty(*, index: int = 0, after: float = 0.0) -> Step:
+    """A chunk whose delta is empty."""
+    return delta("empty", {}, index=index, after=after)
+
+
+def no_choices(*, after: float = 0.0) -> Step:
+    """A chunk without choices or usage, as Azure's content filter sends."""
+    return chunk("empty", after=after)
+
+
+def ping(*, after: float = 0.0) -> Step:
+    """A keep-alive: an SSE comment, which no SDK shows."""
+    return Step(after, Event("ping", raw=b": ping\n\n"))
+
+
+def finish(reason: str = "stop", *, index: int = 0, after: float = 0.0) -> Step:
+    """The chunk with the finish reason."""
+    return delta("finish", {}, index=index, finish_reason=reason, after=after)
+
+
+def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[str, object]:
+    """The `usage` of so many output tokens, of which some are reasoning."""
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": output,
+        "total_tokens": prompt + output,
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }
+
+
+def usage(output: int, *, prompt: int = 10, reasoning: int = 0, after: float = 0.0) -> Step:
+    """The usage chunk: no choices, the token counts."""
+    return chunk("usage", usage=usage_object(output, prompt=prompt, reasoning=reasoning), after=after)
+
+
+def error(
+    message: str = "The server had an error",
+    *,
+    code: str | int | None = None,
+    kind: str = "server_error",
+    after: float = 0.0,
+) -> Step:
+    """An error in the middle of the stream; the SDK raises `openai.APIError`. `kind` is the error's `type`."""
+    payload = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return Step(after, Event("error", encode(payload), wire="chat"))
+
+
+def done(*, after: float = 0.0) -> Step:
+    """The terminator: `data: [DONE]`."""
+    return Step(after, Event("done", "[DONE]"))
+
+
+def reply(
+    tokens: Tokens = 3,
+    *,
+    first: float = 0.0,
+    gaps: Gaps = 0.0,
+    reasoning: Tokens = 0,
+    reasoning_field: ReasoningField = "reasoning_content",
+    tools: Iterable[ToolCall] = (),
+    refuse: bool = False,
+    choices: int = 1,
+    logprobs: bool = False,
+    finish_reason: str | None = None,
+    usage: bool = True,
+    continuous_usage: bool = False,
+) -> Script:
+    """A whole stream: role, output, finish, usage, `[DONE]`.
+
+    The role chunk goes out with the headers; `first` and `gaps` space the output chunks, the rest follows the last.
+
+    Args:
+        tokens: the answer, one chunk a token.
+        first: seconds from the headers to the first output chunk.
+        gaps: seconds between successive output chunks, one number or exactly one each.
+        reasoning: reasoning tokens before the answer.
+        reasoning_field: the field they come in.
+        tools: tool calls after the answer; the name and each piece of the arguments are an output chunk each.
+        refuse: send the answer as a refusal.
+        choices: how many choices answer at once; their chunks take turns.
+        logprobs: each answer chunk says its token.
+        finish_reason: by default `tool_calls` when there are any, else `stop`.
+        usage: a last chunk with the token counts, as after `stream_options={"include_usage": True}`.
+        continuous_usage: every chunk says the token counts so far, as vLLM's `continuous_usage_stats`.
+
+    """
+    answers, thoughts, calls = texts(tokens), texts(reasoning), called(tools)
+    indexes = range(choices)
+    steps = [role(index=index) for index in indexes]
+    steps += [_reasoning(thought, field=reasoning_field, index=index) for thought in thoughts for index in indexes]
+    steps += [
+        refusal(answer, index=index) if refuse else text(answer, logprobs=[answer] if logprobs else None, index=index)
+        for answer in answers
+        for index in indexes
+    ]
+    for call, (name, pieces) in enumerate(calls):
+        steps += [tool_call(name, call=call, index=index) for index in indexes]
+        steps += [tool_arguments(piece, call=call, index=index) for piece in pieces for index in indexes]
+    steps += [finish(finish_reason or ("tool_calls" if calls else "stop"), index=index) for index in indexes]
+    if continuous_usage:
+        steps = _with_running_usage(steps)
+    if usage:
+        steps.append(_usage(sum(step.event.tokens for step in steps), reasoning=len(thoughts) * choices))
+    return paced([*steps, done()], first, gaps)
+
+
+# `reply` has arguments of these names.
+_reasoning, _usage = reasoning, usage
+
+
+def _with_running_usage(steps: Iterable[Step]) -> list[Step]:
+    """The chunks, each with the token counts so far."""
+    counted, output, thought = [], 0, 0
+    for step in steps:
+        output += step.event.tokens
+        thought += step.event.tokens if step.event.kind == "reasoning" else 0
+        payload = json.loads(step.event.data) | {"usage": usage_object(output, reasoning=thought)}
+        counted.append(replace(step, event=replace(step.event, data=encode(payload))))
+    return counted

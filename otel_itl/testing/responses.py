@@ -1,0 +1,300 @@
+"""Steps of the OpenAI responses stream (`POST /responses`, `GET /responses/{id}?stream=true`).
+
+The output of a response is a list of items (reasoning, message, tool call), each opened, filled by deltas and closed.
+The functions in lower case make one `Step`, sent `after` seconds after the one before; `message`, `thoughts`,
+`summary` and `function_call` make all the steps of one item; `reply` makes a whole well-formed `Script`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from .script import CREATED, ID, MODEL, SEQUENCE, Event, Kind, Script, Step
+
+
+def event(
+    kind: Kind, name: str, content: Mapping[str, object] | None = None, *, tokens: int = 0, after: float = 0.0
+) -> Step:
+    """An event of the type `name` with these members, for what the other functions lack."""
+    payload = {"type": name, "sequence_number": SEQUENCE, **(content or {})}
+    return Step(after, Event(kind, encode(payload), name=name, tokens=tokens, wire="responses"))
+
+
+def response_object(
+    status: str,
+    output: Sequence[Mapping[str, object]] = (),
+    *,
+    usage: Mapping[str, object] | None = None,
+    **fields: object,
+) -> dict[str, object]:
+    """The response as the lifecycle events show it."""
+    return {
+        "id": ID,
+        "object": "response",
+        "created_at": CREATED,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "model": MODEL,
+        "output": list(output),
+        "parallel_tool_calls": True,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "usage": usage,
+        **fields,
+    }
+
+
+def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[str, object]:
+    """The `usage` of so many output tokens, of which some are reasoning."""
+    return {
+        "input_tokens": prompt,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": reasoning},
+        "total_tokens": prompt + output,
+    }
+
+
+def created(*, after: float = 0.0) -> Step:
+    """`response.created`."""
+    return event("lifecycle", "response.created", {"response": response_object("in_progress")}, after=after)
+
+
+def in_progress(*, after: float = 0.0) -> Step:
+    """`response.in_progress`."""
+    return event("lifecycle", "response.in_progress", {"response": response_object("in_progress")}, after=after)
+
+
+def item_added(item: Mapping[str, object], *, index: int = 0, after: float = 0.0) -> Step:
+    """The start of the output item number `index`. That of a function call tells its name, which is output."""
+    content = {"output_index": index, "item": item}
+    if item["type"] == "function_call":
+        return event("tool", "response.output_item.added", content, tokens=1, after=after)
+    return event("lifecycle", "response.output_item.added", content, after=after)
+
+
+def item_done(item: Mapping[str, object], *, index: int = 0, after: float = 0.0) -> Step:
+    """The end of the output item number `index`."""
+    return event("lifecycle", "response.output_item.done", {"output_index": index, "item": item}, after=after)
+
+
+def text(content: str, *, index: int = 0, tokens: int = 1, logprobs: Iterable[str] = (), after: float = 0.0) -> Step:
+    """Answer text of the message that is the output item number `index`. `logprobs` are the texts of its tokens."""
+    entries = [
+        {"token": token, "logprob": -0.1, "bytes": list(token.encode()), "top_logprobs": []} for token in logprobs
+    ]
+    members = {**_part_of(f"msg_{index}", index), "delta": content, "logprobs": entries}
+    return event("answer", "response.output_text.delta", members, tokens=len(entries) or tokens, after=after)
+
+
+def refusal(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
+    """Refusal text of the message that is the output item number `index`."""
+    members = {**_part_of(f"msg_{index}", index), "delta": content}
+    return event("answer", "response.refusal.delta", members, tokens=tokens, after=after)
+
+
+def reasoning(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
+    """Reasoning text of the reasoning item number `index`."""
+    members = {**_part_of(f"rs_{index}", index), "delta": content}
+    return event("reasoning", "response.reasoning_text.delta", members, tokens=tokens, after=after)
+
+
+def reasoning_summary(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
+    """Text of the summary of the reasoning item number `index`."""
+    members = {"item_id": f"rs_{index}", "output_index": index, "summary_index": 0, "delta": content}
+    return event("reasoning", "response.reasoning_summary_text.delta", members, tokens=tokens, after=after)
+
+
+def tool_arguments(piece: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
+    """A piece of the JSON arguments of the function call that is the output item number `index`."""
+    members = {"item_id": f"fc_{index}", "output_index": index, "delta": piece}
+    return event("tool", "response.function_call_arguments.delta", members, tokens=tokens, after=after)
+
+
+def ping(*, after: float = 0.0) -> Step:
+    """A keep-alive: an SSE comment, which no SDK shows."""
+    return Step(after, Event("ping", raw=b": ping\n\n"))
+
+
+def completed(
+    output: Sequence[Mapping[str, object]] = (), *, usage: Mapping[str, object] | None = None, after: float = 0.0
+) -> Step:
+    """The terminator `response.completed`: the whole response with its items and usage."""
+    members = {"response": response_object("completed", output, usage=usage)}
+    return event("finish", "response.completed", members, after=after)
+
+
+def incomplete(
+    reason: str = "max_output_tokens",
+    output: Sequence[Mapping[str, object]] = (),
+    *,
+    usage: Mapping[str, object] | None = None,
+    after: float = 0.0,
+) -> Step:
+    """The terminator `response.incomplete`: the service stopped, for this reason."""
+    members = {"response": response_object("incomplete", output, usage=usage, incomplete_details={"reason": reason})}
+    return event("finish", "response.incomplete", members, after=after)
+
+
+def failed(message: str = "The model failed", *, code: str = "server_error", after: float = 0.0) -> Step:
+    """The terminator `response.failed`. The SDK yields it like any other event, it does not raise."""
+    members = {"response": response_object("failed", error={"code": code, "message": message})}
+    return event("error", "response.failed", members, after=after)
+
+
+def error(message: str = "The server had an error", *, code: str | None = "server_error", after: float = 0.0) -> Step:
+    """The event `error`. The SDK yields it like any other event, it does not raise."""
+    return event("error", "error", {"code": code, "message": message, "param": None}, after=after)
+
+
+def message(
+    tokens: Tokens, *, index: int = 0, refuse: bool = False, logprobs: bool = False
+) -> tuple[list[Step], dict[str, object]]:
+    """The steps of a message as the output item number `index`, and the finished item."""
+    pieces = texts(tokens)
+    whole, place = "".join(pieces), _part_of(f"msg_{index}", index)
+    item: dict[str, object] = {
+        "id": f"msg_{index}",
+        "type": "message",
+        "role": "assistant",
+        "status": "in_progress",
+        "content": [],
+    }
+    if refuse:
+        part: dict[str, object] = {"type": "refusal", "refusal": ""}
+        full: dict[str, object] = {"type": "refusal", "refusal": whole}
+        deltas = [refusal(piece, index=index) for piece in pieces]
+        end = event("lifecycle", "response.refusal.done", {**place, "refusal": whole})
+    else:
+        part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        full = {**part, "text": whole}
+        deltas = [text(piece, index=index, logprobs=[piece] if logprobs else ()) for piece in pieces]
+        end = event("lifecycle", "response.output_text.done", {**place, "text": whole, "logprobs": []})
+    finished = {**item, "status": "completed", "content": [full]}
+    steps = [
+        item_added(item, index=index),
+        event("lifecycle", "response.content_part.added", {**place, "part": part}),
+        *deltas,
+        end,
+        event("lifecycle", "response.content_part.done", {**place, "part": full}),
+        item_done(finished, index=index),
+    ]
+    return steps, finished
+
+
+def thoughts(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
+    """The steps of a reasoning item whose text is shown, as the output item number `index`, and the finished item."""
+    pieces = texts(tokens)
+    place, full = _part_of(f"rs_{index}", index), {"type": "reasoning_text", "text": "".join(pieces)}
+    item: dict[str, object] = {"id": f"rs_{index}", "type": "reasoning", "summary": [], "content": []}
+    finished = {**item, "content": [full]}
+    steps = [
+        item_added(item, index=index),
+        event("lifecycle", "response.content_part.added", {**place, "part": {"type": "reasoning_text", "text": ""}}),
+        *(reasoning(piece, index=index) for piece in pieces),
+        event("lifecycle", "response.reasoning_text.done", {**place, "text": full["text"]}),
+        event("lifecycle", "response.content_part.done", {**place, "part": full}),
+        item_done(finished, index=index),
+    ]
+    return steps, finished
+
+
+def summary(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
+    """The steps of a reasoning item of which a summary is shown, as the output item `index`, and the finished item."""
+    pieces = texts(tokens)
+    place: dict[str, object] = {"item_id": f"rs_{index}", "output_index": index, "summary_index": 0}
+    full = {"type": "summary_text", "text": "".join(pieces)}
+    item: dict[str, object] = {"id": f"rs_{index}", "type": "reasoning", "summary": []}
+    finished = {**item, "summary": [full]}
+    opened = {**place, "part": {"type": "summary_text", "text": ""}}
+    steps = [
+        item_added(item, index=index),
+        event("lifecycle", "response.reasoning_summary_part.added", opened),
+        *(reasoning_summary(piece, index=index) for piece in pieces),
+        event("lifecycle", "response.reasoning_summary_text.done", {**place, "text": full["text"]}),
+        event("lifecycle", "response.reasoning_summary_part.done", {**place, "part": full}),
+        item_done(finished, index=index),
+    ]
+    return steps, finished
+
+
+def function_call(name: str, arguments: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
+    """The steps of a function call as the output item number `index`, and the finished item."""
+    pieces = texts(arguments)
+    whole = "".join(pieces)
+    item: dict[str, object] = {
+        "id": f"fc_{index}",
+        "type": "function_call",
+        "status": "in_progress",
+        "call_id": f"call_{index}",
+        "name": name,
+        "arguments": "",
+    }
+    finished = {**item, "status": "completed", "arguments": whole}
+    over = {"item_id": f"fc_{index}", "output_index": index, "name": name, "arguments": whole}
+    steps = [
+        item_added(item, index=index),
+        *(tool_arguments(piece, index=index) for piece in pieces),
+        event("lifecycle", "response.function_call_arguments.done", over),
+        item_done(finished, index=index),
+    ]
+    return steps, finished
+
+
+def reply(
+    tokens: Tokens = 3,
+    *,
+    first: float = 0.0,
+    gaps: Gaps = 0.0,
+    reasoning: Tokens = 0,
+    reasoning_summary: Tokens = 0,
+    tools: Iterable[ToolCall] = (),
+    refuse: bool = False,
+    logprobs: bool = False,
+    end: Literal["completed", "incomplete", "failed"] = "completed",
+) -> Script:
+    """A whole stream: `response.created`, `response.in_progress`, the output items, `response.completed` with usage.
+
+    The opening events go out with the headers; `first` and `gaps` space the output events, the rest follows at once.
+
+    Args:
+        tokens: the answer, one text delta a token.
+        first: seconds from the headers to the first output event.
+        gaps: seconds between successive output events, one number or exactly one each.
+        reasoning: tokens of reasoning text before the answer.
+        reasoning_summary: tokens of a reasoning summary before the answer.
+        tools: function calls after the answer; the item's start (the name) and each piece of the arguments are output.
+        refuse: send the answer as a refusal.
+        logprobs: each text delta says its token.
+        end: `completed`, `incomplete` or `failed`.
+
+    """
+    parts: list[tuple[list[Step], dict[str, object]]] = []
+    if thought := texts(reasoning):
+        parts.append(thoughts(thought))
+    if summed := texts(reasoning_summary):
+        parts.append(summary(summed, index=len(parts)))
+    if answer := texts(tokens):
+        parts.append(message(answer, index=len(parts), refuse=refuse, logprobs=logprobs))
+    for name, pieces in called(tools):
+        parts.append(function_call(name, pieces, index=len(parts)))
+    steps = [step for part, _ in parts for step in part]
+    items = [item for _, item in parts]
+    usage = usage_object(sum(step.event.tokens for step in steps), reasoning=len(thought) + len(summed))
+    ends: dict[str, Callable[[], Step]] = {
+        "completed": lambda: completed(items, usage=usage),
+        "incomplete": lambda: incomplete(output=items, usage=usage),
+        "failed": failed,
+    }
+    return paced([created(), in_progress(), *steps, ends[end]()], first, gaps)
+
+
+def _part_of(item: str, index: int) -> dict[str, object]:
+    return {"item_id": item, "output_index": index, "content_index": 0}

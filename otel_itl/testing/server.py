@@ -1,0 +1,157 @@
+"""A streaming LLM server that plays scripts over real sockets, and keeps the truth about when it sent what."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from ._engine import HOST, Engine
+from ._process import ChildEngine
+from .exchange import Exchange, Progress, Request
+from .script import Script
+
+
+class ScriptedServer:
+    """A server on 127.0.0.1 that answers streaming requests by scripts.
+
+    The path's end chooses the wire format: `/chat/completions`, `/completions`, `/responses` (and `/responses/{id}`),
+    `/messages`. Point a client at `openai_url` or `anthropic_url`.
+
+    A request gets the first of these that there is: the next script queued for its model, the standing script of its
+    model, the next one queued for all, the standing one of all, a short well-formed reply.
+
+    >>> with ScriptedServer() as server:
+    ...     server.play(chat.reply(5, first=0.05, gaps=0.01))
+    ...     ...  # client = openai.OpenAI(base_url=server.openai_url, api_key="none")
+    """
+
+    def __init__(self, script: Script | None = None, *, port: int = 0, process: bool = False) -> None:
+        """Describe a server; `with` or `start()` runs it.
+
+        Args:
+            script: the standing script for all models, as by `always(script)`.
+            port: 0 takes any free one.
+            process: run it in a process of its own, so that it does not share the interpreter lock with the client.
+                Its times compare with this process's `time.perf_counter_ns()` where that clock is the machine's
+                (Linux, macOS).
+
+        """
+        self._script = script
+        self._wanted_port = port
+        self._process = process
+        # The last engine that was started; kept when it stops, as its exchanges stay readable.
+        self._engine: Engine | ChildEngine | None = None
+        self._running = False
+        self._port = 0
+
+    def __enter__(self) -> ScriptedServer:  # noqa: PYI034 - `Self` is in typing from 3.11 on
+        """Start it."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop it."""
+        self.stop()
+
+    def start(self) -> ScriptedServer:
+        """Listen, and return the server itself.
+
+        Raises:
+            OSError: the port is in use.
+            ValueError: it is not a port.
+            RuntimeError: the server is running.
+
+        """
+        if self._running:
+            raise RuntimeError("the scripted server is running already")
+        engine = ChildEngine() if self._process else Engine()
+        try:
+            self._port = engine.start(self._wanted_port)
+        except BaseException:
+            engine.stop()
+            raise
+        self._engine, self._running = engine, True
+        if self._script is not None:
+            engine.always(self._script, None)
+        return self
+
+    def stop(self) -> None:
+        """Drop open connections and end; `exchanges` stays readable. Stopping twice is stopping once."""
+        if self._running and self._engine is not None:
+            self._running = False
+            self._engine.stop()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on (or listened on, when it is stopped)."""
+        self._started()
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:<port>`."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def openai_url(self) -> str:
+        """What OpenAI's clients take as `base_url`."""
+        return f"{self.url}/v1"
+
+    @property
+    def anthropic_url(self) -> str:
+        """What Anthropic's clients take as `base_url`."""
+        return self.url
+
+    def play(self, *scripts: Script, model: str | None = None) -> None:
+        """Queue scripts: each answers one request, in the order of arrival (only requests for `model`, if given)."""
+        self._steerable().play(scripts, model)
+
+    def always(self, script: Script, *, model: str | None = None) -> None:
+        """Set the script that answers whenever none is queued (only requests for `model`, if given)."""
+        self._steerable().always(script, model)
+
+    def clear(self) -> None:
+        """Forget the scripts, queued and standing, and the exchanges."""
+        self._steerable().clear()
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The exchanges so far, in order of arrival."""
+        engine = self._started()
+        return [_exchange(engine, request) for request in engine.requests()]
+
+    def wait_for(self, count: int, timeout: float | None = 5.0) -> list[Exchange]:
+        """Wait until so many requests have arrived and their exchanges have ended, and return all.
+
+        Raises:
+            TimeoutError: after `timeout` seconds, for arriving and ending each.
+
+        """
+        engine = self._started()
+        requests = engine.requests(count, timeout)
+        if len(requests) < count:
+            raise TimeoutError(f"{len(requests)} requests arrived within {timeout} s, not {count}")
+        return [_exchange(engine, request).wait_done(timeout) for request in requests]
+
+    def _started(self) -> Engine | ChildEngine:
+        if self._engine is None:
+            raise RuntimeError("the scripted server has not been started: use it in a `with` block, or call start()")
+        return self._engine
+
+    def _steerable(self) -> Engine | ChildEngine:
+        engine = self._started()
+        if not self._running:
+            raise RuntimeError("the scripted server is stopped")
+        return engine
+
+
+def _exchange(engine: Engine | ChildEngine, request: Request) -> Exchange:
+    last = Progress()
+
+    def progress() -> Progress:
+        nonlocal last
+        if last.ended_ns is None:
+            last = engine.progress(request.number) or last
+        return last
+
+    return Exchange(request, progress, lambda timeout: engine.wait_ended(request.number, timeout))

@@ -1,0 +1,219 @@
+"""OpenTelemetry signals captured in memory, by SDK providers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs import export as log_export
+from opentelemetry.sdk.metrics import Counter, Histogram, MeterProvider, ObservableCounter
+from opentelemetry.sdk.metrics.export import AggregationTemporality, InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.view import Aggregation, View
+    from opentelemetry.sdk.trace.sampling import Sampler
+
+Attributes = Mapping[str, Any]
+Temporality = Literal["cumulative", "delta"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One data point of a metric: one set of attributes."""
+
+    name: str
+    unit: str
+    description: str
+    kind: Literal["sum", "gauge", "histogram", "exponential_histogram"]
+    attributes: Attributes
+    value: float
+    """The value of a sum or gauge; the sum of a histogram's values."""
+    count: int
+    """How many values a histogram has; 1 for a sum or gauge."""
+    exemplars: Sequence[Any] = field(repr=False)
+    """The SDK's exemplars, with `value`, `trace_id` and `span_id`."""
+    raw: Any = field(repr=False)
+    """The SDK's data point: bucket counts and bounds, scale, minimum and maximum, times."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """One log record."""
+
+    event_name: str | None
+    body: Any
+    attributes: Attributes
+    severity_text: str | None
+    severity_number: int | None
+    trace_id: int | None
+    span_id: int | None
+    raw: Any = field(repr=False)
+    """The SDK's log record."""
+
+
+class CapturedTelemetry:
+    """Providers to instrument with, and everything that was emitted through them.
+
+    Nothing is made global: pass `tracer_provider`, `meter_provider` and `logger_provider` on.
+    Needs the OpenTelemetry SDK, 1.37 or later.
+    """
+
+    tracer_provider: TracerProvider
+    meter_provider: MeterProvider
+    logger_provider: LoggerProvider
+
+    def __init__(
+        self,
+        *,
+        sampler: Sampler | None = None,
+        span_limits: SpanLimits | None = None,
+        views: Sequence[View] = (),
+        aggregation: Mapping[type, Aggregation] | None = None,
+        temporality: Temporality | Mapping[type, AggregationTemporality] = "cumulative",
+    ) -> None:
+        """Make the providers.
+
+        Args:
+            sampler: the tracer provider's; by default the SDK's, which samples everything.
+            span_limits: the tracer provider's; by default those of the `OTEL_*` environment.
+            views: the meter provider's.
+            aggregation: preferred aggregations, by the SDK's instrument class.
+            temporality: `delta` is the delta preference of OTLP exporters: up-down counters stay cumulative.
+                A mapping is by the SDK's instrument class.
+
+        """
+        self._points: dict[str, list[Point]] = {}
+        self._open = True
+        self._span_exporter = InMemorySpanExporter()
+        self.tracer_provider = TracerProvider(sampler=sampler, span_limits=span_limits, shutdown_on_exit=False)
+        self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._span_exporter))
+        preferred = _delta_preference() if temporality == "delta" else temporality
+        self._reader = InMemoryMetricReader(
+            preferred_temporality=dict(preferred) if isinstance(preferred, Mapping) else None,
+            preferred_aggregation=dict(aggregation) if aggregation else None,
+        )
+        self.meter_provider = MeterProvider(metric_readers=[self._reader], views=views, shutdown_on_exit=False)
+        self.logger_provider, self._log_exporter = _log_pipeline()
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        """The spans that have ended, in that order."""
+        return list(self._span_exporter.get_finished_spans())
+
+    @property
+    def metrics(self) -> dict[str, list[Point]]:
+        """The data points of each metric, by its name; collected now.
+
+        A cumulative metric has its present points. A delta metric has those of every collection since `clear()`:
+        reading twice loses nothing.
+        """
+        self._collect()
+        return {name: list(points) for name, points in self._points.items()}
+
+    @property
+    def logs(self) -> list[Log]:
+        """The log records, in order."""
+        return [_log(captured.log_record) for captured in self._log_exporter.get_finished_logs()]
+
+    def clear(self) -> None:
+        """Forget spans, logs and metric points. Cumulative metrics go on counting from where they are."""
+        self._span_exporter.clear()
+        self._log_exporter.clear()
+        self._collect()
+        self._points.clear()
+
+    def shutdown(self) -> None:
+        """Shut the providers down; what was captured stays readable. Shutting down twice is shutting down once."""
+        if self._open:
+            self._collect()
+            self._open = False
+            self.tracer_provider.shutdown()
+            self.meter_provider.shutdown()
+            self.logger_provider.shutdown()
+
+    def _collect(self) -> None:
+        if not self._open:
+            return
+        data = self._reader.get_metrics_data()
+        for resource in data.resource_metrics if data is not None else ():
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    self._keep(metric)
+
+    def _keep(self, metric: Any) -> None:
+        points = [_point(metric, point) for point in metric.data.data_points]
+        delta = getattr(metric.data, "aggregation_temporality", None) == AggregationTemporality.DELTA
+        self._points[metric.name] = [*(self._points.get(metric.name, ()) if delta else ()), *points]
+
+
+@contextmanager
+def capture_telemetry(
+    *,
+    sampler: Sampler | None = None,
+    span_limits: SpanLimits | None = None,
+    views: Sequence[View] = (),
+    aggregation: Mapping[type, Aggregation] | None = None,
+    temporality: Temporality | Mapping[type, AggregationTemporality] = "cumulative",
+) -> Iterator[CapturedTelemetry]:
+    """A `CapturedTelemetry` (see there for the arguments) that is shut down at the end of the `with` block."""
+    captured = CapturedTelemetry(
+        sampler=sampler, span_limits=span_limits, views=views, aggregation=aggregation, temporality=temporality
+    )
+    try:
+        yield captured
+    finally:
+        captured.shutdown()
+
+
+def _log_pipeline() -> tuple[LoggerProvider, Any]:
+    # Renamed in 1.39; the old name warns for as long as it stays.
+    exporter_type: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or log_export.InMemoryLogExporter
+    exporter = exporter_type()
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(log_export.SimpleLogRecordProcessor(exporter))
+    return provider, exporter
+
+
+def _delta_preference() -> dict[type, AggregationTemporality]:
+    return dict.fromkeys((Counter, Histogram, ObservableCounter), AggregationTemporality.DELTA)
+
+
+def _point(metric: Any, point: Any) -> Point:
+    kinds: dict[str, Literal["sum", "gauge", "histogram", "exponential_histogram"]] = {
+        "Sum": "sum",
+        "Gauge": "gauge",
+        "Histogram": "histogram",
+        "ExponentialHistogram": "exponential_histogram",
+    }
+    counted = hasattr(point, "count")
+    return Point(
+        name=metric.name,
+        unit=metric.unit or "",
+        description=metric.description or "",
+        kind=kinds[type(metric.data).__name__],
+        attributes=dict(point.attributes or {}),
+        value=point.sum if counted else point.value,
+        count=point.count if counted else 1,
+        exemplars=tuple(point.exemplars),
+        raw=point,
+    )
+
+
+def _log(record: Any) -> Log:
+    number = record.severity_number
+    return Log(
+        event_name=getattr(record, "event_name", None),
+        body=record.body,
+        attributes=dict(record.attributes or {}),
+        severity_text=record.severity_text,
+        severity_number=None if number is None else number.value,
+        trace_id=record.trace_id,
+        span_id=record.span_id,
+        raw=record,
+    )

@@ -1,0 +1,114 @@
+"""The facts of one stream: when each chunk was asked for, when it arrived, what it carried and how the stream ended."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from enum import Enum, IntFlag
+from operator import sub
+
+MICROSECOND = 1_000
+"""Nanoseconds in the resolution that a timeline has once it is recorded or stored."""
+
+
+class Kind(IntFlag):
+    """What a chunk carried, one byte of flags.
+
+    A chunk with none of `REASONING`, `ANSWER` or `TOOL` is not an output chunk; a chunk with no flag at all is empty.
+    `FINISH` and `USAGE` may stand beside an output flag.
+    """
+
+    EMPTY = 0
+    REASONING = 1
+    ANSWER = 2
+    TOOL = 4
+    ROLE = 8
+    LIFECYCLE = 16
+    PING = 32
+    FINISH = 64
+    USAGE = 128
+
+
+OUTPUT = int(Kind.REASONING | Kind.ANSWER | Kind.TOOL)
+"""The flags that make a chunk an output chunk."""
+
+
+class Outcome(str, Enum):
+    """How a stream ended."""
+
+    COMPLETED = "completed"
+    """Exhausted, and the provider said that it was done."""
+    TRUNCATED = "truncated"
+    """Exhausted without a finish reason or a terminator: the upstream gave up without an error."""
+    CLOSED = "closed"
+    """Left by the caller with `close()`, `aclose()` or the end of a `with` block."""
+    ABANDONED = "abandoned"
+    """Dropped by the caller without closing it, or still open when the process or the instrumentation ended."""
+    CANCELLED = "cancelled"
+    """The waiting task was cancelled, or the program interrupted, while a chunk was awaited."""
+    ERROR = "error"
+    """The SDK raised, or the provider reported a failure."""
+
+
+def _no_moments() -> array[int]:
+    return array("q")
+
+
+def _no_counts() -> array[int]:
+    return array("I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """The facts of one stream. Every number of `otel_itl` is derived from these and nothing else.
+
+    Moments are integer nanoseconds after the request (`r` = 0) on a monotonic clock; only `request_unix_ns` is wall
+    time. `asked`, `arrived` and `kinds` are parallel, one entry per chunk.
+
+    Raises:
+        ValueError: parallel fields of different lengths.
+    """
+
+    request_unix_ns: int
+    """Wall-clock time of the request, nanoseconds since the epoch: the anchor of exported timestamps."""
+    asked: array[int] = field(default_factory=_no_moments)
+    """When the consumer asked for each chunk (entered `__next__` or `__anext__`)."""
+    arrived: array[int] = field(default_factory=_no_moments)
+    """When each chunk left the SDK's iterator."""
+    kinds: bytes = b""
+    """What each chunk carried, as flags of `Kind`."""
+    tokens: array[int] = field(default_factory=_no_counts)
+    """Tokens in each chunk as the provider says (0: it does not); empty when it never does."""
+    choices: bytes = b""
+    """Which of several choices each chunk belongs to; empty when there is only one."""
+    skipped: array[int] = field(default_factory=_no_counts)
+    """Chunks left out before each one, in a timeline that was thinned to be stored; else empty."""
+    unrecorded: int = 0
+    """Chunks that arrived after the recording limit: they are counted, not timed."""
+    headers: int | None = None
+    """When the response headers were there (the SDK call returned the stream)."""
+    end: int = 0
+    """When the stream was exhausted or left."""
+    outcome: Outcome = Outcome.COMPLETED
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    attempts: int | None = None
+    """HTTP attempts the SDK made, the successful one included, where it says so."""
+
+    def __post_init__(self) -> None:
+        chunks = len(self.kinds)
+        for name in ("asked", "arrived", "tokens", "choices", "skipped"):
+            length = len(getattr(self, name))
+            if length != chunks and (length or name in {"asked", "arrived"}):
+                message = f"Timeline.{name} has {length} entries for {chunks} chunks: it needs one for each."
+                raise ValueError(message)
+
+    def __len__(self) -> int:
+        """The number of chunks that were timed."""
+        return len(self.kinds)
+
+    @property
+    def waits(self) -> array[int]:
+        """How long the consumer was kept waiting for each chunk, in nanoseconds."""
+        return array("q", map(sub, self.arrived, self.asked))
