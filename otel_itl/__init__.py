@@ -1,11 +1,11 @@
-"""Token-level latency of streaming LLM clients: time to first token, inter-token latency and stalls, over OpenTelemetry.
+"""Token-level latency of streaming LLM clients over OpenTelemetry: time to first token, inter-token latency, stalls.
 
     import otel_itl
 
     otel_itl.instrument()
 
-Every streaming request of the openai and anthropic SDKs becomes one span with its per-token timeline, from which TTFT, ITL
-percentiles and outcomes are derived into span attributes and metrics.
+Every streaming request of the openai and anthropic SDKs becomes one span with its per-token timeline, from which TTFT,
+ITL percentiles and outcomes are derived into span attributes and metrics.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _HOMES = {
 """Loaded when they are first asked for: importing `otel_itl` is to cost an application nothing."""
 
 
-def instrument(**options: Any) -> None:
+def instrument(**options: Any) -> None:  # noqa: D417 - what it takes is listed by name
     """Measure every streaming request of the supported SDKs from here on, also of clients that exist already.
 
     Keyword Args:
@@ -57,8 +57,8 @@ def instrument(**options: Any) -> None:
         chunk_events: names of span events with which another instrumentation marks output chunks.
         tracer_provider: instead of the global provider; likewise `meter_provider` and `logger_provider`.
 
-    Where neither arguments nor the application give a provider, the SDK is set up from the `OTEL_*` environment with the
-    first stream. Arguments win over `OTEL_ITL_*` variables, which win over defaults.
+    Where neither arguments nor the application give a provider, the SDK is set up from the `OTEL_*` environment when
+    the first stream opens. Arguments win over `OTEL_ITL_*` variables, which win over defaults.
 
     Raises:
         TypeError: an option of another name.
@@ -76,7 +76,7 @@ def uninstrument() -> None:
     ITLInstrumentor().uninstrument()
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the public names
+def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         message = f"module {__name__!r} has no attribute {name!r}"

@@ -105,7 +105,9 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
         elif name == names.TOKEN_EVENT:
             single.append((unix_ns, attributes))
     if facts is None:
-        message = f"no {names.TOKENS_EVENT} event holds {names.STREAM_OUTCOME}: the stream's last token event is missing."
+        message = (
+            f"no {names.TOKENS_EVENT} event holds {names.STREAM_OUTCOME}: the stream's last token event is missing."
+        )
         raise MalformedEventsError(message)
     try:
         whole = _unpacked(packed, facts)
@@ -186,9 +188,7 @@ def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Time
 
 def _merged(rest: Timeline, single: list[tuple[int, Mapping[str, Any]]], facts: Mapping[str, Any]) -> Timeline:
     """The form `each`: output chunks from their own events, put back between the others."""
-    rows: dict[int, tuple[int, int, int, int, int]] = {}
-    for index, row in zip(facts.get(names.TOKENS_INDEXES) or (), _rows(rest), strict=True):
-        rows[index] = row
+    rows = dict(zip(facts.get(names.TOKENS_INDEXES) or (), _rows(rest), strict=True))
     for unix_ns, attributes in single:
         arrived = unix_ns - rest.request_unix_ns
         rows[attributes[names.TOKEN_INDEX]] = (

@@ -43,7 +43,7 @@ class InvalidValueError(ValueError):
 
 
 def _one_of(*accepted: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:  # noqa: ANN401 - whatever the user gave
+    def check(value: Any) -> str:
         if value in accepted:
             return str(value)
         raise InvalidValueError("one of " + ", ".join(accepted))
@@ -51,7 +51,7 @@ def _one_of(*accepted: str) -> Callable[[Any], str]:
     return check
 
 
-def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401
+def _names(value: Any) -> tuple[str, ...]:
     listed = value.split(",") if isinstance(value, str) else value
     if isinstance(listed, Iterable):
         names = tuple(name.strip() for name in listed if isinstance(name, str) and name.strip())
@@ -61,7 +61,7 @@ def _names(value: Any) -> tuple[str, ...]:  # noqa: ANN401
     raise InvalidValueError(accepted)
 
 
-def _sdks(value: Any) -> tuple[str, ...]:  # noqa: ANN401
+def _sdks(value: Any) -> tuple[str, ...]:
     try:
         chosen = _names(value)
     except InvalidValueError:
@@ -71,7 +71,7 @@ def _sdks(value: Any) -> tuple[str, ...]:  # noqa: ANN401
     raise InvalidValueError("some of " + ", ".join(SDKS))
 
 
-def _positive(value: Any) -> int:  # noqa: ANN401
+def _positive(value: Any) -> int:
     try:
         number = int(value)
     except (TypeError, ValueError):
@@ -104,7 +104,9 @@ def load(options: Mapping[str, Any], environ: Mapping[str, str] | None = None) -
     settings = _from_environment(os.environ if environ is None else environ)
     for name, value in options.items():
         if name not in _CHECKS:
-            message = f"instrument() has no option {name!r}: it takes {', '.join(OPTIONS)} and the OpenTelemetry providers."
+            message = (
+                f"instrument() has no option {name!r}: it takes {', '.join(OPTIONS)} and the OpenTelemetry providers."
+            )
             raise TypeError(message)
         try:
             settings[name] = _CHECKS[name](value)
@@ -128,5 +130,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             settings[name] = _CHECKS[name](value.strip())
         except InvalidValueError as accepted:
             default = Config.__dataclass_fields__[name].default
-            logger.warning("%s=%r is not accepted: it takes %s. The default %r is used.", variable, value, accepted, default)
+            logger.warning(
+                "%s=%r is not accepted: it takes %s. The default %r is used.", variable, value, accepted, default
+            )
     return settings

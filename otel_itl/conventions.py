@@ -209,7 +209,7 @@ PROVIDER_BY_HOST: Final = {
     "api.cerebras.ai": "cerebras",
     "openrouter.ai": "openrouter",
 }
-"""Host, or the domain that it ends with → `gen_ai.provider.name`. The first column's owners are known for what they serve."""
+"""Host, or the domain that it ends with → `gen_ai.provider.name`."""
 
 
 def provider_of(host: str | None, default: str) -> str:

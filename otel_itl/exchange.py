@@ -1,10 +1,12 @@
-"""What was asked of whom, and what the response said of itself."""
+"""What was asked of whom, what the response said of itself, and how it ended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+from otel_itl.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +23,7 @@ class Request:
 
 
 class Answer:
-    """What the chunks of one response said besides their text: filled in by an SDK's `classify`, one field at a time."""
+    """What the chunks of one response said besides their text; filled in by an SDK's `classify`."""
 
     __slots__ = (
         "cache_creation_tokens",
@@ -66,3 +68,13 @@ class Concurrency:
     at_start: int
     mean: float
     """Time-mean over the life of the stream."""
+
+
+class Ended(NamedTuple):
+    """A stream that is over."""
+
+    request: Request
+    answer: Answer
+    timeline: Timeline
+    concurrency: Concurrency
+    error_type: str | None

@@ -34,7 +34,7 @@ class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no
         """None: each SDK is looked at on its own, and left alone where it is missing or too old."""
         return ()
 
-    def _instrument(self, **options: Any) -> None:  # noqa: ANN401 - the base class's interface
+    def _instrument(self, **options: Any) -> None:
         providers = Providers(**{name: options.pop(name, None) for name in _PROVIDERS})
         config = load(options)
         asked = [package for package in self.packages if package in config.sdks]
@@ -46,7 +46,7 @@ class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no
             _hooks_of(package).install()
             _installed.add(package)
 
-    def _uninstrument(self, **_: Any) -> None:  # noqa: ANN401
+    def _uninstrument(self, **_: Any) -> None:
         for package in self.packages:
             if package in _installed:
                 _hooks_of(package).remove()

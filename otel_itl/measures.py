@@ -1,7 +1,7 @@
 """From a Timeline to its Measures: the definitions of every latency figure.
 
-With `r` the request, `t` the arrivals, `f` and `l` the first and last *output* chunk (reasoning, answer or tool output),
-`C` the number of output chunks and `N` the provider's count of the tokens that were streamed:
+With `r` the request, `t` the arrivals, `f` and `l` the first and last *output* chunk (reasoning, answer or tool
+output), `C` the number of output chunks and `N` the provider's count of the tokens that were streamed:
 
 * TTFC, time to first chunk: `t_0 - r`.
 * TTFT, time to first token: `t_f - r`. A role, lifecycle, usage, empty or ping chunk is never a token.
@@ -13,10 +13,11 @@ With `r` the request, `t` the arrivals, `f` and `l` the first and last *output* 
 Percentiles interpolate linearly between closest ranks (numpy's default; vLLM, SGLang and AIPerf use it as well).
 
 Whose gap is it? An arrival is *observed* when the pull blocked until the chunk came, or when the consumer had kept the
-stream waiting for no more than 1 ms since the last pull that blocked. Otherwise the chunk had been in a buffer all along
-and is *hidden*: it came somewhere between. A gap between observed arrivals is exact. A run of hidden arrivals between
-two observed ones shares the time between those evenly (the gaps are *imputed*): that keeps the mean and invents no tail.
-A hidden run that no observed arrival opens or closes is *excluded*. What cannot be known is absent (None), never wrong.
+stream waiting for no more than 1 ms since the last pull that blocked. Otherwise the chunk had been in a buffer all
+along and is *hidden*: it came somewhere between. A gap between observed arrivals is exact. A run of hidden arrivals
+between two observed ones shares the time between those evenly (the gaps are *imputed*): that keeps the mean and invents
+no tail. A hidden run that no observed arrival opens or closes is *excluded*. What cannot be known is absent (None),
+never wrong.
 
 Worked example. Role chunk at 200 ms; "Let" at 500 ms, " me" at 540, " think" at 1,540; usage says 6 tokens.
 TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean 0.52 s; TPOT 1.04 / 5 = 0.208 s;
@@ -27,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, repeat
+from itertools import compress, pairwise, repeat
 from math import fsum, sqrt
 from operator import mul, sub
 from typing import NamedTuple
@@ -73,7 +74,7 @@ class Measures:
     excluded: int
     """Gaps that nothing is known of."""
     consumer_bound: bool
-    """More than half of the gaps are not exact, or the first token's arrival is hidden: the caller was too slow to tell."""
+    """More than half of the gaps are not exact, or the first token's arrival is hidden: the caller was too slow."""
     consumer_time: float
     """How long the caller kept the stream waiting."""
     time_per_output_token: float | None
@@ -135,7 +136,7 @@ def measure(timeline: Timeline) -> Measures:
 
     gaps = list(_gaps_by_choice(timeline, is_output, observed))
     samples: list[float] = sorted(sample for choice in gaps for sample in choice.samples)
-    exact, imputed, excluded = (sum(gap[part] for gap in gaps) for part in (1, 2, 3))
+    exact, imputed, excluded = (sum(column) for column in zip(*(gap[1:] for gap in gaps), strict=True))
 
     first = is_output.find(1)
     last = is_output.rfind(1)
@@ -254,7 +255,7 @@ def _gaps(arrived: list[int], observed: bytes, tokens: list[int], skipped: list[
         return _Gaps(samples, exact=len(samples), imputed=0, excluded=0)
     samples, exact, imputed = [], 0, 0
     known = [index for index, seen in enumerate(observed) if seen]
-    for before, after in zip(known, known[1:], strict=False):
+    for before, after in pairwise(known):
         run = range(before + 1, after + 1)
         gaps = len(run) + sum(skipped[index] for index in run) if skipped else len(run)
         counts = [tokens[index] for index in run] if tokens else []
@@ -285,4 +286,3 @@ def _drift(samples: list[float]) -> float | None:
     left, right = sorted(samples[:third]), sorted(samples[-third:])
     distance = len(samples) - third
     return (percentile(right, 50) - percentile(left, 50)) / distance * 1000 / SECOND
-

@@ -88,17 +88,17 @@ def _classify(given: Callable[[Any], int] | None) -> Classify:
     if given is None:
         return classify_by_shape
 
-    def classify(chunk: Any, answer: Answer) -> int:  # noqa: ANN401 - the caller's own
+    def classify(chunk: Any, answer: Answer) -> int:
         answer.terminated = True
         return int(given(chunk))
 
     return classify
 
 
-class _Observed(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no types
+class _Observed(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """A stream whose iterator is timed; everything else is its own."""
 
-    def __init__(self, stream: Any, probe: Probe) -> None:  # noqa: ANN401
+    def __init__(self, stream: Any, probe: Probe) -> None:
         super().__init__(stream)
         self._self_probe = probe
         self._self_face = timed(iter(stream), probe)
@@ -106,14 +106,14 @@ class _Observed(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no t
     def __iter__(self) -> Iterator[Any]:
         return cast("Iterator[Any]", self)
 
-    def __next__(self) -> Any:  # noqa: ANN401
+    def __next__(self) -> Any:
         return next(self._self_face)
 
-    def __enter__(self) -> Any:  # noqa: ANN401
+    def __enter__(self) -> Any:
         entered = self.__wrapped__.__enter__()
         return self if entered is self.__wrapped__ else entered
 
-    def __exit__(self, *error: object) -> Any:  # noqa: ANN401
+    def __exit__(self, *error: object) -> Any:
         try:
             return self.__wrapped__.__exit__(*error)
         finally:
@@ -127,10 +127,10 @@ class _Observed(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no t
             self._self_probe.closed()
 
 
-class _AsyncObserved(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no types
+class _AsyncObserved(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """The async face of `_Observed`."""
 
-    def __init__(self, stream: Any, probe: Probe) -> None:  # noqa: ANN401
+    def __init__(self, stream: Any, probe: Probe) -> None:
         super().__init__(stream)
         self._self_probe = probe
         self._self_face = atimed(aiter(stream), probe)
@@ -138,14 +138,14 @@ class _AsyncObserved(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have
     def __aiter__(self) -> AsyncIterator[Any]:
         return cast("AsyncIterator[Any]", self)
 
-    async def __anext__(self) -> Any:  # noqa: ANN401
+    async def __anext__(self) -> Any:
         return await anext(self._self_face)
 
-    async def __aenter__(self) -> Any:  # noqa: ANN401
+    async def __aenter__(self) -> Any:
         entered = await self.__wrapped__.__aenter__()
         return self if entered is self.__wrapped__ else entered
 
-    async def __aexit__(self, *error: object) -> Any:  # noqa: ANN401
+    async def __aexit__(self, *error: object) -> Any:
         try:
             return await self.__wrapped__.__aexit__(*error)
         finally:

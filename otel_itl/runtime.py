@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from opentelemetry import _logs, context, metrics, trace
@@ -25,7 +26,7 @@ from otel_itl.export.processor import ITLSpanProcessor, claim
 from otel_itl.export.telemetry import Telemetry, Ticket
 from otel_itl.record.fence import contained, failures
 from otel_itl.record.open_streams import open_streams
-from otel_itl.record.probe import Classify, Ended, Probe
+from otel_itl.record.probe import Classify, Probe
 
 logger = logging.getLogger("otel_itl")
 
@@ -72,7 +73,7 @@ class Runtime:
         self.flush(abandon=True)
 
     def flush(self, *, abandon: bool = False) -> None:
-        """Conclude what was dropped (all that is open, to `abandon`), and record every measure that is still waiting."""
+        """Conclude what was dropped (all that is open, to `abandon`), and record every measure that waits."""
         open_streams.abandon() if abandon else open_streams.sweep()
 
     def open(self, request: Request, classify: Classify) -> Probe | None:
@@ -83,10 +84,14 @@ class Runtime:
         unix_ns, requested = time_ns(), perf_counter_ns()
         ticket = telemetry.begin(request, unix_ns)
 
-        def ended(end: Ended) -> None:
-            telemetry.conclude(ticket, end.request, end.answer, end.timeline, end.concurrency, end.error_type)
-
-        return Probe(request, classify, ended, unix_ns=unix_ns, requested=requested, ticket=ticket)
+        return Probe(
+            request,
+            classify,
+            partial(telemetry.conclude, ticket),
+            unix_ns=unix_ns,
+            requested=requested,
+            ticket=ticket,
+        )
 
     def open_observed(self, request: Request, classify: Classify) -> Probe | None:
         """As `open`, for a stream that no SDK's hook sees: it is measured whether or not `instrument()` was called."""
@@ -94,12 +99,12 @@ class Runtime:
             self.start(load({}), Providers())
         return self.open(request, classify)
 
-    def attach(self, probe: Probe) -> Any:  # noqa: ANN401 - opaque to the caller
+    def attach(self, probe: Probe) -> Any:
         """Make the request's span current."""
-        ticket: Ticket = probe.ticket
+        ticket = cast("Ticket", probe.ticket)
         return context.attach(ticket.context)
 
-    def detach(self, token: Any) -> None:  # noqa: ANN401 - what `attach` returned
+    def detach(self, token: Any) -> None:
         """Give back the context of the caller."""
         context.detach(token)
 

@@ -48,9 +48,7 @@ def standard(answer: Answer, measures: Measures, error_type: str | None) -> dict
 def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
     """The `itl.*` attributes."""
     attributes: dict[str, Any] = {
-        name: value
-        for name, field in names.SPAN_MEASURES.items()
-        if (value := getattr(measures, field)) is not None
+        name: value for name, field in names.SPAN_MEASURES.items() if (value := getattr(measures, field)) is not None
     }
     attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.token_count_from_usage else "chunk"
     attributes[names.STREAM_OUTCOME] = timeline.outcome.value
@@ -62,7 +60,7 @@ def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> di
 
 
 class ModelNames:
-    """The model names that metrics tell apart: the first so many, and `other`. Callers choose names; series cost money."""
+    """The model names that metrics tell apart: the first so many, and `other`. Callers choose names, series cost."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -11,7 +11,7 @@ from functools import partial
 from operator import sub
 from typing import Any, NamedTuple
 
-from opentelemetry.context import Context
+from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 
 from otel_itl import conventions as names
@@ -114,9 +114,7 @@ class StreamMetrics:
             if tokens is not None:
                 self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)
 
-    def _open_streams(
-        self, in_flight: Callable[[], Iterable[Request]], _: CallbackOptions
-    ) -> Iterable[Observation]:
+    def _open_streams(self, in_flight: Callable[[], Iterable[Request]], _: CallbackOptions) -> Iterable[Observation]:
         self.drain()
         tally = Tally(tuple(labels(request, None, self._models).items()) for request in in_flight())
         self._seen.update(dict.fromkeys(tally))
@@ -124,9 +122,7 @@ class StreamMetrics:
             Observation(tally[stream], {**dict(stream), names.STREAM_STATE: "active"}) for stream in list(self._seen)
         ]
 
-    def _self_errors(
-        self, failures: Callable[[], Mapping[str, int]], _: CallbackOptions
-    ) -> Iterable[Observation]:
+    def _self_errors(self, failures: Callable[[], Mapping[str, int]], _: CallbackOptions) -> Iterable[Observation]:
         return [Observation(count, {"where": where}) for where, count in list(failures().items())]
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from opentelemetry import metrics
-from opentelemetry.context import Context
+from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import NonRecordingSpan, StatusCode, set_span_in_context
 
@@ -36,10 +36,10 @@ def claim(span_id: int) -> None:
 class ITLSpanProcessor(SpanProcessor):
     """Derives TTFT, ITL percentiles and outcomes from the token events of finished spans, and records them as metrics.
 
-    `instrument()` wires one in: it makes a flush of the tracer provider reach the metrics, and measures spans of *another*
-    instrumentation that carry an event per chunk (`chunk_events`). Streams that were recorded in this process are measured
-    where they are recorded, also when their span is not sampled; a processor passes over their spans. Without
-    `instrument()`, add one to your tracer provider.
+    `instrument()` wires one in: it makes a flush of the tracer provider reach the metrics, and measures spans of
+    *another* instrumentation that carry an event per chunk (`chunk_events`). Streams that were recorded in this process
+    are measured where they are recorded, also when their span is not sampled; a processor passes over their spans.
+    Without `instrument()`, add one to your tracer provider.
 
     Args:
         chunk_events: names of the span events that stand for one output chunk each.
@@ -51,7 +51,7 @@ class ITLSpanProcessor(SpanProcessor):
         before_flush: called first when a flush or a shutdown is asked for.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options by keyword
         self,
         chunk_events: Iterable[str] = (),
         *,
@@ -120,9 +120,9 @@ class ITLSpanProcessor(SpanProcessor):
 
 
 def _from_chunk_events(span: ReadableSpan, chunks: list[int]) -> Timeline:
-    """Another instrumentation's timestamps: nothing is known of the consumer, so it counts as having waited throughout."""
+    """Another instrumentation's timestamps: nothing is known of the consumer, who counts as waiting throughout."""
     started = span.start_time or chunks[0]
-    arrived = [unix_ns - started for unix_ns in sorted(chunks)]
+    arrived = sorted(unix_ns - started for unix_ns in chunks)
     attributes = span.attributes or {}
     tokens = attributes.get(names.USAGE_OUTPUT_TOKENS)
     failed = span.status.status_code is StatusCode.ERROR
@@ -131,7 +131,7 @@ def _from_chunk_events(span: ReadableSpan, chunks: list[int]) -> Timeline:
         asked=array("q", [0, *(before for before, _ in pairwise(arrived))]),
         arrived=array("q", arrived),
         kinds=bytes([Kind.ANSWER]) * len(arrived),
-        end=(span.end_time or sorted(chunks)[-1]) - started,
+        end=(span.end_time or max(chunks)) - started,
         outcome=Outcome.ERROR if failed else Outcome.COMPLETED,
         output_tokens=tokens if isinstance(tokens, int) else None,
     )

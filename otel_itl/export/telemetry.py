@@ -12,7 +12,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_
 
 from otel_itl import conventions as names
 from otel_itl.codec import TokenEvent, encode, encode_each
-from otel_itl.exchange import Answer, Concurrency, Request
+from otel_itl.exchange import Ended, Request
 from otel_itl.export import attributes
 from otel_itl.export.metrics import Measured, StreamMetrics
 from otel_itl.measures import measure
@@ -73,23 +73,15 @@ class Telemetry:
         )
         return Ticket(span, set_span_in_context(span), own=True)
 
-    def conclude(
-        self,
-        ticket: Ticket,
-        request: Request,
-        answer: Answer,
-        timeline: Timeline,
-        concurrency: Concurrency,
-        error_type: str | None,
-    ) -> None:
+    def conclude(self, ticket: Ticket, ended: Ended) -> None:
         """Report a stream that ended: on its span, in log events, and to the metrics."""
+        timeline, span = ended.timeline, ticket.span
         measures = measure(timeline)
-        span = ticket.span
         if span.is_recording():
             self._claim(span.get_span_context().span_id)
             if ticket.own:
-                span.set_attributes(attributes.standard(answer, measures, error_type))
-            span.set_attributes(attributes.ours(timeline, measures, concurrency))
+                span.set_attributes(attributes.standard(ended.answer, measures, ended.error_type))
+            span.set_attributes(attributes.ours(timeline, measures, ended.concurrency))
             if self._token_events in {"packed", "each"}:
                 for event in self._events(timeline, _event_limit(span)):
                     span.add_event(event.name, event.attributes, event.unix_ns)
@@ -99,10 +91,18 @@ class Telemetry:
         if ticket.own:
             if timeline.outcome is Outcome.ERROR:
                 span.set_status(Status(StatusCode.ERROR))
-                self._emit(_exception(timeline, error_type), ticket.context, SeverityNumber.WARN)
+                self._emit(_exception(timeline, ended.error_type), ticket.context, SeverityNumber.WARN)
             span.end(end_time=timeline.request_unix_ns + timeline.end)
         self._metrics.add(
-            Measured(request, answer.model, timeline, measures, error_type, ticket.context, standard=ticket.own)
+            Measured(
+                request=ended.request,
+                response_model=ended.answer.model,
+                timeline=timeline,
+                measures=measures,
+                error_type=ended.error_type,
+                context=ticket.context,
+                standard=ticket.own,
+            )
         )
 
     def _events(self, timeline: Timeline, limit: int) -> list[TokenEvent]:
@@ -112,8 +112,8 @@ class Telemetry:
         if self._token_events == "each" and not self._fell_back:
             self._fell_back = True
             logger.warning(
-                "A stream has more output chunks than the %d events that its span may hold: its token events are packed. "
-                "Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
+                "A stream has more output chunks than the %d events that its span may hold: its token events are "
+                "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
         return encode(timeline, limit)

@@ -1,7 +1,7 @@
 """The faces of a stream that is timed: what the SDK's own stream object iterates over instead of its bare iterator.
 
-The sync and the async face differ in `await` only. Chunks pass through untouched and in order, nothing is read ahead, and
-while a stream runs a chunk costs two clock readings, three appends and one `classify`.
+The sync and the async face differ in `await` only. Chunks pass through untouched and in order, nothing is read ahead,
+and while a stream runs a chunk costs two clock readings, three appends and one `classify`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from otel_itl.record.probe import CHUNK_LIMIT, Probe
 T = TypeVar("T")
 
 
-def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
+def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:  # noqa: C901 - one hot loop
     """Iterate over `source` and take down when each chunk was asked for, when it came and what it carried."""
     probe.pulled = True
     clock, classify, answer = probe.clock, probe.classify, probe.answer
@@ -62,7 +62,7 @@ def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
             yield source.throw(thrown)
 
 
-async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:
+async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:  # noqa: C901 - as above
     """The async face of `timed`."""
     probe.pulled = True
     clock, classify, answer = probe.clock, probe.classify, probe.answer
@@ -137,14 +137,14 @@ class AsyncTapped(AsyncIterator[T]):
         return self._see(await self._pull())
 
 
-class Body(ObjectProxy):  # type: ignore[misc]  # wrapt's proxies have no types
+class Body(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """The body of an HTTP response, watched for its end.
 
     A stream is left by closing its response, not its iterator; and who reads the raw bytes has no iterator at all. Both
     show here. Everything else is the SDK's own object.
     """
 
-    def __init__(self, body: Any, probe: Probe) -> None:  # noqa: ANN401 - whatever the HTTP client made
+    def __init__(self, body: Any, probe: Probe) -> None:
         super().__init__(body)
         self._self_probe = probe
 

@@ -1,4 +1,4 @@
-"""The streams of this process that are open now, and those that the garbage collector ended and nobody concluded yet."""
+"""The streams of this process that are open now, and those that were dropped and wait to be concluded."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ SWEEP_SECONDS = 0.25
 class OpenStreams:
     """Registry of open streams, their number over time, and the thread that concludes what was dropped.
 
-    Streams are held weakly: being registered keeps nothing alive. `orphans` takes streams from finalisers, which may run
-    anywhere, even inside a lock of the metrics SDK: appending to a deque takes no lock.
+    Streams are held weakly: being registered keeps nothing alive. `orphans` takes streams from finalisers, which may
+    run anywhere, even inside a lock of the metrics SDK: appending to a deque takes no lock.
     """
 
     def __init__(self) -> None:

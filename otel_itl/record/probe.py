@@ -5,10 +5,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
-from otel_itl.exchange import Answer, Concurrency, Request
+from otel_itl.exchange import Answer, Ended, Request
 from otel_itl.record.fence import contained
 from otel_itl.record.open_streams import open_streams
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
@@ -30,23 +30,12 @@ def code(kind: int, tokens: int = 0, choice: int = 0) -> int:
     return kind | min(tokens, _TOKENS_MASK) << _TOKENS_SHIFT | min(choice, 0xFF) << _CHOICE_SHIFT
 
 
-class Ended(NamedTuple):
-    """A stream that is over: its facts, and what it takes to report them."""
-
-    request: Request
-    answer: Answer
-    timeline: Timeline
-    concurrency: Concurrency
-    error_type: str | None
-    ticket: Any
-
-
 class Probe:
     """The recording of one stream, from the request to its end.
 
     Whoever iterates appends to `asked`, `arrived` and `codes`. Every way out leads to one of `exhausted`, `failed`,
-    `closed`, `thrown` and `orphan`, the first of which ends the recording; the others then do nothing. A probe that is dropped while it is
-    open orphans itself.
+    `closed`, `thrown` and `orphan`, the first of which ends the recording; the others then do nothing. A probe that is
+    dropped while it is open orphans itself.
     """
 
     __slots__ = (
@@ -193,7 +182,6 @@ class Probe:
                     concurrency=open_streams.release(self),
                     timeline=self.timeline(),
                     error_type=self._error_type,
-                    ticket=self.ticket,
                 )
             )
         except Exception as error:  # noqa: BLE001 - the fence

@@ -15,10 +15,10 @@ class Recorder(Protocol):
         """Begin the recording of a request; None where it is not to be measured (suppressed)."""
         ...
 
-    def attach(self, probe: Probe) -> Any:  # noqa: ANN401 - opaque to the caller
+    def attach(self, probe: Probe) -> Any:
         """Make the span of the request current; returns what `detach` takes."""
         ...
 
-    def detach(self, context: Any) -> None:  # noqa: ANN401 - what `attach` returned
+    def detach(self, context: Any) -> None:
         """Give back the context of the caller."""
         ...

@@ -20,7 +20,7 @@ DELTAS = {
 """Type of a content block's delta → what it carries, and the field that holds it."""
 
 
-def classify_message(event: Any, answer: Answer) -> int:  # noqa: ANN401 - an SDK object, a dict of one, or anything
+def classify_message(event: Any, answer: Answer) -> int:
     """An event of the Messages API."""
     fields = fields_of(event)
     name = fields.get("type")
@@ -45,7 +45,7 @@ def classify_message(event: Any, answer: Answer) -> int:  # noqa: ANN401 - an SD
     return PING if name == "ping" else LIFECYCLE
 
 
-def classify_completion(event: Any, answer: Answer) -> int:  # noqa: ANN401
+def classify_completion(event: Any, answer: Answer) -> int:
     """A chunk of the legacy text completions."""
     fields = fields_of(event)
     kind = ANSWER if fields.get("completion") else 0
@@ -56,7 +56,7 @@ def classify_completion(event: Any, answer: Answer) -> int:  # noqa: ANN401
     return kind
 
 
-def see(event: Any, probe: Probe) -> None:  # noqa: ANN401 - a server-sent event of the SDK
+def see(event: Any, probe: Probe) -> None:
     """The SDK swallows pings."""
     if event.event == "ping":
         probe.arrive(PING)
@@ -86,7 +86,7 @@ def _message_end(answer: Answer, fields: dict[str, Any]) -> int:
     return kind
 
 
-def _usage(answer: Answer, usage: Any) -> None:  # noqa: ANN401
+def _usage(answer: Answer, usage: Any) -> None:
     """Take down the usage. Input that was read from or written to the cache is input, too."""
     fields = fields_of(usage)
     read, written = count(fields.get("cache_read_input_tokens")), count(fields.get("cache_creation_input_tokens"))

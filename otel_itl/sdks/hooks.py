@@ -28,8 +28,8 @@ class Target(NamedTuple):
 class Hooks:
     """The wrappers of one package.
 
-    They are installed when the package is imported, so that instrumenting loads no SDK. Taken off, in whatever order with
-    those of others, they become a pass-through: also where somebody holds a bound method from before.
+    They are installed when the package is imported, so that instrumenting loads no SDK. Taken off, in whatever order
+    with those of others, they become a pass-through: also where somebody holds a bound method from before.
     """
 
     def __init__(self, package: str, targets: tuple[Target, ...]) -> None:
@@ -74,7 +74,7 @@ class Hooks:
                 )
 
     def _switched(self, wrapper: Wrapper) -> Wrapper:
-        def switched(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+        def switched(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             if not self._active:
                 return wrapped(*args, **kwargs)
             return wrapper(wrapped, instance, args, kwargs)
@@ -87,7 +87,7 @@ def _owner(target: Target) -> tuple[Any, str]:
     return reduce(getattr, path, import_module(target.module)), name
 
 
-def _layers(function: Any) -> list[Any]:  # noqa: ANN401
+def _layers(function: Any) -> list[Any]:
     layers = []
     while function is not None:
         layers.append(function)
@@ -95,5 +95,5 @@ def _layers(function: Any) -> list[Any]:  # noqa: ANN401
     return layers
 
 
-def _is_ours(function: Any, target: Target) -> bool:  # noqa: ANN401
+def _is_ours(function: Any, target: Target) -> bool:
     return getattr(function, "_self_wrapper", None) is target.wrapper

@@ -29,7 +29,7 @@ RESPONSE_ENDS = {"response.completed", "response.incomplete", "response.failed",
 TOOL_CALL_ITEMS = {"function_call", "custom_tool_call", "mcp_call"}
 
 
-def classify_chat(chunk: Any, answer: Answer) -> int:  # noqa: ANN401 - an SDK object, a dict of one, or anything
+def classify_chat(chunk: Any, answer: Answer) -> int:
     """A chunk of chat completions, from OpenAI or a server compatible with it."""
     fields = fields_of(chunk)
     if answer.response_id is None:
@@ -56,7 +56,7 @@ def classify_chat(chunk: Any, answer: Answer) -> int:  # noqa: ANN401 - an SDK o
     return code(kind, tokens if kind & OUTPUT else 0, index) if tokens or index else kind
 
 
-def classify_completion(chunk: Any, answer: Answer) -> int:  # noqa: ANN401
+def classify_completion(chunk: Any, answer: Answer) -> int:
     """A chunk of the legacy text completions."""
     fields = fields_of(chunk)
     if answer.response_id is None:
@@ -82,7 +82,7 @@ def classify_completion(chunk: Any, answer: Answer) -> int:  # noqa: ANN401
     return code(kind, tokens if kind & OUTPUT else 0, index)
 
 
-def classify_response(event: Any, answer: Answer) -> int:  # noqa: ANN401
+def classify_response(event: Any, answer: Answer) -> int:
     """An event of the Responses API."""
     fields = fields_of(event)
     name = fields.get("type")
@@ -105,7 +105,7 @@ def classify_response(event: Any, answer: Answer) -> int:  # noqa: ANN401
     return PING if name == "keepalive" else LIFECYCLE
 
 
-def see(event: Any, probe: Probe) -> None:  # noqa: ANN401 - a server-sent event of the SDK
+def see(event: Any, probe: Probe) -> None:
     """`[DONE]` is where the SDK stops, without a word to the caller."""
     if event.data == "[DONE]":
         probe.answer.terminated = True
@@ -137,7 +137,7 @@ def _introduce(answer: Answer, fields: dict[str, Any]) -> None:
         answer.streamed_tokens = 0
 
 
-def _delta_kind(delta: Any) -> int:  # noqa: ANN401
+def _delta_kind(delta: Any) -> int:
     fields = fields_of(delta)
     if fields.get("content") or fields.get("refusal"):
         return ANSWER
@@ -158,12 +158,12 @@ def _delta_kind(delta: Any) -> int:  # noqa: ANN401
     return ROLE if fields.get("role") else 0
 
 
-def _logged(logprobs: Any) -> int:  # noqa: ANN401
+def _logged(logprobs: Any) -> int:
     fields = fields_of(logprobs)
     return len(fields.get("content") or ()) + len(fields.get("refusal") or ())
 
 
-def _chat_usage(answer: Answer, usage: Any) -> int:  # noqa: ANN401
+def _chat_usage(answer: Answer, usage: Any) -> int:
     """Take down the usage; returns the tokens since the usage before, where every chunk has one."""
     fields = fields_of(usage)
     total = count(fields.get("completion_tokens"))

@@ -14,7 +14,7 @@ _ANSWER = int(Kind.ANSWER)
 _EMPTY = int(Kind.EMPTY)
 
 
-def classify_by_shape(chunk: Any, answer: Answer) -> int:  # noqa: ANN401 - anything
+def classify_by_shape(chunk: Any, answer: Answer) -> int:
     """What a chunk carried, as far as its shape tells; an object of no known shape is an answer."""
     if isinstance(chunk, (str, bytes)):
         # Text has no way to say that it is finished: where the iterator ends, it is.

@@ -4,7 +4,7 @@ A member of the family is a table (its package, oldest version, routes) and a `c
 
 `request()` of the base client is where every streaming call passes, whatever helper made it: the probe begins there.
 `__stream__()` is the generator that every stream object iterates over: it is timed there, so that the caller keeps the
-genuine stream. Between the two the probe travels on the HTTP response. `_iter_events()` still sees what the SDK swallows.
+genuine stream. Between the two the probe travels on the HTTP response. `_iter_events()` sees what the SDK swallows.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ PROBE: Final = "otel_itl.probe"
 
 _RETRY_COUNT = "x-stainless-retry-count"
 _opening: ContextVar[list[Probe] | None] = ContextVar("otel_itl_opening", default=None)
-"""The probe of the request that is being made: some SDKs make the stream before anyone holds its response. A list that is
-emptied afterwards, because whatever the HTTP client starts meanwhile keeps a copy of the context."""
+"""The probe of the request that is being made: some SDKs make the stream before anyone holds its response. In a list
+that is emptied afterwards, because whatever the HTTP client starts meanwhile keeps a copy of the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,11 @@ class Route:
         """Whether a request goes here, under whatever prefix."""
         pattern = self.path.split("/")
         segments = path.partition("?")[0].split("/")[-len(pattern) :]
-        return method.lower() == self.method and all(
-            wanted in {"*", segment} for wanted, segment in zip(pattern, segments, strict=False)
-        ) and len(segments) == len(pattern)
+        return (
+            method.lower() == self.method
+            and all(wanted in {"*", segment} for wanted, segment in zip(pattern, segments, strict=False))
+            and len(segments) == len(pattern)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Member:
     routes: tuple[Route, ...]
     see: Callable[[Any, Probe], None]
 
-    def describe(self, client: Any, options: Any) -> tuple[Request, Classify] | None:  # noqa: ANN401 - the SDK's own
+    def describe(self, client: Any, options: Any) -> tuple[Request, Classify] | None:
         """What a request asks of whom, and how to read its chunks; None for what is no inference."""
         path = str(options.url)
         route = next((route for route in self.routes if route.serves(options.method, path)), None)
@@ -86,8 +88,8 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - an SDK object, a dict of one, or anything
-    """The fields of an SDK object, those its class does not know included; of a dict, itself; of anything else, none."""
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of an SDK object, unknown ones included; of a dict, itself; of anything else, none."""
     if isinstance(value, dict):
         return value
     fields: dict[str, Any] = getattr(value, "__dict__", None) or {}
@@ -95,7 +97,7 @@ def fields_of(value: Any) -> dict[str, Any]:  # noqa: ANN401 - an SDK object, a 
     return {**extra, **fields} if extra else fields
 
 
-def count(value: Any) -> int | None:  # noqa: ANN401
+def count(value: Any) -> int | None:
     """A count of tokens as a provider gives it; None for what is none."""
     return value if isinstance(value, int) and value >= 0 else None
 
@@ -115,7 +117,7 @@ def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Stainless:
-    """The hooks of one member: what `request()`, `__stream__()` and `_iter_events()` of its classes do when measured."""
+    """The hooks of one member: what its `request()`, `__stream__()` and `_iter_events()` do when measured."""
 
     def __init__(self, member: Member, recorder: Recorder) -> None:
         self._member = member
@@ -133,7 +135,7 @@ class Stainless:
             Target(streaming, "AsyncStream._iter_events", self._events(AsyncTapped)),
         )
 
-    def _request(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+    def _request(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
         opening = self._begin(client, args, kwargs)
         if opening is None:
             return wrapped(*args, **kwargs)
@@ -145,12 +147,12 @@ class Stainless:
         opening.returned(result)
         return result
 
-    def _arequest(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+    def _arequest(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
         if not kwargs.get("stream"):
             return wrapped(*args, **kwargs)
         return self._awaited(wrapped, client, args, kwargs)
 
-    async def _awaited(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+    async def _awaited(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
         opening = self._begin(client, args, kwargs)
         if opening is None:
             return await wrapped(*args, **kwargs)
@@ -162,7 +164,7 @@ class Stainless:
         opening.returned(result)
         return result
 
-    def _begin(self, client: Any, args: Any, kwargs: Any) -> _Opening | None:  # noqa: ANN401
+    def _begin(self, client: Any, args: Any, kwargs: Any) -> _Opening | None:
         if not kwargs.get("stream"):
             return None
         try:
@@ -175,7 +177,7 @@ class Stainless:
             return None
 
     def _stream(self, face: Callable[[Any, Probe], Any]) -> Wrapper:
-        def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+        def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
             try:
                 probe = _probe_of(instance.response)
@@ -192,7 +194,7 @@ class Stainless:
     def _events(self, tap: Callable[[Any, Callable[[Any], Any]], Any]) -> Wrapper:
         see = self._member.see
 
-        def events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ANN401
+        def events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
             try:
                 probe = _probe_of(instance.response)
@@ -216,11 +218,11 @@ class _Opening:
         self._reset = _opening.set(self._cell)
         self._context = recorder.attach(probe)
 
-    def returned(self, result: Any) -> None:  # noqa: ANN401 - whatever the SDK hands to the caller
+    def returned(self, result: Any) -> None:
         """The headers came: the response carries the probe from here on."""
         self._over()
         try:
-            response = next(
+            response: Any = next(
                 found
                 for found in (getattr(result, "response", None), getattr(result, "http_response", None), result)
                 if isinstance(getattr(found, "extensions", None), dict)
@@ -248,7 +250,7 @@ class _Opening:
             contained("leaving the context of a request", error)
 
 
-def _probe_of(response: Any) -> Probe | None:  # noqa: ANN401 - the HTTP client's
+def _probe_of(response: Any) -> Probe | None:
     probe: Probe | None = response.extensions.get(PROBE)
     if probe is None:
         cell = _opening.get()
@@ -256,13 +258,13 @@ def _probe_of(response: Any) -> Probe | None:  # noqa: ANN401 - the HTTP client'
     return probe
 
 
-def _attempts(response: Any) -> int | None:  # noqa: ANN401 - the HTTP client's
+def _attempts(response: Any) -> int | None:
     retries = response.request.headers.get(_RETRY_COUNT, "")
     return int(retries) + 1 if retries.isdigit() else None
 
 
 def _shown(see: Callable[[Any, Probe], None], probe: Probe) -> Callable[[Any], Any]:
-    def shown(event: Any) -> Any:  # noqa: ANN401 - the SDK's
+    def shown(event: Any) -> Any:
         try:
             see(event, probe)
         except Exception as error:  # noqa: BLE001 - the fence

@@ -227,7 +227,11 @@ class Engine:
         if wire is None:
             progress.error = f"{path} is not a path that streams"
             return faults.status(404, progress.error, kind="not_found_error")
-        script = self._next(model) or self._next(None) or _DEFAULTS[wire]()
+        script = self._next(model)
+        if script is None and model is not None:
+            script = self._next(None)
+        if script is None:
+            script = _DEFAULTS[wire]()
         if script.wire not in (None, wire):
             progress.error = f"the script speaks {script.wire}, but {path} was asked, which speaks {wire}"
             return faults.status(400, progress.error, kind="invalid_request_error")

@@ -1,0 +1,48 @@
+# Everything a contributor runs. The environment is made on first use and again when pyproject.toml changes; after that
+# no target needs the network.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint types bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.cli ## Watch a stream being measured, end to end on this machine
+	$(BIN)/otel-itl demo
+
+test: $(VENV)/.dev ## Run every test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev ## Check rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## Check types
+	$(BIN)/mypy --strict otel_itl
+
+bench: $(VENV)/.dev ## Measure what measuring costs
+	$(BIN)/python -m bench
+
+clean: ## Remove the environment and every cache
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "otel-itl needs Python 3.10 or later; name one with: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.cli: pyproject.toml | $(BIN)/python
+	@echo "Installing into $(VENV), which may take a minute or two …"
+	$(PIP) --editable '.[cli]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "Installing into $(VENV), which may take a minute or two …"
+	$(PIP) --editable '.[cli,openai,anthropic,test,dev]'
+	@touch $@ $(VENV)/.cli
