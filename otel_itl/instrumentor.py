@@ -10,7 +10,9 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
+from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined, unused-ignore]  # no types
+    BaseInstrumentor,
+)
 
 from otel_itl.config import SDKS, load
 from otel_itl.runtime import Providers, runtime

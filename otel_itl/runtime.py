@@ -178,7 +178,7 @@ def _configure_from_environment() -> None:
         from opentelemetry.sdk._configuration import _OTelSDKConfigurator  # noqa: PLC0415 - loads exporters
 
         os.environ.update(dict.fromkeys(defaulted, "otlp"))
-        _OTelSDKConfigurator().configure()
+        _OTelSDKConfigurator().configure()  # type: ignore[no-untyped-call, unused-ignore]  # no types
         logger.info("No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment.")
     except Exception as error:  # noqa: BLE001 - the fence
         contained("setting up the SDK", error)
