@@ -1,8 +1,8 @@
 """Timeline ⇄ token events: what a span or a log carries of a stream, written and read in one place.
 
-A stream is a few `itl.tokens` events with parallel integer arrays, the last of which also holds the facts of the whole
-stream; or, in the form `each`, one `itl.token` event per output chunk and one `itl.tokens` event with the rest. Events
-describe themselves: the timeline is read back from them alone, whatever span or log carried them.
+A stream is a few `itl.tokens` events with parallel integer arrays (kinds as runs), the last of which also holds the
+facts of the whole stream; or, in the form `each`, one `itl.token` event per output chunk and one `itl.tokens` event
+with the rest. Events describe themselves: the timeline is read back from them alone, whatever span or log carried them.
 
 A recorded timeline has a resolution of one microsecond, so `decode(encode(timeline)) == timeline`, up to `MOST_CHUNKS`.
 Beyond that the tail is thinned evenly: the longest gaps are kept, every chunk left out is counted in `skipped`.
@@ -10,6 +10,7 @@ Beyond that the tail is thinned evenly: the longest gaps are kept, every chunk l
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +24,8 @@ from otel_itl.timeline import MICROSECOND, OUTPUT, Outcome, Timeline
 MOST_CHUNKS = 65_536
 CHUNKS_PER_EVENT = 1_024
 LONGEST_GAPS_KEPT = 1_024
+
+_RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 _FACTS = {
     names.STREAM_REQUEST_TIME: "request_unix_ns",
@@ -117,19 +120,34 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
         raise MalformedEventsError(message) from error
 
 
-def _microseconds(moments: Sequence[int]) -> list[int]:
+def _runs(kinds: bytes) -> list[int]:
+    """Kinds as runs, `[kind, count, kind, count, …]`: most streams have a handful."""
+    runs: list[int] = []
+    for run in _RUN.finditer(kinds):
+        runs += (kinds[run.start()], run.end() - run.start())
+    return runs
+
+
+def _unrun(runs: Sequence[int], chunks: int) -> bytes:
+    if sum(runs[1::2]) != chunks or len(runs) % 2 or min(runs, default=0) < 0:
+        message = f"{names.TOKENS_KINDS} does not hold the kinds of {chunks} chunks"
+        raise ValueError(message)
+    return b"".join(bytes([kind]) * count for kind, count in zip(runs[::2], runs[1::2], strict=True))
+
+
+def _microseconds(moments: Iterable[int]) -> list[int]:
     return [moment // MICROSECOND for moment in moments]
 
 
 def _packed(timeline: Timeline, part: slice) -> TokenEvent:
-    arrived = timeline.arrived[part]
+    arrived = timeline.arrived[part].tolist()
     attributes: dict[str, Any] = {}
     if arrived:
-        waits = array("q", map(sub, arrived, timeline.asked[part]))
+        waits = map(sub, arrived, timeline.asked[part].tolist())
         attributes = {
             names.TOKENS_OFFSETS: _microseconds(arrived),
             names.TOKENS_WAITS: _microseconds(waits),
-            names.TOKENS_KINDS: list(timeline.kinds[part]),
+            names.TOKENS_KINDS: _runs(timeline.kinds[part]),
         }
         if timeline.tokens:
             attributes[names.TOKENS_COUNTS] = timeline.tokens[part].tolist()
@@ -174,7 +192,7 @@ def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Time
     return Timeline(
         asked=array("q", map(sub, arrived, waits)),
         arrived=arrived,
-        kinds=bytes(joined(names.TOKENS_KINDS)),
+        kinds=_unrun(list(joined(names.TOKENS_KINDS)), len(arrived)),
         tokens=array("I", joined(names.TOKENS_COUNTS)),
         choices=bytes(joined(names.TOKENS_CHOICES)),
         skipped=array("I", joined(names.TOKENS_SKIPPED)),

@@ -26,10 +26,10 @@ TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, pairwise, repeat
-from math import fsum, sqrt
+from itertools import chain, compress, pairwise, repeat
+from math import sqrt
 from operator import mul, sub
 from typing import NamedTuple
 
@@ -43,6 +43,7 @@ DECODE_FLOOR = 200_000
 DECODE_FACTOR = 4
 DRIFT_CHUNKS = 32
 """Fewer output chunks than this have no meaningful slope."""
+DRIFT_SAMPLES = 128
 
 _IS_OUTPUT = bytes(1 if kind & OUTPUT else 0 for kind in range(256))
 _IS_ANSWER = bytes(1 if kind & (Kind.ANSWER | Kind.TOOL) else 0 for kind in range(256))
@@ -129,13 +130,16 @@ def percentile(ordered: Sequence[float], q: float) -> float:
 
 def measure(timeline: Timeline) -> Measures:
     """Derive every figure of one stream from its facts."""
-    arrived, kinds = timeline.arrived, timeline.kinds
-    observed, burst = _observed(timeline)
+    # As lists: an array makes a new integer each time that it is asked for one.
+    asked, arrived, kinds = timeline.asked.tolist(), timeline.arrived.tolist(), timeline.kinds
+    waits = list(map(sub, arrived, asked))
+    opened = timeline.headers if timeline.headers is not None else asked[0] if asked else 0
+    observed, burst = _observed(asked, arrived, waits, opened)
     is_output = kinds.translate(_IS_OUTPUT)
     outputs = is_output.count(1)
 
-    gaps = list(_gaps_by_choice(timeline, is_output, observed))
-    samples: list[float] = sorted(sample for choice in gaps for sample in choice.samples)
+    gaps = list(_gaps_by_choice(timeline, arrived, is_output, observed))
+    samples = sorted(chain.from_iterable(choice.samples for choice in gaps))
     exact, imputed, excluded = (sum(column) for column in zip(*(gap[1:] for gap in gaps), strict=True))
 
     first = is_output.find(1)
@@ -164,7 +168,7 @@ def measure(timeline: Timeline) -> Measures:
         imputed=imputed,
         excluded=excluded,
         consumer_bound=imputed + excluded > exact or (outputs > 0 and not first_known),
-        consumer_time=_consumer_time(timeline) / SECOND,
+        consumer_time=(arrived[-1] - sum(waits) - opened) / SECOND if arrived else 0.0,
         time_per_output_token=per_token,
         time_per_output_chunk=decode / (outputs - 1) / SECOND if decode is not None and outputs > 1 else None,
         output_speed=1 / per_token if per_token else None,
@@ -183,69 +187,62 @@ def _latency(samples: list[float]) -> dict[str, float | None]:
     count = len(samples)
     if count < 2:  # noqa: PLR2004 - one gap has no distribution
         return dict.fromkeys(names)
-    mean = fsum(samples) / count
-    spread = sqrt(max(fsum(map(mul, samples, samples)) / count - mean * mean, 0.0))
-    values = [*(percentile(samples, q) for q in (50, 90, 95, 99)), samples[-1], mean, spread]
+    total = sum(samples)
+    variance = (count * sum(map(mul, samples, samples)) - total * total) / (count * count)
+    values = [
+        *(percentile(samples, q) for q in (50, 90, 95, 99)),
+        samples[-1],
+        total / count,
+        sqrt(max(variance, 0)),
+    ]
     return {name: value / SECOND for name, value in zip(names, values, strict=True)}
 
 
-def _holds(timeline: Timeline) -> list[int]:
-    """How long the consumer kept the stream waiting before each pull, the first one included."""
-    if not timeline.asked:
-        return []
-    opened = timeline.headers if timeline.headers is not None else timeline.asked[0]
-    return [timeline.asked[0] - opened, *map(sub, timeline.asked[1:], timeline.arrived)]
-
-
-def _consumer_time(timeline: Timeline) -> int:
-    return sum(_holds(timeline))
-
-
-def _observed(timeline: Timeline) -> tuple[bytes | bytearray, bytes | bytearray]:
+def _observed(
+    asked: list[int], arrived: list[int], waits: list[int], opened: int
+) -> tuple[bytes | bytearray, bytes | bytearray]:
     """Two flags per chunk: its arrival was observed; it came together with its predecessor.
 
     A consumer that pauses once and then drains what had piled up hides the whole pile, not only its first chunk: so the
     time that counts is everything the consumer kept the stream waiting since the last pull that blocked.
     """
-    waits = timeline.waits
-    chunks = len(waits)
-    if not chunks:
+    if not waits:
         return b"", b""
     blocking = min(NEGLIGIBLE_HOLD, max(DECODE_FLOOR, DECODE_FACTOR * min(waits)))
-    if min(waits) >= blocking:
-        return b"\1" * chunks, b"\0" * chunks
-    observed, burst = bytearray(chunks), bytearray(chunks)
+    observed = bytearray(map(blocking.__le__, waits))
+    burst = bytearray(len(waits))
     held = 0
-    for index, (wait, hold) in enumerate(zip(waits, _holds(timeline), strict=True)):
-        held += hold
-        if wait >= blocking:
-            held = 0
-            observed[index] = 1
-        elif held <= NEGLIGIBLE_HOLD:
+    index = observed.find(0)
+    while index >= 0:
+        if index == 0:
+            held = asked[0] - opened
+        elif waits[index - 1] >= blocking:
+            held = asked[index] - arrived[index - 1]
+        else:
+            held += asked[index] - arrived[index - 1]
+        if held <= NEGLIGIBLE_HOLD:
             observed[index] = 1
             burst[index] = index > 0
+        index = observed.find(0, index + 1)
     return observed, burst
 
 
-def _gaps_by_choice(timeline: Timeline, is_output: bytes, observed: bytes | bytearray) -> Iterator[_Gaps]:
+def _gaps_by_choice(
+    timeline: Timeline, arrived: list[int], is_output: bytes, observed: bytes | bytearray
+) -> Iterator[_Gaps]:
     """The gaps of each choice: two answers streamed side by side are two sequences of tokens."""
-    tokens: Sequence[int] = timeline.tokens
-    skipped: Sequence[int] = timeline.skipped
-    if not timeline.choices:
-        yield _gaps(
-            list(compress(timeline.arrived, is_output)),
-            bytes(compress(observed, is_output)),
-            list(compress(tokens, is_output)),
-            list(compress(skipped, is_output)),
+    chosen: Iterable[Sequence[int]] = [is_output]
+    if timeline.choices:
+        chosen = (
+            [output and index == choice for output, index in zip(is_output, timeline.choices, strict=True)]
+            for choice in sorted(set(timeline.choices))
         )
-        return
-    for choice in sorted(set(timeline.choices)):
-        chosen = [output and index == choice for output, index in zip(is_output, timeline.choices, strict=True)]
+    for selected in chosen:
         yield _gaps(
-            list(compress(timeline.arrived, chosen)),
-            bytes(compress(observed, chosen)),
-            list(compress(tokens, chosen)),
-            list(compress(skipped, chosen)),
+            list(compress(arrived, selected)),
+            bytes(compress(observed, selected)),
+            list(compress(timeline.tokens, selected)),
+            list(compress(timeline.skipped, selected)),
         )
 
 
@@ -279,10 +276,14 @@ def _streamed_tokens(timeline: Timeline) -> int | None:
 
 
 def _drift(samples: list[float]) -> float | None:
-    """Tukey's resistant line: the slope between the medians of the outer thirds, so that a stall does not bend it."""
+    """Tukey's resistant line: the slope between the medians of the outer thirds, so that a stall does not bend it.
+
+    Of each third, a hundred or two gaps at even distances are enough for a median.
+    """
     third = len(samples) // 3
     if not third:
         return None
-    left, right = sorted(samples[:third]), sorted(samples[-third:])
+    step = max(third // DRIFT_SAMPLES, 1)
+    left, right = sorted(samples[:third:step]), sorted(samples[-third::step])
     distance = len(samples) - third
     return (percentile(right, 50) - percentile(left, 50)) / distance * 1000 / SECOND

@@ -18,6 +18,7 @@ from otel_itl import conventions as names
 from otel_itl.conventions import Metric, StandardNames
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames, labels
+from otel_itl.export.bulk import record_all
 from otel_itl.measures import SECOND, Measures
 from otel_itl.timeline import Timeline
 
@@ -93,8 +94,7 @@ class StreamMetrics:
         request, timeline, measures, context = measured.request, measured.timeline, measured.measures, measured.context
         stream = labels(request, measured.response_model, self._models)
         self._outcomes.add(1, {**stream, names.STREAM_OUTCOME: timeline.outcome.value}, context)
-        for sample in measures.samples:
-            self._itl.record(sample / SECOND, stream, context)
+        record_all(self._itl, measures.samples, SECOND, stream, context)
         if measures.time_to_first_token is not None:
             self._ttft.record(measures.time_to_first_token, stream, context)
         if measures.time_per_output_token is not None:
@@ -108,8 +108,8 @@ class StreamMetrics:
         self._duration.record(measured.measures.duration, {**stream, **failed}, context)
         if timeline.arrived:
             self._first_chunk.record(timeline.arrived[0] / SECOND, stream, context)
-        for gap in map(sub, timeline.arrived[1:], timeline.arrived):
-            self._per_chunk.record(gap / SECOND, stream, context)
+        between = sorted(map(sub, timeline.arrived[1:], timeline.arrived))
+        record_all(self._per_chunk, between, SECOND, stream, context)
         for kind, tokens in (("input", timeline.input_tokens), ("output", timeline.output_tokens)):
             if tokens is not None:
                 self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)

@@ -219,7 +219,7 @@ class Probe:
 
     def _moments(self, moments: array[int]) -> array[int]:
         requested = self.requested
-        return array("q", [(moment - requested) // MICROSECOND * MICROSECOND for moment in moments])
+        return array("q", [(moment - requested) // MICROSECOND * MICROSECOND for moment in moments.tolist()])
 
     def _claim(self, outcome: Outcome, error_type: str | None = None) -> bool:
         """Whether this is the first end: popping a list is atomic, so it is so for one thread only."""

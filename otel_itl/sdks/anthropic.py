@@ -6,7 +6,7 @@ from typing import Any
 
 from otel_itl.exchange import Answer
 from otel_itl.record.probe import Probe
-from otel_itl.sdks.stainless import Member, Route, count, fields_of
+from otel_itl.sdks.stainless import Marker, Member, Route, count, fields_of
 from otel_itl.timeline import Kind
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
@@ -22,6 +22,11 @@ DELTAS = {
 
 def classify_message(event: Any, answer: Answer) -> int:
     """An event of the Messages API."""
+    try:
+        if event.type == "content_block_delta" and event.delta.type == "text_delta" and event.delta.text:
+            return ANSWER
+    except AttributeError:
+        pass  # not the plain event that nearly all are
     fields = fields_of(event)
     name = fields.get("type")
     if name == "content_block_delta":
@@ -56,10 +61,9 @@ def classify_completion(event: Any, answer: Answer) -> int:
     return kind
 
 
-def see(event: Any, probe: Probe) -> None:
-    """The SDK swallows pings."""
-    if event.event == "ping":
-        probe.arrive(PING)
+def ping(probe: Probe) -> None:
+    """The SDK passes no ping on."""
+    probe.arrive(PING)
 
 
 MEMBER = Member(
@@ -70,7 +74,7 @@ MEMBER = Member(
         Route("messages", "chat", classify_message),
         Route("complete", "text_completion", classify_completion),
     ),
-    see=see,
+    marker=Marker("event", "ping", ping),
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from otel_itl.exchange import Answer
 from otel_itl.record.probe import Probe, code
-from otel_itl.sdks.stainless import Member, Route, count, fields_of
+from otel_itl.sdks.stainless import Marker, Member, Route, count, fields_of
 from otel_itl.timeline import OUTPUT, Kind
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
@@ -25,12 +25,26 @@ RESPONSE_DELTAS = {
     "response.mcp_call_arguments.delta": TOOL,
     "response.code_interpreter_call_code.delta": TOOL,
 }
+RESPONSE_SIGNS = {"error": FINISH, "keepalive": PING}
 RESPONSE_ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 TOOL_CALL_ITEMS = {"function_call", "custom_tool_call", "mcp_call"}
 
 
 def classify_chat(chunk: Any, answer: Answer) -> int:
     """A chunk of chat completions, from OpenAI or a server compatible with it."""
+    try:
+        (choice,) = chunk.choices
+        if (
+            choice.delta.content
+            and choice.finish_reason is None
+            and choice.logprobs is None
+            and not choice.index
+            and chunk.usage is None
+            and answer.response_id is not None
+        ):
+            return ANSWER
+    except (AttributeError, TypeError, ValueError):
+        pass  # not the plain chunk that nearly all are
     fields = fields_of(chunk)
     if answer.response_id is None:
         _introduce(answer, fields)
@@ -84,6 +98,11 @@ def classify_completion(chunk: Any, answer: Answer) -> int:
 
 def classify_response(event: Any, answer: Answer) -> int:
     """An event of the Responses API."""
+    try:
+        if event.type == "response.output_text.delta" and event.delta and not event.logprobs:
+            return ANSWER
+    except AttributeError:
+        pass  # not the plain event that nearly all are
     fields = fields_of(event)
     name = fields.get("type")
     kind = RESPONSE_DELTAS.get(name)  # type: ignore[arg-type]  # any key may be asked for
@@ -101,14 +120,12 @@ def classify_response(event: Any, answer: Answer) -> int:
         return _response_end(answer, str(name), fields_of(fields.get("response")))
     elif name == "error":
         answer.failure = str(fields.get("code") or "error")
-        return FINISH
-    return PING if name == "keepalive" else LIFECYCLE
+    return RESPONSE_SIGNS.get(name, LIFECYCLE)  # type: ignore[arg-type]  # any key may be asked for
 
 
-def see(event: Any, probe: Probe) -> None:
+def done(probe: Probe) -> None:
     """`[DONE]` is where the SDK stops, without a word to the caller."""
-    if event.data == "[DONE]":
-        probe.answer.terminated = True
+    probe.answer.terminated = True
 
 
 MEMBER = Member(
@@ -121,7 +138,7 @@ MEMBER = Member(
         Route("responses/*", "fetch_response", classify_response, method="get"),
         Route("completions", "text_completion", classify_completion),
     ),
-    see=see,
+    marker=Marker("data", "[DONE]", done),
 )
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
@@ -51,18 +52,23 @@ class Route:
         )
 
 
+class Marker(NamedTuple):
+    """A server-sent event that the SDK swallows: a field of it, the value that gives it away, and what it means."""
+
+    field: str
+    value: str
+    signal: Callable[[Probe], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One SDK of the family.
-
-    `see` is shown every server-sent event, with the probe, before the SDK reads it.
-    """
+    """One SDK of the family."""
 
     package: str
     provider: str
     oldest: tuple[int, ...]
     routes: tuple[Route, ...]
-    see: Callable[[Any, Probe], None]
+    marker: Marker
 
     def describe(self, client: Any, options: Any) -> tuple[Request, Classify] | None:
         """What a request asks of whom, and how to read its chunks; None for what is no inference."""
@@ -192,13 +198,13 @@ class Stainless:
         return stream
 
     def _events(self, tap: Callable[[Any, Callable[[Any], Any]], Any]) -> Wrapper:
-        see = self._member.see
+        marker = self._member.marker
 
         def events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
             try:
                 probe = _probe_of(instance.response)
-                return source if probe is None else tap(source, _shown(see, probe))
+                return source if probe is None else tap(source, _watched(marker, probe))
             except Exception as error:  # noqa: BLE001 - the fence
                 contained("watching a stream's events", error)
                 return source
@@ -263,12 +269,16 @@ def _attempts(response: Any) -> int | None:
     return int(retries) + 1 if retries.isdigit() else None
 
 
-def _shown(see: Callable[[Any, Probe], None], probe: Probe) -> Callable[[Any], Any]:
-    def shown(event: Any) -> Any:
+def _watched(marker: Marker, probe: Probe) -> Callable[[Any], Any]:
+    read = attrgetter(marker.field)
+    value, signal = marker.value, marker.signal
+
+    def watched(event: Any) -> Any:
         try:
-            see(event, probe)
+            if read(event) == value:
+                signal(probe)
         except Exception as error:  # noqa: BLE001 - the fence
             contained("reading an event", error)
         return event
 
-    return shown
+    return watched

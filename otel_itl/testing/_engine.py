@@ -200,22 +200,20 @@ class Engine:
             self._progress[request.number] = progress
             script = self._chosen(model, wire, received.path, progress)
             self._condition.notify_all()
-        prefix = _ID_PREFIX[wire] if wire else "none"
-        values = {
-            ID: json.dumps(response_id or f"{prefix}_{request.number}"),
-            MODEL: json.dumps(model or "scripted-model"),
-            CREATED: str(int(time.time())),
-        }
-        request_id = f"req_{request.number}"
-        sequence = int(parse_qs(url.query).get("starting_after", ["-1"])[0]) + 1
-        player = Player(connection, progress, arrived_ns=received.arrived_ns, values=values, sequence=sequence)
         try:
+            values = _values_of(request, model, response_id)
+            sequence = int(parse_qs(url.query).get("starting_after", ["-1"])[0]) + 1
+            player = Player(connection, progress, arrived_ns=received.arrived_ns, values=values, sequence=sequence)
+            request_id = f"req_{request.number}"
             player.play(script, {"x-request-id": request_id, "request-id": request_id})
         except PeerLeftError:
             if self._stopping.is_set():
                 progress.error = "the server was stopped"
             else:
                 progress.closed_early = True
+            raise
+        except ValueError as error:
+            progress.error = f"the script cannot be sent: {error!r}"
             raise
         finally:
             with self._condition:
@@ -256,3 +254,13 @@ def _model_of(body: bytes, path: str) -> str | None:
         deployment = _DEPLOYMENT.search(path)
         return deployment[1] if deployment else None
     return str(model)
+
+
+def _values_of(request: Request, model: str | None, response_id: str | None) -> dict[str, str]:
+    """What stands for `ID`, `MODEL` and `CREATED` in the events of an answer, as JSON."""
+    prefix = _ID_PREFIX[request.wire] if request.wire else "none"
+    return {
+        ID: json.dumps(response_id or f"{prefix}_{request.number}"),
+        MODEL: json.dumps(model or "scripted-model"),
+        CREATED: str(int(time.time())),
+    }

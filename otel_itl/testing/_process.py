@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pickle
 import signal
@@ -134,6 +135,7 @@ def serve() -> None:
     """Be the child: do what the parent asks until it closes the pipe."""
     # A Ctrl-C in the terminal is meant for the parent, whose end is ours.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _sleep_exactly()
     # What is printed here must not get between the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -153,3 +155,11 @@ def serve() -> None:
         except BrokenPipeError:
             break
     engine.stop()
+
+
+def _sleep_exactly() -> None:
+    """Have Linux not round the sleeps of this process up by 50 µs, as it does to save power."""
+    if sys.platform == "linux":
+        set_timer_slack = 29
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(set_timer_slack, 1, 0, 0, 0)

@@ -1,8 +1,8 @@
 """Steps of the OpenAI responses stream (`POST /responses`, `GET /responses/{id}?stream=true`).
 
 The output of a response is a list of items (reasoning, message, tool call), each opened, filled by deltas and closed.
-The functions in lower case make one `Step`, sent `after` seconds after the one before; `message`, `thoughts`,
-`summary` and `function_call` make all the steps of one item; `reply` makes a whole well-formed `Script`.
+`message`, `thoughts`, `summary` and `function_call` make all the steps of one item, `reply` makes a whole well-formed
+`Script`; every other function makes one `Step`, sent `after` seconds after the one before.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ class ScriptedServer:
     A request gets the first of these that there is: the next script queued for its model, the standing script of its
     model, the next one queued for all, the standing one of all, a short well-formed reply.
 
-    >>> with ScriptedServer() as server:
-    ...     server.play(chat.reply(5, first=0.05, gaps=0.01))
-    ...     ...  # client = openai.OpenAI(base_url=server.openai_url, api_key="none")
+        with ScriptedServer() as server:
+            server.play(chat.reply(5, first=0.05, gaps=0.01))
+            client = openai.OpenAI(base_url=server.openai_url, api_key="none")
     """
 
     def __init__(self, script: Script | None = None, *, port: int = 0, process: bool = False) -> None:

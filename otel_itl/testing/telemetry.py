@@ -172,7 +172,7 @@ def capture_telemetry(
 
 
 def _log_pipeline() -> tuple[LoggerProvider, Any]:
-    # Renamed in 1.39; the old name warns for as long as it stays.
+    # Renamed in the life of 1.x; the old name warns for as long as it stays.
     exporter_type: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or log_export.InMemoryLogExporter
     exporter = exporter_type()
     provider = LoggerProvider(shutdown_on_exit=False)
