@@ -12,12 +12,13 @@ output), `C` the number of output chunks and `N` the provider's count of the tok
 
 Percentiles interpolate linearly between closest ranks (numpy's default; vLLM, SGLang and AIPerf use it as well).
 
-Whose gap is it? An arrival is *observed* when the pull blocked until the chunk came, or when the consumer had kept the
-stream waiting for no more than 1 ms since the last pull that blocked. Otherwise the chunk had been in a buffer all
-along and is *hidden*: it came somewhere between. A gap between observed arrivals is exact. A run of hidden arrivals
-between two observed ones shares the time between those evenly (the gaps are *imputed*): that keeps the mean and invents
-no tail. A hidden run that no observed arrival opens or closes is *excluded*. What cannot be known is absent (None),
-never wrong.
+Whose gap is it? An arrival is *observed* when the pull blocked until the chunk came. A chunk that was there already
+when it was asked for is *hidden*, it came somewhere between, if the consumer had kept the stream waiting: for more than
+1 ms before this pull, or for more than 1 ms and most of the time since a pull last blocked; and so is every chunk after
+it until a pull blocks again. Otherwise it came just then, together with its predecessor, and is observed as well. A gap
+between observed arrivals is exact. A run of hidden arrivals between two observed ones shares the time between those
+evenly (the gaps are *imputed*): that keeps the mean and invents no tail. A hidden run that no observed arrival opens or
+closes is *excluded*. What cannot be known is absent (None), never wrong.
 
 Worked example. Role chunk at 200 ms; "Let" at 500 ms, " me" at 540, " think" at 1,540; usage says 6 tokens.
 TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean 0.52 s; TPOT 1.04 / 5 = 0.208 s;
@@ -38,9 +39,9 @@ from otel_itl.timeline import OUTPUT, Kind, Timeline
 SECOND = 1_000_000_000
 NEGLIGIBLE_HOLD = 1_000_000
 """A consumer that kept the stream waiting for no longer than this (ns) cannot have hidden an arrival that matters."""
-DECODE_FLOOR = 200_000
-"""A pull that waited longer than this (ns), and longer than decoding takes on this stream, blocked."""
-DECODE_FACTOR = 4
+LEAST_BLOCKING, MOST_BLOCKING = 200_000, 5_000_000
+"""Bounds of the wait (ns) from which a pull counts as blocked; in between it follows the waits of the stream."""
+WAITS_LOOKED_AT = 256
 DRIFT_CHUNKS = 32
 """Fewer output chunks than this have no meaningful slope."""
 DRIFT_SAMPLES = 128
@@ -198,29 +199,40 @@ def _latency(samples: list[float]) -> dict[str, float | None]:
     return {name: value / SECOND for name, value in zip(names, values, strict=True)}
 
 
+def _blocking(waits: list[int]) -> int:
+    """The wait (ns) from which a pull counts as blocked on this stream.
+
+    A chunk that is there already costs what it takes to decode it, which the shortest waits show: four times that is no
+    decoding, and neither is 1 ms. Where chunks are usually waited for much longer, a quarter of that is asked for, so
+    that a hiccup while a pile of chunks is drained does not look like the end of the pile.
+    """
+    ordered = sorted(waits[:: len(waits) // WAITS_LOOKED_AT + 1])
+    decoding = min(4 * ordered[len(ordered) // 10], NEGLIGIBLE_HOLD)
+    usual = ordered[len(ordered) // 2]
+    return min(max(LEAST_BLOCKING, decoding, usual // 4), MOST_BLOCKING)
+
+
 def _observed(
     asked: list[int], arrived: list[int], waits: list[int], opened: int
 ) -> tuple[bytes | bytearray, bytes | bytearray]:
     """Two flags per chunk: its arrival was observed; it came together with its predecessor.
 
-    A consumer that pauses once and then drains what had piled up hides the whole pile, not only its first chunk: so the
-    time that counts is everything the consumer kept the stream waiting since the last pull that blocked.
+    A consumer that pauses once and then drains what had piled up hides the whole pile, not only its first chunk.
     """
     if not waits:
         return b"", b""
-    blocking = min(NEGLIGIBLE_HOLD, max(DECODE_FLOOR, DECODE_FACTOR * min(waits)))
+    blocking = _blocking(waits)
     observed = bytearray(map(blocking.__le__, waits))
     burst = bytearray(len(waits))
-    held = 0
+    before, held, piled = opened, 0, False
     index = observed.find(0)
     while index >= 0:
-        if index == 0:
-            held = asked[0] - opened
-        elif waits[index - 1] >= blocking:
-            held = asked[index] - arrived[index - 1]
-        else:
-            held += asked[index] - arrived[index - 1]
-        if held <= NEGLIGIBLE_HOLD:
+        hold = asked[index] - (arrived[index - 1] if index else opened)
+        if index and waits[index - 1] >= blocking:
+            before, held, piled = arrived[index - 1], 0, False
+        held += hold
+        piled = piled or hold > NEGLIGIBLE_HOLD or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)
+        if not piled:
             observed[index] = 1
             burst[index] = index > 0
         index = observed.find(0, index + 1)

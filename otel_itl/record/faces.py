@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from wrapt import ObjectProxy
 
 from otel_itl.record.fence import contained
+from otel_itl.record.loop_lag import lag_of_running_loop
 from otel_itl.record.probe import CHUNK_LIMIT, Probe
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:  # noq
 async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:  # noqa: C901 - as above
     """The async face of `timed`."""
     probe.pulled = True
+    probe.read_on(lag_of_running_loop())
     clock, classify, answer = probe.clock, probe.classify, probe.answer
     asked, arrived, carried = probe.asked.append, probe.arrived.append, probe.codes.append
     pull = source.__anext__

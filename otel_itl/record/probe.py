@@ -10,6 +10,7 @@ from weakref import ref
 
 from otel_itl.exchange import Answer, Ended, Request
 from otel_itl.record.fence import contained
+from otel_itl.record.loop_lag import LoopLag, charged
 from otel_itl.record.open_streams import open_streams
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
 
@@ -57,6 +58,7 @@ class Probe:
         "in_flight",
         "key",
         "load_ns",
+        "loop_lag",
         "opened",
         "pulled",
         "request",
@@ -96,6 +98,8 @@ class Probe:
         self.waiting = False
         """A pull is under way that `asked` does not show."""
         self.unrecorded = 0
+        self.loop_lag: LoopLag | None = None
+        """The lag of the event loop that the stream is read on."""
         self._on_end = on_end
         self._open = [True]
         self._owners: list[ref[object]] = []
@@ -104,6 +108,12 @@ class Probe:
         self.opened = perf_counter_ns()
         self.load_ns = 0
         self.key, self.in_flight = open_streams.admit(self)
+
+    def read_on(self, loop_lag: LoopLag | None) -> None:
+        """The stream is read on an event loop, which may be blocked by other work."""
+        if loop_lag is not None and self._open:
+            loop_lag.join()
+            self.loop_lag = loop_lag
 
     def owned_by(self, owner: object) -> None:
         """The stream lives as long as `owner` does."""
@@ -175,6 +185,8 @@ class Probe:
     def conclude(self) -> None:
         """Report a stream whose end was claimed."""
         try:
+            if self.loop_lag is not None:
+                self.loop_lag.leave()
             self._on_end(
                 Ended(
                     request=self.request,
@@ -197,10 +209,14 @@ class Probe:
             choices = bytes([number >> _CHOICE_SHIFT for number in codes])
             codes = [number & _KIND_MASK for number in codes]
         answer = self.answer
+        asked, arrived = self.asked[:chunks], self.arrived[:chunks]
+        lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
+        if lags:
+            asked = charged(asked, arrived, lags)
         return Timeline(
             request_unix_ns=self.unix_ns,
-            asked=self._moments(self.asked[:chunks]),
-            arrived=self._moments(self.arrived[:chunks]),
+            asked=self._moments(asked),
+            arrived=self._moments(arrived),
             kinds=bytes(codes),
             tokens=tokens if any(tokens) else array("I"),
             choices=choices if any(choices) else b"",

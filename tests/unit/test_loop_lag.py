@@ -1,0 +1,86 @@
+"""A blocked event loop counts as the consumer's hold, not as the upstream's silence."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import weakref
+from array import array
+
+import pytest
+
+from otel_itl.record.loop_lag import TOLERANCE_NS, Lag, LoopLag, charged, lag_of_running_loop
+
+MS = 1_000_000
+
+
+def moments(*milliseconds: float) -> array[int]:
+    return array("q", (round(moment * MS) for moment in milliseconds))
+
+
+def test_without_a_lag_nothing_is_charged() -> None:
+    assert charged(moments(0, 10), moments(10, 20), []) == moments(0, 10)
+
+
+def test_a_chunk_that_came_right_after_a_block_counts_as_asked_for_when_it_came() -> None:
+    assert charged(moments(0, 10), moments(10, 312), [Lag(20 * MS, 310 * MS)]) == moments(0, 312)
+
+
+def test_a_chunk_that_came_long_after_a_block_was_waited_for_from_its_end() -> None:
+    ready = 310 + TOLERANCE_NS / MS
+    assert charged(moments(0, 10), moments(10, 500), [Lag(20 * MS, 310 * MS)]) == moments(0, ready)
+
+
+def test_a_chunk_that_was_asked_for_after_the_block_is_left_alone() -> None:
+    asked = moments(0, 10, 312)
+    assert charged(asked, moments(10, 312, 330), [Lag(20 * MS, 310 * MS)])[2] == asked[2]
+
+
+def test_a_chunk_that_came_before_the_block_is_left_alone() -> None:
+    assert charged(moments(0), moments(10), [Lag(20 * MS, 310 * MS)]) == moments(0)
+
+
+def test_no_loop_no_lag() -> None:
+    assert lag_of_running_loop() is None
+
+
+def test_a_blocked_loop_is_noticed() -> None:
+    async def blocked() -> list[Lag]:
+        lag = lag_of_running_loop()
+        assert lag is not None
+        began = time.perf_counter_ns()
+        lag.join()
+        await asyncio.sleep(0.05)
+        time.sleep(0.2)  # noqa: ASYNC251 - the point
+        await asyncio.sleep(0.05)
+        lag.leave()
+        return lag.since(began)
+
+    longest = max(asyncio.run(blocked()), key=lambda lag: lag.end - lag.start)
+    assert longest.end - longest.start >= 0.15e9
+
+
+def test_the_beat_stops_when_no_stream_is_open() -> None:
+    async def beaten() -> bool:
+        lag = LoopLag(asyncio.get_running_loop())
+        lag.join()
+        lag.leave()
+        await asyncio.sleep(0.06)
+        return lag._beating
+
+    assert asyncio.run(beaten()) is False
+
+
+@pytest.mark.requirement("R26")
+def test_a_loop_that_is_done_is_not_kept() -> None:
+    async def joined() -> weakref.ref[asyncio.AbstractEventLoop]:
+        lag = lag_of_running_loop()
+        assert lag is not None
+        lag.join()
+        lag.leave()
+        return weakref.ref(asyncio.get_running_loop())
+
+    loop = asyncio.run(joined())
+    gc.collect()
+    assert loop() is None
