@@ -14,7 +14,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import accumulate, compress, pairwise
 from operator import sub
 from typing import Any, NamedTuple
 
@@ -63,10 +63,11 @@ def encode(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent]:
 def encode_each(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent] | None:
     """The timeline as one `itl.token` event per output chunk and one `itl.tokens` with the rest.
 
-    None where that is more than `event_limit` events: a span would silently drop the oldest.
+    None where that is more than `event_limit` events, of which a span would silently drop the oldest, and for a
+    timeline that was thinned.
     """
     is_output = [bool(kind & OUTPUT) for kind in timeline.kinds]
-    if sum(is_output) + 1 > event_limit:
+    if sum(is_output) + 1 > event_limit or timeline.skipped:
         return None
     events = []
     for index in compress(range(len(is_output)), is_output):
@@ -178,6 +179,13 @@ def _facts(timeline: Timeline) -> dict[str, Any]:
     return facts
 
 
+def _whole(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    message = f"{value!r} is no whole number"
+    raise TypeError(message)
+
+
 def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeline:
     def joined(name: str) -> Iterator[int]:
         for attributes in packed:
@@ -189,6 +197,7 @@ def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Time
         message = f"{len(arrived)} {names.TOKENS_OFFSETS} beside {len(waits)} {names.TOKENS_WAITS}"
         raise ValueError(message)
     headers = facts.get(names.STREAM_HEADERS)
+    given = {field: facts[attribute] for attribute, field in _FACTS.items() if attribute in facts}
     return Timeline(
         asked=array("q", map(sub, arrived, waits)),
         arrived=arrived,
@@ -196,11 +205,11 @@ def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Time
         tokens=array("I", joined(names.TOKENS_COUNTS)),
         choices=bytes(joined(names.TOKENS_CHOICES)),
         skipped=array("I", joined(names.TOKENS_SKIPPED)),
-        unrecorded=facts.get(names.TOKENS_UNRECORDED, 0),
-        headers=None if headers is None else headers * MICROSECOND,
-        end=facts[names.STREAM_END] * MICROSECOND,
+        unrecorded=_whole(facts.get(names.TOKENS_UNRECORDED, 0)),
+        headers=None if headers is None else _whole(headers) * MICROSECOND,
+        end=_whole(facts[names.STREAM_END]) * MICROSECOND,
         outcome=Outcome(facts[names.STREAM_OUTCOME]),
-        **{field: facts[attribute] for attribute, field in _FACTS.items() if attribute in facts},
+        **{field: _whole(number) for field, number in given.items()},
     )
 
 
@@ -208,6 +217,9 @@ def _merged(rest: Timeline, single: list[tuple[int, Mapping[str, Any]]], facts: 
     """The form `each`: output chunks from their own events, put back between the others."""
     rows = dict(zip(facts.get(names.TOKENS_INDEXES) or (), _rows(rest), strict=True))
     for unix_ns, attributes in single:
+        if attributes[names.TOKEN_INDEX] in rows:
+            message = f"two chunks with {names.TOKEN_INDEX} {attributes[names.TOKEN_INDEX]}"
+            raise ValueError(message)
         arrived = unix_ns - rest.request_unix_ns
         rows[attributes[names.TOKEN_INDEX]] = (
             arrived - attributes[names.TOKEN_WAIT] * MICROSECOND,
@@ -257,11 +269,14 @@ def _thinned(timeline: Timeline) -> Timeline:
     if chunks <= MOST_CHUNKS:
         return timeline
     head = MOST_CHUNKS // 2
-    even = MOST_CHUNKS - head - 2 * LONGEST_GAPS_KEPT
+    even = MOST_CHUNKS - head - 2 * LONGEST_GAPS_KEPT - 1
     tail = range(head, chunks)
     longest = sorted(tail, key=lambda index: timeline.arrived[index - 1] - timeline.arrived[index])[:LONGEST_GAPS_KEPT]
     kept = {head + position * len(tail) // even for position in range(even)}
     kept.update(longest, (index - 1 for index in longest), (chunks - 1,))
     indexes = [*range(head), *sorted(kept - set(range(head)))]
-    skipped = array("I", (after - before - 1 for before, after in zip([-1, *indexes], indexes, strict=False)))
-    return replace(_selected(replace(timeline, skipped=array("I")), indexes), skipped=skipped)
+    # Where each chunk stood before anything was left out.
+    places = list(accumulate((skip + 1 for skip in timeline.skipped), initial=-1))[1:] or range(chunks)
+    stood = [places[index] for index in indexes]
+    skipped = array("I", (after - before - 1 for before, after in pairwise([-1, *stood])))
+    return replace(_selected(timeline, indexes), skipped=skipped)

@@ -52,11 +52,11 @@ def _one_of(*accepted: str) -> Callable[[Any], str]:
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    listed = value.split(",") if isinstance(value, str) else value
+    listed = [name for name in value.split(",") if name.strip()] if isinstance(value, str) else value
     if isinstance(listed, Iterable):
-        names = tuple(name.strip() for name in listed if isinstance(name, str) and name.strip())
-        if names:
-            return names
+        names = [name.strip() if isinstance(name, str) else "" for name in listed]
+        if names and all(names):
+            return tuple(names)
     accepted = "names, as a list or separated by commas"
     raise InvalidValueError(accepted)
 
@@ -74,7 +74,7 @@ def _sdks(value: Any) -> tuple[str, ...]:
 def _positive(value: Any) -> int:
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1 or isinstance(value, (bool, float)):
         accepted = "a whole number from 1"

@@ -56,6 +56,8 @@ STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
 STREAM_STATE: Final = "itl.stream.state"
 REQUEST_ATTEMPTS: Final = "itl.request.attempts"
+SELF_WHERE: Final = "itl.self.where"
+"""Where a failure of our own happened; on `itl.self.errors`."""
 
 SPAN_MEASURES: Final = {
     RESPONSE_TIME_TO_FIRST_CHUNK: "time_to_first_chunk",
@@ -214,9 +216,6 @@ PROVIDER_BY_HOST: Final = {
 
 def provider_of(host: str | None, default: str) -> str:
     """The provider that serves `host`, by the longest domain known; `default` where the host is unknown."""
-    labels = (host or "").lower().split(".")
-    for start in range(len(labels)):
-        known = PROVIDER_BY_HOST.get(".".join(labels[start:]))
-        if known:
-            return known
-    return default
+    name = "." + (host or "").lower()
+    known = [domain for domain in PROVIDER_BY_HOST if name.endswith(("." + domain, "-" + domain))]
+    return PROVIDER_BY_HOST[max(known, key=len)] if known else default

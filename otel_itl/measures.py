@@ -42,6 +42,10 @@ NEGLIGIBLE_HOLD = 1_000_000
 LEAST_BLOCKING, MOST_BLOCKING = 200_000, 5_000_000
 """Bounds of the wait (ns) from which a pull counts as blocked; in between it follows the waits of the stream."""
 WAITS_LOOKED_AT = 256
+MOST_TOKENS = 1_024
+"""A chunk that claims more tokens than this is not believed, and counts as one."""
+MOST_SAMPLES = 1 << 21
+"""Gaps beyond this many samples are excluded: who says how many there are is not to say how much memory they take."""
 DRIFT_CHUNKS = 32
 """Fewer output chunks than this have no meaningful slope."""
 DRIFT_SAMPLES = 128
@@ -134,8 +138,8 @@ def measure(timeline: Timeline) -> Measures:
     # As lists: an array makes a new integer each time that it is asked for one.
     asked, arrived, kinds = timeline.asked.tolist(), timeline.arrived.tolist(), timeline.kinds
     waits = list(map(sub, arrived, asked))
-    opened = timeline.headers if timeline.headers is not None else asked[0] if asked else 0
-    observed, burst = _observed(asked, arrived, waits, opened)
+    free = _free(timeline, asked, arrived)
+    observed, burst = _observed(free, asked, arrived, waits)
     is_output = kinds.translate(_IS_OUTPUT)
     outputs = is_output.count(1)
 
@@ -146,12 +150,13 @@ def measure(timeline: Timeline) -> Measures:
     first = is_output.find(1)
     last = is_output.rfind(1)
     first_known = outputs > 0 and observed[first] == 1
-    last_known = outputs > 0 and observed[last] == 1
+    last_known = outputs > 0 and observed[last] == 1 and not timeline.unrecorded
     ttft = arrived[first] / SECOND if first_known else None
     answer = kinds.translate(_IS_ANSWER).find(1)
     ttfa = arrived[answer] / SECOND if answer >= 0 and observed[answer] else None
     reasoned = 0 <= first < answer and ttft is not None and ttfa is not None
 
+    streamed = outputs + sum(timeline.skipped)
     tokens = _streamed_tokens(timeline)
     decode = arrived[last] - arrived[first] if first_known and last_known else None
     per_token = None
@@ -169,11 +174,11 @@ def measure(timeline: Timeline) -> Measures:
         imputed=imputed,
         excluded=excluded,
         consumer_bound=imputed + excluded > exact or (outputs > 0 and not first_known),
-        consumer_time=(arrived[-1] - sum(waits) - opened) / SECOND if arrived else 0.0,
+        consumer_time=(sum(asked) - sum(free)) / SECOND,
         time_per_output_token=per_token,
-        time_per_output_chunk=decode / (outputs - 1) / SECOND if decode is not None and outputs > 1 else None,
+        time_per_output_chunk=decode / (streamed - 1) / SECOND if decode is not None and streamed > 1 else None,
         output_speed=1 / per_token if per_token else None,
-        tokens_per_chunk=tokens / outputs if tokens is not None and outputs else None,
+        tokens_per_chunk=tokens / streamed if tokens is not None and outputs and not timeline.unrecorded else None,
         token_count=outputs if timeline.output_tokens is None else timeline.output_tokens,
         token_count_from_usage=timeline.output_tokens is not None,
         burst_ratio=sum(compress(burst, is_output)) / outputs if outputs > 1 else None,
@@ -199,6 +204,19 @@ def _latency(samples: list[float]) -> dict[str, float | None]:
     return {name: value / SECOND for name, value in zip(names, values, strict=True)}
 
 
+def _free(timeline: Timeline, asked: list[int], arrived: list[int]) -> list[int]:
+    """When the consumer could have asked for each chunk: the time until it did is its own.
+
+    What it did about chunks that were left out of a thinned timeline is not known.
+    """
+    if not asked:
+        return []
+    free = [asked[0] if timeline.headers is None else timeline.headers, *arrived[:-1]]
+    if timeline.skipped:
+        return [ask if skip else since for ask, since, skip in zip(asked, free, timeline.skipped, strict=True)]
+    return free
+
+
 def _blocking(waits: list[int]) -> int:
     """The wait (ns) from which a pull counts as blocked on this stream.
 
@@ -213,7 +231,7 @@ def _blocking(waits: list[int]) -> int:
 
 
 def _observed(
-    asked: list[int], arrived: list[int], waits: list[int], opened: int
+    free: list[int], asked: list[int], arrived: list[int], waits: list[int]
 ) -> tuple[bytes | bytearray, bytes | bytearray]:
     """Two flags per chunk: its arrival was observed; it came together with its predecessor.
 
@@ -224,17 +242,19 @@ def _observed(
     blocking = _blocking(waits)
     observed = bytearray(map(blocking.__le__, waits))
     burst = bytearray(len(waits))
-    before, held, piled = opened, 0, False
+    # Chunks of a fast and even upstream come soon after one another, too, but no sooner than they usually do.
+    together = max(LEAST_BLOCKING, (arrived[-1] - arrived[0]) // (4 * len(arrived)))
+    before, held, piled = free[0], 0, False
     index = observed.find(0)
     while index >= 0:
-        hold = asked[index] - (arrived[index - 1] if index else opened)
+        hold = asked[index] - free[index]
         if index and waits[index - 1] >= blocking:
             before, held, piled = arrived[index - 1], 0, False
         held += hold
         piled = piled or hold > NEGLIGIBLE_HOLD or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)
         if not piled:
             observed[index] = 1
-            burst[index] = index > 0
+            burst[index] = index > 0 and arrived[index] - arrived[index - 1] < together
         index = observed.find(0, index + 1)
     return observed, burst
 
@@ -268,7 +288,10 @@ def _gaps(arrived: list[int], observed: bytes, tokens: list[int], skipped: list[
         run = range(before + 1, after + 1)
         gaps = len(run) + sum(skipped[index] for index in run) if skipped else len(run)
         counts = [tokens[index] for index in run] if tokens else []
-        shares = sum(counts) if len(counts) == gaps and all(counts) else gaps
+        believed = len(counts) == gaps and 0 < min(counts) <= max(counts) <= MOST_TOKENS
+        shares = sum(counts) if believed else gaps
+        if len(samples) + shares > MOST_SAMPLES:
+            continue
         samples.extend(repeat((arrived[after] - arrived[before]) / shares, shares))
         if gaps == 1:
             exact += 1

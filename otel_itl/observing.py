@@ -9,7 +9,7 @@ from wrapt import ObjectProxy
 
 from otel_itl.exchange import Answer, Request
 from otel_itl.record.faces import atimed, timed
-from otel_itl.record.fence import contained
+from otel_itl.fence import contained
 from otel_itl.record.probe import Classify, Probe
 from otel_itl.runtime import runtime
 from otel_itl.sdks.shapes import classify_by_shape

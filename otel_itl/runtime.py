@@ -24,7 +24,7 @@ from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.export.processor import ITLSpanProcessor, claim
 from otel_itl.export.telemetry import Telemetry, Ticket
-from otel_itl.record.fence import contained, failures
+from otel_itl.fence import contained, failures
 from otel_itl.record.open_streams import open_streams
 from otel_itl.record.probe import Classify, Probe
 

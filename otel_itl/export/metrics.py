@@ -19,6 +19,7 @@ from otel_itl.conventions import Metric, StandardNames
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames, labels
 from otel_itl.export.bulk import record_all
+from otel_itl.fence import contained
 from otel_itl.measures import SECOND, Measures
 from otel_itl.timeline import Timeline
 
@@ -71,9 +72,8 @@ class StreamMetrics:
         self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
         self._outcomes = meter.create_counter(*names.STREAM_OUTCOMES[:3])
         # A collection asks observable instruments first: whatever ended before it is in it.
-        if in_flight is not None:
-            observe = partial(self._open_streams, in_flight)
-            meter.create_observable_up_down_counter(names.STREAMS.name, [observe], *names.STREAMS[1:3])
+        observe = partial(self._open_streams, in_flight or tuple)
+        meter.create_observable_up_down_counter(names.STREAMS.name, [observe], *names.STREAMS[1:3])
         if failures is not None:
             observe = partial(self._self_errors, failures)
             meter.create_observable_counter(names.SELF_ERRORS.name, [observe], *names.SELF_ERRORS[1:3])
@@ -88,7 +88,11 @@ class StreamMetrics:
             return
         with self._draining, suppress(IndexError):
             while True:
-                self._record(self._pending.popleft())
+                measured = self._pending.popleft()
+                try:
+                    self._record(measured)
+                except Exception as error:  # noqa: BLE001 - the fence
+                    contained("recording metrics", error)
 
     def _record(self, measured: Measured) -> None:
         request, timeline, measures, context = measured.request, measured.timeline, measured.measures, measured.context
@@ -123,7 +127,7 @@ class StreamMetrics:
         ]
 
     def _self_errors(self, failures: Callable[[], Mapping[str, int]], _: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(count, {"where": where}) for where, count in list(failures().items())]
+        return [Observation(count, {names.SELF_WHERE: where}) for where, count in list(failures().items())]
 
 
 def _histogram(meter: Meter, metric: Metric) -> Histogram:

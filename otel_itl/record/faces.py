@@ -7,105 +7,96 @@ and while a stream runs a chunk costs two clock readings, three appends and one 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
-from itertools import chain, repeat
 from typing import Any, TypeVar
 
 from wrapt import ObjectProxy
 
-from otel_itl.record.fence import contained
+from otel_itl.fence import contained
 from otel_itl.record.loop_lag import lag_of_running_loop
-from otel_itl.record.probe import CHUNK_LIMIT, Probe
+from otel_itl.record.probe import Probe
 
 T = TypeVar("T")
 
 
-def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:  # noqa: C901 - one hot loop
+def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
     """Iterate over `source` and take down when each chunk was asked for, when it came and what it carried."""
     probe.pulled = True
     clock, classify, answer = probe.clock, probe.classify, probe.answer
-    asked, arrived, carried = probe.asked.append, probe.arrived.append, probe.codes.append
     pull = source.__next__
-    for recording in chain(repeat(True, CHUNK_LIMIT), repeat(False)):  # noqa: FBT003 - what is repeated
-        if recording:
+    for asked, arrived, carried, turns in probe.takings():
+        for _ in turns:
             asked(clock())
-        else:
-            probe.waiting = True
-        try:
-            chunk = pull()
-        except StopIteration:
-            probe.exhausted()
-            return
-        except BaseException as error:
-            probe.failed(error)
-            raise
-        if recording:
-            arrived(clock())
-        else:
-            probe.unrecorded += 1
-            probe.waiting = False
-        try:
-            code = classify(chunk, answer)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("classifying a chunk", error)
-            code = 0
-        if recording:
-            carried(code)
-        try:
-            yield chunk
-        except GeneratorExit:
-            probe.orphan()
-            _close(source)
-            raise
-        except BaseException as thrown:
-            probe.thrown(thrown)
-            if not hasattr(source, "throw"):
+            try:
+                chunk = pull()
+            except StopIteration:
+                probe.exhausted()
+                return
+            except BaseException as error:
+                probe.failed(error)
                 raise
-            yield source.throw(thrown)
+            arrived(clock())
+            try:
+                carried(classify(chunk, answer))
+            except Exception as error:  # noqa: BLE001 - the fence
+                contained("classifying a chunk", error)
+                carried(0)
+            try:
+                yield chunk
+            except GeneratorExit:
+                probe.orphan()
+                _close(source)
+                raise
+            except BaseException as thrown:
+                probe.thrown(thrown)
+                if not hasattr(source, "throw"):
+                    raise
+                pull = _resumed(source.throw, thrown, source.__next__)
 
 
-async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:  # noqa: C901 - as above
+async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:
     """The async face of `timed`."""
     probe.pulled = True
     probe.read_on(lag_of_running_loop())
     clock, classify, answer = probe.clock, probe.classify, probe.answer
-    asked, arrived, carried = probe.asked.append, probe.arrived.append, probe.codes.append
     pull = source.__anext__
-    for recording in chain(repeat(True, CHUNK_LIMIT), repeat(False)):  # noqa: FBT003 - what is repeated
-        if recording:
+    for asked, arrived, carried, turns in probe.takings():
+        for _ in turns:
             asked(clock())
-        else:
-            probe.waiting = True
-        try:
-            chunk = await pull()
-        except StopAsyncIteration:
-            probe.exhausted()
-            return
-        except BaseException as error:
-            probe.failed(error)
-            raise
-        if recording:
-            arrived(clock())
-        else:
-            probe.unrecorded += 1
-            probe.waiting = False
-        try:
-            code = classify(chunk, answer)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("classifying a chunk", error)
-            code = 0
-        if recording:
-            carried(code)
-        try:
-            yield chunk
-        except GeneratorExit:
-            probe.orphan()
-            await _aclose(source)
-            raise
-        except BaseException as thrown:
-            probe.thrown(thrown)
-            if not hasattr(source, "athrow"):
+            try:
+                chunk = await pull()
+            except StopAsyncIteration:
+                probe.exhausted()
+                return
+            except BaseException as error:
+                probe.failed(error)
                 raise
-            yield await source.athrow(thrown)
+            arrived(clock())
+            try:
+                carried(classify(chunk, answer))
+            except Exception as error:  # noqa: BLE001 - the fence
+                contained("classifying a chunk", error)
+                carried(0)
+            try:
+                yield chunk
+            except GeneratorExit:
+                probe.orphan()
+                await _aclose(source)
+                raise
+            except BaseException as thrown:
+                probe.thrown(thrown)
+                if not hasattr(source, "athrow"):
+                    raise
+                pull = _resumed(source.athrow, thrown, source.__anext__)
+
+
+def _resumed(throw: Callable[[BaseException], T], error: BaseException, pull: Callable[[], T]) -> Callable[[], T]:
+    """Pulls that begin by throwing `error` into the source; awaitable where those of the source are."""
+    pending = [error]
+
+    def resume() -> T:
+        return throw(pending.pop()) if pending else pull()
+
+    return resume
 
 
 def _close(source: Iterator[Any]) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from otel_itl.exchange import Concurrency
+from otel_itl.fence import contained
 
 if TYPE_CHECKING:
     from otel_itl.record.probe import Probe
@@ -84,7 +85,10 @@ class OpenStreams:
             while True:
                 self.orphans.popleft().conclude()
         for chore in self.chores:
-            chore()
+            try:
+                chore()
+            except Exception as error:  # noqa: BLE001 - the fence
+                contained("recording metrics", error)
 
     def abandon(self) -> None:
         """End every open stream as abandoned, and conclude it: the process or the instrumentation is going away."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 from weakref import ref
 
 from otel_itl.exchange import Answer, Ended, Request
-from otel_itl.record.fence import contained
+from otel_itl.fence import contained
 from otel_itl.record.loop_lag import LoopLag, charged
 from otel_itl.record.open_streams import open_streams
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
@@ -24,6 +25,9 @@ _CHOICE_SHIFT = 32
 
 Classify = Callable[[Any, Answer], int]
 """What a chunk carried: flags of `Kind`, or `code()` of them with a token count and a choice."""
+Note = Callable[[int], None]
+Taking = tuple[Note, Note, Note, Iterator[None]]
+"""What to do with the moment of asking, the moment of arrival and the code of a chunk, and for how many chunks."""
 
 
 def code(kind: int, tokens: int = 0, choice: int = 0) -> int:
@@ -124,6 +128,18 @@ class Probe:
         """Forget the stream without a word: it belongs to the parent of this process."""
         self._open.clear()
 
+    def takings(self) -> Iterator[Taking]:
+        """How to take down chunks, and for how many: their moments up to the limit, then their number alone."""
+        yield self.asked.append, self.arrived.append, self.codes.append, repeat(None, CHUNK_LIMIT - len(self.codes))
+        yield self._waits, self._unrecords, _forget, repeat(None)
+
+    def _waits(self, _: int) -> None:
+        self.waiting = True
+
+    def _unrecords(self, _: int) -> None:
+        self.waiting = False
+        self.unrecorded += 1
+
     def responded(self, attempts: int | None) -> None:
         """The response headers are there; `attempts` HTTP requests were made, as far as the SDK says."""
         self.headers = self.clock()
@@ -206,7 +222,7 @@ class Probe:
         tokens, choices = array("I"), b""
         if codes and max(codes) > _KIND_MASK:
             tokens = array("I", [number >> _TOKENS_SHIFT & _TOKENS_MASK for number in codes])
-            choices = bytes([number >> _CHOICE_SHIFT for number in codes])
+            choices = bytes([number >> _CHOICE_SHIFT & _KIND_MASK for number in codes])
             codes = [number & _KIND_MASK for number in codes]
         answer = self.answer
         asked, arrived = self.asked[:chunks], self.arrived[:chunks]

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
 from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
-from otel_itl.record.fence import contained
+from otel_itl.fence import contained
 from otel_itl.record.probe import Classify, Probe
 from otel_itl.record.recorder import Recorder
 from otel_itl.sdks.hooks import Target, Wrapper
