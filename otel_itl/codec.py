@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, compress, pairwise
-from operator import sub
+from operator import lt, sub
 from typing import Any, NamedTuple
 
 from otel_itl import conventions as names
@@ -180,9 +180,9 @@ def _facts(timeline: Timeline) -> dict[str, Any]:
 
 
 def _whole(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    message = f"{value!r} is no whole number"
+    message = f"{value!r} is no whole number from 0"
     raise TypeError(message)
 
 
@@ -195,6 +195,9 @@ def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Time
     waits = array("q", (wait * MICROSECOND for wait in joined(names.TOKENS_WAITS)))
     if len(arrived) != len(waits):
         message = f"{len(arrived)} {names.TOKENS_OFFSETS} beside {len(waits)} {names.TOKENS_WAITS}"
+        raise ValueError(message)
+    if min(waits, default=0) < 0 or any(map(lt, arrived, (0, *arrived))):
+        message = f"{names.TOKENS_OFFSETS} that fall, or {names.TOKENS_WAITS} below zero"
         raise ValueError(message)
     headers = facts.get(names.STREAM_HEADERS)
     given = {field: facts[attribute] for attribute, field in _FACTS.items() if attribute in facts}

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from otel_itl.timeline import Timeline
 
+MOST_REASONS = 128
+"""Finish reasons that are kept: one for each choice, where the provider behaves."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -54,6 +57,17 @@ class Answer:
         """The provider's own end-of-stream marker was seen."""
         self.failure: str | None = None
         """Error type of a failure that the provider reported inside the stream."""
+
+    def finish(self, reason: str) -> None:
+        """Take down why a choice is finished."""
+        if len(self.finish_reasons) < MOST_REASONS:
+            self.finish_reasons.append(reason)
+
+    def use(self, **tokens: int | None) -> None:
+        """Take down token counts, where the provider gives them: what it does not say again still holds."""
+        for name, number in tokens.items():
+            if number is not None:
+                setattr(self, name, number)
 
     @property
     def finished(self) -> bool:

@@ -22,7 +22,7 @@ from otel_itl.sdks.stainless import Member, Stainless
 
 logger = logging.getLogger("otel_itl")
 
-_PROVIDERS = ("tracer_provider", "meter_provider", "logger_provider")
+_PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter", "logger_provider": "get_logger"}
 _hooks: dict[str, Hooks] = {}
 _installed: set[str] = set()
 
@@ -37,8 +37,9 @@ class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no
         return ()
 
     def _instrument(self, **options: Any) -> None:
-        providers = Providers(**{name: options.pop(name, None) for name in _PROVIDERS})
-        config = load(options)
+        providers = Providers(**{name: _provider(name, options.pop(name, None)) for name in _PROVIDERS})
+        # Each entry point of a process is asked in turn: what the first has read holds for the others.
+        config = runtime.config if runtime.config is not None and not options else load(options)
         asked = [package for package in self.packages if package in config.sdks]
         chosen = [package for package in asked if not _is_disabled(package) and _is_usable(package, "sdks" in options)]
         if asked and not chosen and not _installed and len(self.packages) > 1:
@@ -76,6 +77,14 @@ class AnthropicStreams(_Streams):
     """Instruments the streams of the anthropic SDK: the entry point `itl_anthropic`."""
 
     packages = ("anthropic",)
+
+
+def _provider(name: str, value: Any) -> Any:
+    maker = _PROVIDERS[name]
+    if value is not None and not hasattr(value, maker):
+        message = f"instrument({name}={value!r}) is not accepted: it takes a provider, with a {maker}() method."
+        raise TypeError(message)
+    return value
 
 
 def _hooks_of(package: str) -> Hooks:

@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast, overload
 from wrapt import ObjectProxy
 
 from otel_itl.exchange import Answer, Request
-from otel_itl.record.faces import atimed, timed
 from otel_itl.fence import contained
+from otel_itl.record.faces import atimed, timed
 from otel_itl.record.probe import Classify, Probe
 from otel_itl.runtime import runtime
 from otel_itl.sdks.shapes import classify_by_shape
@@ -119,12 +119,9 @@ class _Observed(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would
         finally:
             self._self_probe.closed()
 
-    def close(self) -> None:
-        """Close the stream."""
-        try:
-            self.__wrapped__.close()
-        finally:
-            self._self_probe.closed()
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return _closing(found, self._self_probe) if name == "close" else found
 
 
 class _AsyncObserved(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
@@ -151,9 +148,26 @@ class _AsyncObserved(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it 
         finally:
             self._self_probe.closed()
 
-    async def aclose(self) -> None:
-        """Close the stream."""
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return _aclosing(found, self._self_probe) if name in {"aclose", "close"} else found
+
+
+def _closing(close: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
+    def closing(*args: Any, **kwargs: Any) -> Any:
         try:
-            await self.__wrapped__.aclose()
+            return close(*args, **kwargs)
         finally:
-            self._self_probe.closed()
+            probe.closed()
+
+    return closing
+
+
+def _aclosing(close: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
+    async def closing(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await close(*args, **kwargs)
+        finally:
+            probe.closed()
+
+    return closing

@@ -6,7 +6,6 @@ import atexit
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -58,8 +57,8 @@ class Runtime:
         self._config: Config | None = None
         self._providers = Providers()
         self._telemetry: Telemetry | None = None
-        self._instruments: WeakKeyDictionary[Any, StreamMetrics] = WeakKeyDictionary()
-        self._flushing = False
+        self._metrics: list[StreamMetrics] = []
+        self._processors: WeakKeyDictionary[Any, ITLSpanProcessor] = WeakKeyDictionary()
 
     def start(self, config: Config, providers: Providers) -> None:
         """Record from now on, with these options."""
@@ -70,11 +69,18 @@ class Runtime:
         """Record no more; streams that are open end as abandoned."""
         with self._lock:
             self._config = None
+            for processor in self._processors.values():
+                processor.rest()
         self.flush(abandon=True)
 
     def flush(self, *, abandon: bool = False) -> None:
         """Conclude what was dropped (all that is open, to `abandon`), and record every measure that waits."""
         open_streams.abandon() if abandon else open_streams.sweep()
+
+    @property
+    def config(self) -> Config | None:
+        """The options in force, if any are."""
+        return self._config
 
     def open(self, request: Request, classify: Classify) -> Probe | None:
         """Begin the recording of a request; None where it is suppressed."""
@@ -84,7 +90,7 @@ class Runtime:
         unix_ns, requested = time_ns(), perf_counter_ns()
         ticket = telemetry.begin(request, unix_ns)
 
-        return Probe(
+        probe = Probe(
             request,
             classify,
             partial(telemetry.conclude, ticket),
@@ -92,6 +98,9 @@ class Runtime:
             requested=requested,
             ticket=ticket,
         )
+        if not ticket.own:
+            telemetry.follow(ticket, probe.so_far)
+        return probe
 
     def open_observed(self, request: Request, classify: Classify) -> Probe | None:
         """As `open`, for a stream that no SDK's hook sees: it is measured whether or not `instrument()` was called."""
@@ -120,15 +129,12 @@ class Runtime:
         given = self._providers
         tracer_provider = given.tracer_provider or trace.get_tracer_provider()
         stream_metrics = self._stream_metrics(given.meter_provider or metrics.get_meter_provider(), config)
-        if hasattr(tracer_provider, "add_span_processor"):
-            processor = ITLSpanProcessor(
-                config.chunk_events, stream_metrics=stream_metrics, before_flush=open_streams.sweep
-            )
-            tracer_provider.add_span_processor(processor)
-        if not self._flushing:
-            # Now rather than on import: what is registered last runs first, before the providers shut down.
-            self._flushing = True
-            atexit.register(self.flush, abandon=True)
+        self._wire(tracer_provider, stream_metrics, config)
+        if self._drain not in open_streams.chores:
+            open_streams.chores.append(self._drain)
+        # Again for every set of providers: what is registered last runs first, before they shut down.
+        atexit.unregister(self._leave)
+        atexit.register(self._leave)
         return Telemetry(
             tracer_provider.get_tracer(names.SCOPE),
             _logs.get_logger(names.SCOPE, logger_provider=given.logger_provider),
@@ -138,9 +144,8 @@ class Runtime:
         )
 
     def _stream_metrics(self, provider: metrics.MeterProvider, config: Config) -> StreamMetrics:
-        """One set of instruments for a provider, however often it is instrumented."""
-        with suppress(KeyError):
-            return self._instruments[provider]
+        for former in self._metrics:
+            former.retire()
         made = StreamMetrics(
             provider.get_meter(names.SCOPE),
             names.STANDARD_NAMES[config.standard_names],
@@ -148,9 +153,27 @@ class Runtime:
             _in_flight,
             _failures,
         )
-        open_streams.chores.append(made.drain)
-        self._instruments[provider] = made
+        self._metrics.append(made)
         return made
+
+    def _wire(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
+        """Have the spans of a provider pass by our processor; there is one for each, as none can be taken off."""
+        processor = self._processors.get(provider)
+        if processor is not None:
+            processor.rewire(config.chunk_events, stream_metrics)
+        elif hasattr(provider, "add_span_processor"):
+            processor = ITLSpanProcessor(
+                config.chunk_events, stream_metrics=stream_metrics, before_flush=open_streams.sweep
+            )
+            provider.add_span_processor(processor)
+            self._processors[provider] = processor
+
+    def _leave(self) -> None:
+        self.flush(abandon=True)
+
+    def _drain(self) -> None:
+        for stream_metrics in self._metrics:
+            stream_metrics.drain()
 
 
 def _in_flight() -> Iterable[Request]:

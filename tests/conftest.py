@@ -1,10 +1,18 @@
-"""What every test shares: requirement numbers are checked, so that the table made from them can be trusted."""
+"""What every test shares: failures that were contained before it do not count, and requirement numbers are checked."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+
+from otel_itl.fence import failures
+
+
+@pytest.fixture(autouse=True)
+def _no_failures_from_before() -> None:
+    """What an earlier test planted was contained for good: the count of failures is the process's."""
+    failures.clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

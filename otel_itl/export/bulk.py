@@ -231,9 +231,10 @@ _TRIAL_BATCHES = ((0, 1, 1, 2, 5), (10, 11, 12, 250, 250, 40_000), (0, 3), (7,))
 def _points(preferences: Mapping[str, Any], views: Sequence[Any], *, bulk: bool) -> list[Any]:
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.resources import Resource
 
     reader = InMemoryMetricReader(**preferences)
-    provider = MeterProvider([reader], views=views, shutdown_on_exit=False)
+    provider = MeterProvider([reader], Resource.get_empty(), views=views, shutdown_on_exit=False)
     histogram: Any = provider.get_meter("otel_itl.trial").create_histogram("trial")
     points: list[Any] = []
     for number, values in enumerate(_TRIAL_BATCHES):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from operator import sub
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
@@ -60,6 +61,8 @@ class StreamMetrics:
         failures: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
         self._models = models
+        self._in_flight = in_flight
+        self._failures = failures
         self._pending: deque[Measured] = deque()
         self._draining = threading.Lock()
         self._seen: dict[tuple[tuple[str, Any], ...], None] = {}
@@ -71,12 +74,11 @@ class StreamMetrics:
         self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN)
         self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
         self._outcomes = meter.create_counter(*names.STREAM_OUTCOMES[:3])
-        # A collection asks observable instruments first: whatever ended before it is in it.
-        observe = partial(self._open_streams, in_flight or tuple)
-        meter.create_observable_up_down_counter(names.STREAMS.name, [observe], *names.STREAMS[1:3])
-        if failures is not None:
-            observe = partial(self._self_errors, failures)
-            meter.create_observable_counter(names.SELF_ERRORS.name, [observe], *names.SELF_ERRORS[1:3])
+        _observe(meter, self)
+
+    def retire(self) -> None:
+        """Another takes over: what was added is still recorded, but the streams in flight are for the other to tell."""
+        self._in_flight = None
 
     def add(self, measured: Measured) -> None:
         """Take a stream that ended; it is recorded before the next collection."""
@@ -118,16 +120,48 @@ class StreamMetrics:
             if tokens is not None:
                 self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)
 
-    def _open_streams(self, in_flight: Callable[[], Iterable[Request]], _: CallbackOptions) -> Iterable[Observation]:
-        self.drain()
-        tally = Tally(tuple(labels(request, None, self._models).items()) for request in in_flight())
+    def open_streams(self) -> Iterator[Observation]:
+        """How many streams are open now, of each kind that there has been."""
+        if self._in_flight is None:
+            return
+        tally = Tally(tuple(labels(request, None, self._models).items()) for request in self._in_flight())
         self._seen.update(dict.fromkeys(tally))
-        return [
-            Observation(tally[stream], {**dict(stream), names.STREAM_STATE: "active"}) for stream in list(self._seen)
-        ]
+        for stream in list(self._seen):
+            yield Observation(tally[stream], {**dict(stream), names.STREAM_STATE: "active"})
 
-    def _self_errors(self, failures: Callable[[], Mapping[str, int]], _: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(count, {names.SELF_WHERE: where}) for where, count in list(failures().items())]
+    def self_errors(self) -> Iterator[Observation]:
+        """How many failures of our own were contained, by where they happened."""
+        if self._failures is not None:
+            for where, count in list(self._failures().items()):
+                yield Observation(count, {names.SELF_WHERE: where})
+
+
+_observed: WeakKeyDictionary[Meter, list[StreamMetrics]] = WeakKeyDictionary()
+
+
+def _observe(meter: Meter, stream_metrics: StreamMetrics) -> None:
+    """Have collections ask `stream_metrics`, too: a meter takes the callbacks of an instrument once, from the first."""
+    members = _observed.get(meter)
+    if members is None:
+        members = _observed[meter] = []
+        # A collection asks observable instruments first: whatever ended before it is in it.
+        meter.create_observable_up_down_counter(
+            names.STREAMS.name, [partial(_open_streams, members)], *names.STREAMS[1:3]
+        )
+        meter.create_observable_counter(
+            names.SELF_ERRORS.name, [partial(_self_errors, members)], *names.SELF_ERRORS[1:3]
+        )
+    members.append(stream_metrics)
+
+
+def _open_streams(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
+    for member in members:
+        member.drain()
+    return [observation for member in members for observation in member.open_streams()]
+
+
+def _self_errors(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
+    return [observation for member in members for observation in member.self_errors()]
 
 
 def _histogram(meter: Meter, metric: Metric) -> Histogram:

@@ -64,6 +64,7 @@ class ITLSpanProcessor(SpanProcessor):
     ) -> None:
         self._chunk_events = frozenset([chunk_events] if isinstance(chunk_events, str) else chunk_events)
         self._standard = standard_metrics
+        self._measuring = True
         self._metrics = stream_metrics or StreamMetrics(
             metrics.get_meter(names.SCOPE, meter_provider=meter_provider),
             names.STANDARD_NAMES[standard_names],
@@ -71,13 +72,21 @@ class ITLSpanProcessor(SpanProcessor):
         )
         self._before_flush = before_flush
 
+    def rewire(self, chunk_events: Iterable[str], stream_metrics: StreamMetrics) -> None:
+        """Measure again, or otherwise, from here on: providers keep their processors for good."""
+        self._chunk_events, self._metrics, self._measuring = frozenset(chunk_events), stream_metrics, True
+
+    def rest(self) -> None:
+        """Measure no more."""
+        self._measuring = False
+
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Nothing: a stream is measured when it is over."""
 
     def on_end(self, span: ReadableSpan) -> None:
         """Measure a finished span that carries token events."""
         context = span.get_span_context()
-        if context is None or context.span_id in _claimed:
+        if not self._measuring or context is None or context.span_id in _claimed:
             return
         timeline = self._timeline(span)
         if timeline is None:

@@ -15,7 +15,8 @@ from otel_itl.codec import TokenEvent, encode, encode_each
 from otel_itl.exchange import Ended, Request
 from otel_itl.export import attributes
 from otel_itl.export.metrics import Measured, StreamMetrics
-from otel_itl.measures import measure
+from otel_itl.fence import contained
+from otel_itl.measures import Measures, measure
 from otel_itl.timeline import Outcome, Timeline
 
 logger = logging.getLogger("otel_itl")
@@ -73,18 +74,34 @@ class Telemetry:
         )
         return Ticket(span, set_span_in_context(span), own=True)
 
+    def follow(self, ticket: Ticket, so_far: Callable[[], Ended]) -> None:
+        """Enrich another instrumentation's span at the latest when it ends, which may be before the stream does."""
+        span: Any = ticket.span
+        if not span.is_recording():
+            return
+        end = span.end
+
+        def ending(*args: Any, **kwargs: Any) -> None:
+            span.__dict__.pop("end", None)
+            try:
+                ended = so_far()
+                self._describe(ticket, ended, measure(ended.timeline))
+            except Exception as error:  # noqa: BLE001 - the fence
+                contained("enriching a span", error)
+            end(*args, **kwargs)
+
+        try:
+            span.end = ending
+        except AttributeError:
+            return
+
     def conclude(self, ticket: Ticket, ended: Ended) -> None:
         """Report a stream that ended: on its span, in log events, and to the metrics."""
         timeline, span = ended.timeline, ticket.span
         measures = measure(timeline)
-        if span.is_recording():
-            self._claim(span.get_span_context().span_id)
-            if ticket.own:
-                span.set_attributes(attributes.standard(ended.answer, measures, ended.error_type))
-            span.set_attributes(attributes.ours(timeline, measures, ended.concurrency))
-            if self._token_events in {"packed", "each"}:
-                for event in self._events(timeline, _event_limit(span)):
-                    span.add_event(event.name, event.attributes, event.unix_ns)
+        if not ticket.own:
+            getattr(span, "__dict__", {}).pop("end", None)
+        self._describe(ticket, ended, measures)
         if self._token_events == "log":
             for event in encode(timeline):
                 self._emit(event, ticket.context)
@@ -104,6 +121,19 @@ class Telemetry:
                 standard=ticket.own,
             )
         )
+
+    def _describe(self, ticket: Ticket, ended: Ended, measures: Measures) -> None:
+        """Put attributes and token events on the span, if it is still open."""
+        span = ticket.span
+        if not span.is_recording():
+            return
+        self._claim(span.get_span_context().span_id)
+        if ticket.own:
+            span.set_attributes(attributes.standard(ended.answer, measures, ended.error_type))
+        span.set_attributes(attributes.ours(ended.timeline, measures, ended.concurrency))
+        if self._token_events in {"packed", "each"}:
+            for event in self._events(ended.timeline, _event_limit(span)):
+                span.add_event(event.name, event.attributes, event.unix_ns)
 
     def _events(self, timeline: Timeline, limit: int) -> list[TokenEvent]:
         each = encode_each(timeline, limit) if self._token_events == "each" else None

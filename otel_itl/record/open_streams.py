@@ -73,9 +73,16 @@ class OpenStreams:
         with self._lock:
             self._advance()
             self._open.pop(probe.key, None)
-            load = self._load_ns - probe.load_ns
-            now = self._changed
-        lifetime = now - probe.opened
+            return self._beside(probe)
+
+    def share(self, probe: Probe) -> Concurrency:
+        """How many streams have run beside one that is still open."""
+        with self._lock:
+            self._advance()
+            return self._beside(probe)
+
+    def _beside(self, probe: Probe) -> Concurrency:
+        load, lifetime = self._load_ns - probe.load_ns, self._changed - probe.opened
         mean = load / lifetime if lifetime > 0 else float(probe.in_flight)
         return Concurrency(at_start=probe.in_flight, mean=max(mean, 1.0))
 

@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 from weakref import ref
 
-from otel_itl.exchange import Answer, Ended, Request
+from otel_itl.exchange import Answer, Concurrency, Ended, Request
 from otel_itl.fence import contained
 from otel_itl.record.loop_lag import LoopLag, charged
 from otel_itl.record.open_streams import open_streams
@@ -160,12 +160,12 @@ class Probe:
 
     def exhausted(self) -> None:
         """The SDK's iterator came to its end."""
+        self._end(self._exhausted_as(), self.answer.failure)
+
+    def _exhausted_as(self) -> Outcome:
         if self.answer.failure is not None:
-            self._end(Outcome.ERROR, self.answer.failure)
-        elif self.answer.finished or not self.pulled:
-            self._end(Outcome.COMPLETED)
-        else:
-            self._end(Outcome.TRUNCATED)
+            return Outcome.ERROR
+        return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
 
     def failed(self, error: BaseException) -> None:
         """The SDK raised, or the wait was interrupted (anything that is no `Exception`)."""
@@ -203,17 +203,19 @@ class Probe:
         try:
             if self.loop_lag is not None:
                 self.loop_lag.leave()
-            self._on_end(
-                Ended(
-                    request=self.request,
-                    answer=self.answer,
-                    concurrency=open_streams.release(self),
-                    timeline=self.timeline(),
-                    error_type=self._error_type,
-                )
-            )
+            self._on_end(self._report(open_streams.release(self)))
         except Exception as error:  # noqa: BLE001 - the fence
             contained("ending a stream", error)
+
+    def so_far(self) -> Ended:
+        """The stream as if it ended now, for a report that cannot wait for its end."""
+        if self._open:
+            self.ended = self.clock()
+            self._outcome = self._exhausted_as() if self.answer.finished else Outcome.CLOSED
+        return self._report(open_streams.share(self))
+
+    def _report(self, concurrency: Concurrency) -> Ended:
+        return Ended(self.request, self.answer, self.timeline(), concurrency, self._error_type)
 
     def timeline(self) -> Timeline:
         """The facts so far, in whole microseconds after the request."""

@@ -6,11 +6,12 @@ from typing import Any
 
 from otel_itl.exchange import Answer
 from otel_itl.record.probe import Probe
-from otel_itl.sdks.stainless import Marker, Member, Route, count, fields_of
+from otel_itl.sdks.stainless import Marker, Member, Route, count, fields_of, word
 from otel_itl.timeline import Kind
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-LIFECYCLE, PING, FINISH, USAGE = int(Kind.LIFECYCLE), int(Kind.PING), int(Kind.FINISH), int(Kind.USAGE)
+EMPTY, LIFECYCLE, PING = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.PING)
+FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
 
 DELTAS = {
     "text_delta": (ANSWER, "text"),
@@ -18,6 +19,8 @@ DELTAS = {
     "input_json_delta": (TOOL, "partial_json"),
 }
 """Type of a content block's delta → what it carries, and the field that holds it."""
+
+SIGNS = {"message_stop": FINISH, "error": FINISH, "ping": PING}
 
 
 def classify_message(event: Any, answer: Answer) -> int:
@@ -28,35 +31,36 @@ def classify_message(event: Any, answer: Answer) -> int:
     except AttributeError:
         pass  # not the plain event that nearly all are
     fields = fields_of(event)
-    name = fields.get("type")
+    name = word(fields.get("type"))
     if name == "content_block_delta":
         delta = fields_of(fields.get("delta"))
-        kind, field = DELTAS.get(delta.get("type"), (LIFECYCLE, "type"))  # type: ignore[arg-type]  # any key may be asked for
-        return kind if delta.get(field) else 0
+        kind, field = DELTAS.get(word(delta.get("type")) or "", (LIFECYCLE, "type"))
+        return kind if delta.get(field) else EMPTY
     if name == "content_block_start":
         block = fields_of(fields.get("content_block"))
-        return TOOL if str(block.get("type")).endswith("tool_use") and block.get("name") else LIFECYCLE
+        return TOOL if (word(block.get("type")) or "").endswith("tool_use") and block.get("name") else LIFECYCLE
     if name == "message_start":
         message = fields_of(fields.get("message"))
-        identity, model = message.get("id"), message.get("model")
-        answer.response_id = identity if isinstance(identity, str) else None
-        answer.model = model if isinstance(model, str) else None
-        _usage(answer, message.get("usage"))
+        answer.response_id = word(message.get("id"))
+        answer.model = word(message.get("model"))
+        # Its count of output tokens is that of the first event, not of the message.
+        _usage(answer, {**fields_of(message.get("usage")), "output_tokens": None})
     elif name == "message_delta":
         return _message_end(answer, fields)
     elif name == "message_stop":
         answer.terminated = True
-        return FINISH
-    return PING if name == "ping" else LIFECYCLE
+    elif name == "error":
+        answer.failure = word(fields_of(fields.get("error")).get("type")) or "error"
+    return SIGNS.get(name or "", LIFECYCLE)
 
 
 def classify_completion(event: Any, answer: Answer) -> int:
     """A chunk of the legacy text completions."""
     fields = fields_of(event)
-    kind = ANSWER if fields.get("completion") else 0
-    reason = fields.get("stop_reason")
+    kind = ANSWER if fields.get("completion") else EMPTY
+    reason = word(fields.get("stop_reason"))
     if reason is not None:
-        answer.finish_reasons.append(str(reason))
+        answer.finish(reason)
         kind |= FINISH
     return kind
 
@@ -80,30 +84,26 @@ MEMBER = Member(
 
 def _message_end(answer: Answer, fields: dict[str, Any]) -> int:
     kind = LIFECYCLE
-    reason = fields_of(fields.get("delta")).get("stop_reason")
+    reason = word(fields_of(fields.get("delta")).get("stop_reason"))
     if reason is not None:
-        answer.finish_reasons.append(str(reason))
+        answer.finish(reason)
         kind = FINISH
-    if fields.get("usage") is not None:
-        _usage(answer, fields["usage"])
+    usage = fields_of(fields.get("usage"))
+    if usage:
+        _usage(answer, usage)
         kind |= USAGE
     return kind
 
 
-def _usage(answer: Answer, usage: Any) -> None:
+def _usage(answer: Answer, usage: dict[str, Any]) -> None:
     """Take down the usage. Input that was read from or written to the cache is input, too."""
-    fields = fields_of(usage)
-    read, written = count(fields.get("cache_read_input_tokens")), count(fields.get("cache_creation_input_tokens"))
-    if read is not None:
-        answer.cache_read_tokens = read
-    if written is not None:
-        answer.cache_creation_tokens = written
-    given = count(fields.get("input_tokens"))
+    answer.use(
+        cache_read_tokens=count(usage.get("cache_read_input_tokens")),
+        cache_creation_tokens=count(usage.get("cache_creation_input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        reasoning_tokens=count(fields_of(usage.get("output_tokens_details")).get("thinking_tokens")),
+    )
+    given = count(usage.get("input_tokens"))
     if given is not None:
-        answer.input_tokens = given + (answer.cache_read_tokens or 0) + (answer.cache_creation_tokens or 0)
-    produced = count(fields.get("output_tokens"))
-    if produced is not None:
-        answer.output_tokens = produced
-    thinking = count(fields_of(fields.get("output_tokens_details")).get("thinking_tokens"))
-    if thinking is not None:
-        answer.reasoning_tokens = thinking
+        whole = given + (answer.cache_read_tokens or 0) + (answer.cache_creation_tokens or 0)
+        answer.use(input_tokens=count(whole))

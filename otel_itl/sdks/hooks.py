@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import reduce
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -25,6 +26,19 @@ class Target(NamedTuple):
     wrapper: Wrapper
 
 
+class _Layer:
+    """A wrapper that can be switched off where it cannot be taken off."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.active = True
+
+    def __call__(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        if not self.active:
+            return wrapped(*args, **kwargs)
+        return self.target.wrapper(wrapped, instance, args, kwargs)
+
+
 class Hooks:
     """The wrappers of one package.
 
@@ -34,13 +48,15 @@ class Hooks:
 
     def __init__(self, package: str, targets: tuple[Target, ...]) -> None:
         self._package = package
-        self._targets = [target._replace(wrapper=self._switched(target.wrapper)) for target in targets]
-        self._active = False
+        self._targets = targets
+        self._layers: dict[Target, _Layer] = {}
+        self._missing: set[Target] = set()
+        self._wanted = False
         self._awaited = False
 
     def install(self) -> None:
         """Put the wrappers on, now or as soon as the package is imported."""
-        self._active = True
+        self._wanted = True
         if self._package in sys.modules:
             self._wrap_all()
         elif not self._awaited:
@@ -49,37 +65,42 @@ class Hooks:
 
     def remove(self) -> None:
         """Take the wrappers off; one that somebody else has wrapped since stays, and passes through."""
-        self._active = False
-        for target in self._targets:
-            if target.module not in sys.modules:
-                continue
-            owner, name = _owner(target)
-            current = vars(owner).get(name)
-            if _is_ours(current, target):
-                setattr(owner, name, current.__wrapped__)
+        self._wanted = False
+        for target, layer in self._layers.items():
+            layer.active = False
+            with suppress(Exception):
+                owner, name = _owner(target)
+                current = vars(owner).get(name)
+                if _layer_of(current) is layer:
+                    setattr(owner, name, current.__wrapped__)
+        self._layers.clear()
 
     def _imported(self, _: object) -> None:
-        if self._active:
+        if self._wanted:
             self._wrap_all()
 
     def _wrap_all(self) -> None:
         for target in self._targets:
             try:
-                owner, name = _owner(target)
-                if not any(_is_ours(layer, target) for layer in _layers(vars(owner)[name])):
-                    wrapt.wrap_function_wrapper(owner, name, target.wrapper)
-            except (ImportError, AttributeError, KeyError):
-                logger.warning(
-                    "otel_itl does not find %s in %s: what passes there is not measured.", target.path, target.module
-                )
+                self._wrap(target)
+            except Exception:  # noqa: BLE001 - the fence: an SDK that has changed is left alone, target by target
+                if target not in self._missing:
+                    self._missing.add(target)
+                    logger.warning(
+                        "otel_itl does not find %s in %s: what passes there is not measured.",
+                        target.path,
+                        target.module,
+                    )
 
-    def _switched(self, wrapper: Wrapper) -> Wrapper:
-        def switched(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            if not self._active:
-                return wrapped(*args, **kwargs)
-            return wrapper(wrapped, instance, args, kwargs)
-
-        return switched
+    def _wrap(self, target: Target) -> None:
+        owner, name = _owner(target)
+        found = next((layer for layer in _layers(vars(owner)[name]) if layer.target == target), None)
+        if found is None:
+            found = _Layer(target)
+            wrapt.wrap_function_wrapper(owner, name, found)
+        elif target not in self._layers:
+            found.active = True
+        self._layers[target] = found
 
 
 def _owner(target: Target) -> tuple[Any, str]:
@@ -87,13 +108,15 @@ def _owner(target: Target) -> tuple[Any, str]:
     return reduce(getattr, path, import_module(target.module)), name
 
 
-def _layers(function: Any) -> list[Any]:
-    layers = []
+def _layers(function: Any) -> Iterator[_Layer]:
+    """Our own layers of a function that has been wrapped, by us and perhaps by others."""
     while function is not None:
-        layers.append(function)
+        layer = _layer_of(function)
+        if layer is not None:
+            yield layer
         function = getattr(function, "__wrapped__", None)
-    return layers
 
 
-def _is_ours(function: Any, target: Target) -> bool:
-    return getattr(function, "_self_wrapper", None) is target.wrapper
+def _layer_of(function: Any) -> _Layer | None:
+    wrapper = getattr(function, "_self_wrapper", None)
+    return wrapper if isinstance(wrapper, _Layer) else None

@@ -25,6 +25,7 @@ def classify_by_shape(chunk: Any, answer: Answer) -> int:
         return classify_chat(chunk, answer)
     name = fields.get("type")
     if isinstance(name, str):
-        return classify_response(chunk, answer) if name.startswith("response.") else classify_message(chunk, answer)
+        is_response = name.startswith("response.") or name == "keepalive" or (name == "error" and "error" not in fields)
+        return (classify_response if is_response else classify_message)(chunk, answer)
     answer.terminated = True
     return _EMPTY if chunk is None else _ANSWER

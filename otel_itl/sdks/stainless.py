@@ -9,7 +9,7 @@ genuine stream. Between the two the probe travels on the HTTP response. `_iter_e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from operator import attrgetter
@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
-from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
 from otel_itl.fence import contained
+from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
 from otel_itl.record.probe import Classify, Probe
 from otel_itl.record.recorder import Recorder
 from otel_itl.sdks.hooks import Target, Wrapper
@@ -26,6 +26,7 @@ from otel_itl.sdks.hooks import Target, Wrapper
 PROBE: Final = "otel_itl.probe"
 """Key of a response's `extensions` that holds its probe."""
 
+LONGEST_WORD: Final = 256
 _RETRY_COUNT = "x-stainless-retry-count"
 _opening: ContextVar[list[Probe] | None] = ContextVar("otel_itl_opening", default=None)
 """The probe of the request that is being made: some SDKs make the stream before anyone holds its response. In a list
@@ -103,9 +104,19 @@ def fields_of(value: Any) -> dict[str, Any]:
     return {**extra, **fields} if extra else fields
 
 
+def items_of(value: Any) -> Sequence[Any]:
+    """The items of a list; of anything else, none."""
+    return value if isinstance(value, (list, tuple)) else ()
+
+
 def count(value: Any) -> int | None:
-    """A count of tokens as a provider gives it; None for what is none."""
-    return value if isinstance(value, int) and value >= 0 else None
+    """A count of tokens as a provider gives it; None for what is none, or more than a span can hold."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def word(value: Any) -> str | None:
+    """A name or a reason as a provider gives it, cut where it is no word any more; None for what is none."""
+    return value[:LONGEST_WORD] if isinstance(value, str) and value else None
 
 
 def parameters(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,179 @@
+"""`python -m bench.overhead`: measure and print what measuring costs, or write it into a page of the documentation."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bench.overhead import instructions, machine, memory, payload, pieces, tables, times
+from bench.overhead.sizes import FULL, QUICK, Sizes
+from bench.overhead.steady import Steady
+from bench.overhead.subjects import SUBJECTS, Subject
+from bench.overhead.variants import FORMS, MAIN, SETTINGS, Variant
+
+_NOTES = """\
+Every variant runs in every round, in an order drawn for the round, in one process per SDK. All are read by the same
+loop, with content capture off, the garbage collector on (run and frozen before each sample), real providers, one metric
+reader that is asked after each sample, and a span processor that drops what ended: exporting is excluded for all.
+*uninstrumented* is the bare SDK; *floor* is a bare generator at the place where otel_itl hooks, which reads the clock
+twice a chunk and keeps both readings. Before a stream ends, what otel_itl recorded is replaced, untimed, by arrivals at
+a model's pace (20 ms, jittered): a stream without pauses is cheaper to end. A sample is taken again where a fixed piece
+of work beside it took 20 % longer than at best: the machine was disturbed. Caches are warmer than between a model's
+tokens. Differences within the range of *uninstrumented* from round to round are noise, negative ones included."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, in a process for each SDK, and print the tables."""
+    options = _options(arguments)
+    if options.child:
+        _child(options)
+        return
+    subjects = [SUBJECTS[name] for name in options.sdk or SUBJECTS if find_spec(name)]
+    report = _counted if options.instructions else _timed
+    section = "instructions" if options.instructions else "times"
+    command = " ".join(["python -m bench.overhead", *(["--instructions"] if options.instructions else [])])
+    head = [f"`{command}`", *machine.described(subjects)]
+    lines = ["\n".join(f"* {line}" for line in head)]
+    if not options.instructions:
+        lines.append(f"* {_sizes(options).rounds} rounds\n\n{_NOTES}")
+    if options.quick:
+        lines.append("\nA quick run: it shows that everything runs, its figures mean nothing.")
+    text = "\n".join(lines) + "\n\n" + "\n".join(report(subjects, options))
+    print(text)
+    if options.write:
+        _write(options.write, section, text)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.overhead", description=__doc__)
+    parser.add_argument("--sdk", action="append", choices=SUBJECTS, help="only this SDK (may be given again)")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, measures nothing")
+    parser.add_argument("--rounds", type=int, help="how many rounds")
+    parser.add_argument(
+        "--instructions",
+        nargs="?",
+        const="all",
+        choices=("all", "bytecodes"),
+        help="count instructions (with valgrind) and bytecodes instead of time; `bytecodes`: those alone",
+    )
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace this command's section of a page")
+    parser.add_argument("--child", choices=("times", "callgrind", "bytecodes"), help=argparse.SUPPRESS)
+    parser.add_argument("result", nargs="?", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def _sizes(options: argparse.Namespace) -> Sizes:
+    sizes = QUICK if options.quick else FULL
+    return sizes if options.rounds is None else replace(sizes, rounds=options.rounds)
+
+
+def _child(options: argparse.Namespace) -> None:
+    subject, sizes = SUBJECTS[options.sdk[0]], _sizes(options)
+    main_variants = _installed(subject, MAIN)
+    if options.child == "times":
+        steady = Steady()
+        result: Any = {
+            "loopback": times.loopback(subject, main_variants, sizes, steady),
+            "stubbed": times.stubbed(subject, _installed(subject, (*MAIN, *SETTINGS)), sizes, steady),
+            "endings": times.endings(subject, _installed(subject, (*MAIN, *FORMS)), sizes, steady),
+            "pieces": pieces.pieces(subject, sizes, steady),
+            "disturbed": steady.disturbed / steady.taken,
+            "payload": payload.payloads(subject, sizes),
+            "memory": memory.held(subject, main_variants, sizes),
+        }
+    elif options.child == "bytecodes":
+        result = instructions.bytecodes(subject, main_variants, sizes)
+    else:
+        result = instructions.drive(subject, main_variants, sizes, instructions.CallgrindMarker())
+    options.result.write_bytes(pickle.dumps(result))
+
+
+def _timed(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str]:
+    printed = []
+    for subject in subjects:
+        found = _run(_command("times", subject, options))
+        loopback, stubbed = found["loopback"], found["stubbed"]
+        printed.append(f"{subject.package}: {found['disturbed']:.0%} of the samples are of a disturbed machine.\n")
+        printed += [
+            tables.stubbed_table(subject, face, (*MAIN, *SETTINGS), stubbed, tables.sdk_ns(subject, loopback, face))
+            for face in times.FACES
+        ]
+        printed += [
+            tables.length_table(subject, MAIN, stubbed),
+            tables.loopback_table(subject, MAIN, loopback),
+            tables.ending_table(subject, (*MAIN, *FORMS), found["endings"], tables.sdk_ns(subject, loopback, "sync")),
+            tables.piece_table(subject, found["pieces"]),
+            tables.memory_table(subject, MAIN, found["memory"]),
+            tables.payload_table(subject, found["payload"]),
+        ]
+    return printed
+
+
+def _counted(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str]:
+    printed = []
+    for subject in subjects:
+        counted = {"Python bytecodes": _run(_command("bytecodes", subject, options))}
+        if options.instructions == "all":
+            callgrind = instructions.machine_instructions(_command("callgrind", subject, options), _environment())
+            counted = {"machine instructions": callgrind, **counted}
+        for kind, readings in counted.items():
+            if readings:
+                printed += [tables.counted_table(subject, kind, MAIN, readings, face) for face in times.FACES]
+            else:
+                printed.append(f"{subject.package}: {kind} are not counted here ({_LACKS[kind]}).\n")
+    return printed
+
+
+_LACKS = {"machine instructions": "valgrind is not installed", "Python bytecodes": "Python is older than 3.12"}
+
+
+def _command(child: str, subject: Subject, options: argparse.Namespace) -> list[str]:
+    command = [sys.executable, "-m", "bench.overhead", "--child", child, "--sdk", subject.package]
+    if options.rounds is not None:
+        command += ["--rounds", str(options.rounds)]
+    return [*command, "--quick"] if options.quick else command
+
+
+def _run(command: Sequence[str]) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder, "result")
+        subprocess.run([*command, str(result)], env=_environment(), check=True)  # noqa: S603 - ourselves
+        return pickle.loads(result.read_bytes())  # noqa: S301 - written by our own child
+
+
+def _environment() -> Mapping[str, str]:
+    """This process's, without what configures OpenTelemetry: every run has the same providers."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TRACELOOP_"))}
+    # What the others capture of prompts and answers is switched off: `otel_itl` captures none.
+    return {**kept, "TRACELOOP_TRACE_CONTENT": "false"}
+
+
+def _installed(subject: Subject, variants: Sequence[Variant]) -> list[Variant]:
+    return [variant for variant in variants if variant.installed(subject) is not None]
+
+
+def _write(page: Path, section: str, text: str) -> None:
+    """Replace a section of a page: what stands between its two markers.
+
+    Raises:
+        SystemExit: the page has no such markers.
+    """
+    begin, end = f"<!-- generated: {section} -->", f"<!-- end of generated: {section} -->"
+    before, found, rest = page.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{page} has no section between {begin} and {end}.")
+    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+
+
+if __name__ == "__main__":
+    main()

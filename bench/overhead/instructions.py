@@ -1,0 +1,151 @@
+"""Machine instructions and Python bytecodes per chunk: unlike time, they do not depend on what else the machine does.
+
+A driver reads one stream after the other and marks the places between. Valgrind's callgrind counts the instructions
+of the process from mark to mark (a mark is a call of `getsid`, which nothing else makes); `sys.monitoring` counts
+bytecodes. The garbage collector is off: when it runs depends on what ran before.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bench.overhead.sizes import Sizes
+from bench.overhead.streams import Pace
+from bench.overhead.subjects import Subject
+from bench.overhead.times import FACES, Cell, Reader, still
+from bench.overhead.variants import UNINSTRUMENTED, Variant
+
+PARSED = "uninstrumented, parsing"
+"""The bare SDK with its parsing: what the instructions are compared with."""
+WARM_STREAMS = 3
+_SECONDS = 3_600
+
+
+class Count(NamedTuple):
+    """Instructions or bytecodes of one stream."""
+
+    streaming: float
+    ending: float
+    metrics: float
+
+
+Marker = Callable[[], int]
+Readings = dict[Cell, list[int]]
+"""What the marker returned at the four marks of `consume` and at three around two collections."""
+
+
+def count(readings: list[int]) -> Count:
+    """The counts of one stream from its readings."""
+    began, drained, settled, ended, collecting, collected, idle = readings
+    return Count(drained - began, ended - settled, collected - collecting - (idle - collected))
+
+
+def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: Marker) -> Readings:
+    """Read a stream of every length with every variant, with a mark between the parts."""
+    still()
+    gc.disable()
+    found: Readings = {}
+    paces = {tokens: Pace(subject.chunks(tokens)) for tokens in sizes.counted_chunks}
+    for variant in variants:
+        pipeline = variant.pipeline()
+        with variant.around(subject, pipeline):
+            for parsed in (False, True) if variant.name == UNINSTRUMENTED else (False,):
+                for tokens in sizes.counted_chunks:
+                    clients = subject.in_memory(tokens) if parsed else subject.stubbed(tokens)
+                    reader = Reader(subject, clients, subject.chunks(tokens))
+                    for face in FACES:
+                        readings: list[int] = []
+
+                        def mark(readings: list[int] = readings) -> int:
+                            reading = marker()
+                            readings.append(reading)
+                            return reading
+
+                        for _ in range(WARM_STREAMS):
+                            reader.read(face, paces[tokens].settle)
+                            pipeline.collect()
+                        reader.read(face, paces[tokens].settle, mark)
+                        mark()
+                        pipeline.collect()
+                        mark()
+                        pipeline.collect()
+                        mark()
+                        found[Cell(PARSED if parsed else variant.name, face, tokens)] = readings
+                    reader.close()
+    return found
+
+
+def bytecodes(subject: Subject, variants: Sequence[Variant], sizes: Sizes) -> Readings:
+    """Python bytecodes that were executed until each mark; none before Python 3.12, which cannot count them."""
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return {}
+    executed = 0
+
+    def another(_: object, __: int) -> None:
+        nonlocal executed
+        executed += 1
+
+    monitoring.use_tool_id(monitoring.PROFILER_ID, "bench")
+    monitoring.register_callback(monitoring.PROFILER_ID, monitoring.events.INSTRUCTION, another)
+    monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.INSTRUCTION)
+    try:
+        return drive(subject, variants, sizes, lambda: executed)
+    finally:
+        monitoring.set_events(monitoring.PROFILER_ID, 0)
+        monitoring.free_tool_id(monitoring.PROFILER_ID)
+
+
+def machine_instructions(command: Sequence[str], environment: Mapping[str, str]) -> Readings:
+    """Machine instructions that were executed until each mark; none where valgrind is not installed.
+
+    Args:
+        command: drives with `CallgrindMarker` and pickles its readings into the file that is named last.
+        environment: of that process.
+    """
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        out, result = Path(folder, "counts"), Path(folder, "readings")
+        callgrind = [valgrind, "-q", "--tool=callgrind", "--dump-before=getsid", f"--callgrind-out-file={out}"]
+        subprocess.run(  # noqa: S603 - our own driver
+            [*callgrind, *command, str(result)],
+            env={**environment, "PYTHONHASHSEED": "0"},
+            check=True,
+            timeout=_SECONDS,
+        )
+        readings: Readings = pickle.loads(result.read_bytes())  # noqa: S301 - our own driver's
+        marks = max(mark for marks in readings.values() for mark in marks)
+        totals = list(accumulate(_counted(Path(f"{out}.{mark}")) for mark in range(1, marks + 1)))
+        assert not Path(f"{out}.{marks + 1}").exists(), "somebody else calls getsid"
+        return {cell: [totals[mark - 1] for mark in marks] for cell, marks in readings.items()}
+
+
+class CallgrindMarker:
+    """Has callgrind write down what it has counted, and count from 0; returns the number of the mark, from 1."""
+
+    def __init__(self) -> None:
+        self._marks = 0
+
+    def __call__(self) -> int:
+        """Mark."""
+        os.getsid(0)
+        self._marks += 1
+        return self._marks
+
+
+def _counted(dump: Path) -> int:
+    """The instructions since the mark before."""
+    with dump.open() as lines:
+        return next(int(line.split()[1]) for line in lines if line.startswith(("totals:", "summary:")))

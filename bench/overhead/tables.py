@@ -1,0 +1,343 @@
+"""From samples to tables: what each variant adds to the bare SDK, round by round, as Markdown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from bench.overhead.instructions import PARSED, Readings, count
+from bench.overhead.memory import Held
+from bench.overhead.payload import FORMS as PAYLOAD_FORMS
+from bench.overhead.payload import Payload
+from bench.overhead.pieces import PIECES, Spent
+from bench.overhead.subjects import Subject
+from bench.overhead.times import FACES, Cell, Sample, Samples
+from bench.overhead.variants import FLOOR, OFFICIAL, OURS, UNINSTRUMENTED, Variant
+
+NOT_INSTALLED = "not installed"
+NONE = "-"
+
+
+class Spread(NamedTuple):
+    """A figure over the rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    def text(self, unit: float = 1) -> str:
+        """Median and range, in multiples of `unit`."""
+        median, low, high = (_number(value / unit) for value in self)
+        return f"{median} ({low}…{high})"
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Median and range."""
+    known = list(values)
+    return Spread(statistics.median(known), min(known), max(known))
+
+
+def table(title: str, notes: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table under a heading, its columns aligned."""
+    lines = [list(header), *(list(row) + [NONE] * (len(header) - len(row)) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    lines.insert(1, ["-" * width for width in widths])
+    drawn = "\n".join("| " + " | ".join(map(str.ljust, line, widths)) + " |" for line in lines)
+    return f"### {title}\n\n{notes}\n\n{drawn}\n"
+
+
+def stubbed_table(subject: Subject, face: str, variants: Sequence[Variant], samples: Samples, sdk_ns: float) -> str:
+    """What each variant adds per chunk and per stream to the SDK with its parsing stubbed out."""
+    added = _Added(samples, face)
+    whole = {name: added.per_chunk(name, _all) for name in added.names}
+    floor, official = added.per_chunk(FLOOR, _streaming), whole.get(OFFICIAL)
+
+    def figures(name: str) -> list[str]:
+        streaming = added.per_chunk(name, _streaming)
+        return [
+            streaming.text(),
+            added.per_chunk(name, _ending).text(),
+            added.per_chunk(name, _metrics).text(),
+            whole[name].text(),
+            added.per_stream(name, _all).text(1_000),
+            f"{whole[name].median / sdk_ns:.1%}",
+            f"{streaming.median / floor.median:.1f}",
+            f"{whole[name].median / official.median:.2f}" if official else NONE,
+        ]
+
+    return table(
+        f"{subject.package}, {face}: what each adds, parsing stubbed out",
+        "Nanoseconds of CPU time that a chunk of a long stream adds, and microseconds that a stream of one token adds, "
+        "beyond the uninstrumented SDK: median over the rounds (lowest…highest). *÷ SDK* is the sum beside what the SDK"
+        " itself takes per chunk over loopback; *÷ floor* is the part while streaming beside the floor's; "
+        "*÷ official* is the sum beside the official instrumentation's.",
+        (
+            "variant",
+            "streaming, ns/chunk",
+            "at the end, ns/chunk",
+            "metrics, ns/chunk",
+            "sum, ns/chunk",
+            "fixed, µs/stream",
+            "÷ SDK",
+            "÷ floor",
+            "÷ official",
+        ),
+        _rows(subject, variants, figures),
+    )
+
+
+def length_table(subject: Subject, variants: Sequence[Variant], samples: Samples) -> str:
+    """What a stream costs in all, by its length."""
+    lengths = sorted({cell.tokens for cell in samples})
+
+    def figures(name: str) -> list[str]:
+        return [
+            _Added(samples, face).per_stream(name, _all, length).text(1_000) for face in FACES for length in lengths
+        ]
+
+    return table(
+        f"{subject.package}: what a stream costs in all, by its length",
+        "Microseconds of CPU time that a stream adds, from the request until its metrics are collected.",
+        ("variant", *(f"{face}, {length:,} tokens" for face in FACES for length in lengths)),
+        _rows(subject, variants, figures),
+    )
+
+
+def loopback_table(subject: Subject, variants: Sequence[Variant], samples: Samples) -> str:
+    """What each variant adds to the real client."""
+
+    def figures(name: str) -> list[str]:
+        cells: list[str] = []
+        for face in FACES:
+            bare, mine = (_cell(samples, variant, face) for variant in (UNINSTRUMENTED, name))
+            chunks = subject.chunks(mine.tokens)
+            added = spread((x.process - y.process) / chunks for x, y in zip(samples[mine], samples[bare], strict=True))
+            own = sdk_ns(subject, samples, face)
+            whole = spread(sample.process / chunks for sample in samples[mine])
+            share = NONE if name == UNINSTRUMENTED else f"{added.median / own:.1%}"
+            cells += [whole.text(1_000), NONE if name == UNINSTRUMENTED else added.text(1_000), share]
+        return cells
+
+    columns = ("CPU, µs/chunk", "added, µs/chunk", "added, share")
+    return table(
+        f"{subject.package}: the real client over loopback",
+        "Microseconds of CPU time of the whole process per chunk, until the metrics are collected: HTTP, parsing and "
+        "everything else included. What is added is small beside the spread of what is there: the tables above show "
+        "it better.",
+        ("variant", *(f"{face}: {column}" for face in FACES for column in columns)),
+        _rows(subject, variants, figures, bare=True),
+    )
+
+
+def sdk_ns(subject: Subject, samples: Samples, face: str) -> float:
+    """What the bare SDK takes per chunk over loopback."""
+    cell = _cell(samples, UNINSTRUMENTED, face)
+    return statistics.median(sample.process for sample in samples[cell]) / subject.chunks(cell.tokens)
+
+
+def ending_table(subject: Subject, variants: Sequence[Variant], samples: Samples, sdk: float) -> str:
+    """How long the end of a long stream blocks its thread."""
+    tokens = next(iter(samples)).tokens
+
+    def figures(name: str) -> list[str]:
+        paced, burst = (
+            spread(
+                x.ending - y.ending
+                for x, y in zip(
+                    samples[Cell(name + shape, "sync", tokens)],
+                    samples[Cell(UNINSTRUMENTED + shape, "sync", tokens)],
+                    strict=True,
+                )
+            )
+            for shape in ("", ", burst")
+        )
+        return [paced.text(1_000), burst.text(1_000), f"{paced.median / sdk:.1f}", f"{burst.median / sdk:.1f}"]
+
+    return table(
+        f"{subject.package}: how long the end of {tokens:,} tokens blocks its thread",
+        "Microseconds of CPU time between the last chunk and the end of the loop, beyond the uninstrumented SDK: where "
+        "the tokens came at a model's pace, and where they came all at once. Beside it: how many chunks the SDK parses "
+        "in that time.",
+        ("variant", "paced, µs", "all at once, µs", "paced, SDK chunks", "all at once, SDK chunks"),
+        _rows(subject, variants, figures),
+    )
+
+
+def piece_table(subject: Subject, spent: Mapping[str, Mapping[int, Spent]]) -> str:
+    """Where the time of `otel_itl` goes, but for what happens per chunk."""
+    one, many = next(iter(spent.values())).keys()
+    names = list(spent)
+
+    def row(piece: str) -> list[str]:
+        cells = []
+        for name in names:
+            short, long = spent[name][one][piece], spent[name][many][piece]
+            cells += [_number(short / 1_000), _number(long / 1_000), _number((long - short) / (many - one))]
+        return [piece, *cells]
+
+    columns = (f"{one} token, µs", f"{many:,} tokens, µs", "per token, ns")
+    return table(
+        f"{subject.package}: where the time of otel_itl goes at the end",
+        "Microseconds of CPU time inside its functions, callees included, medians; `·` is part of the whole end.",
+        ("piece", *(f"{name}: {column}" for name in names for column in columns)),
+        [row(piece) for piece, _, _ in PIECES],
+    )
+
+
+def memory_table(subject: Subject, variants: Sequence[Variant], held: Mapping[str, Held]) -> str:
+    """What is held per chunk."""
+    bare = held[UNINSTRUMENTED]
+
+    def figures(name: str) -> list[str]:
+        mine = held[name]
+        return [_number(max(x - y, 0.0), 1) for x, y in zip(mine, bare, strict=True)]
+
+    return table(
+        f"{subject.package}: bytes held per chunk",
+        "Bytes that Python has allocated (`tracemalloc`) per chunk of a long stream, beyond the uninstrumented SDK, "
+        "while the consumer keeps no chunk: while streaming; in the ended span until it is exported; beside the span "
+        "until the metrics are collected.",
+        ("variant", "streaming", "ended span", "waiting for metrics"),
+        _rows(subject, variants, figures),
+    )
+
+
+def payload_table(subject: Subject, payloads: Mapping[tuple[str, int], Payload]) -> str:
+    """What goes over the wire per token."""
+    lengths = sorted({tokens for _, tokens in payloads})
+
+    def row(form: str) -> list[str]:
+        cells = []
+        for tokens in lengths:
+            mine, least = payloads[form, tokens], payloads["none", tokens]
+            cells += [
+                f"{mine.plain:,}",
+                _number((mine.plain - least.plain) / tokens, 1),
+                f"{mine.gzipped:,}",
+                _number((mine.gzipped - least.gzipped) / tokens, 1),
+            ]
+        return [f"`{form}`", *cells]
+
+    columns = ("bytes", "bytes/token", "gzipped", "gzipped/token")
+    return table(
+        f"{subject.package}: payload of each form of the token events",
+        "OTLP protobuf of one stream's span and logs, each exported alone (resource and scope included), with an event "
+        "limit that holds an event per token; per token beyond `none`.",
+        ("token_events", *(f"{tokens:,} tokens: {column}" for tokens in lengths for column in columns)),
+        [row(form) for form in PAYLOAD_FORMS],
+    )
+
+
+def counted_table(subject: Subject, kind: str, variants: Sequence[Variant], readings: Readings, face: str) -> str:
+    """Instructions or bytecodes per chunk."""
+    one, low, high = sorted({cell.tokens for cell in readings})
+
+    def of(name: str, tokens: int) -> tuple[float, float, float]:
+        return count(readings[Cell(name, face, tokens)])
+
+    def slope(name: str, part: int) -> float:
+        return (of(name, high)[part] - of(name, low)[part]) / (high - low)
+
+    def added(name: str) -> list[float]:
+        return [slope(name, part) - slope(UNINSTRUMENTED, part) for part in range(3)]
+
+    sdk, floor = slope(PARSED, 0), added(FLOOR)[0]
+    official = sum(added(OFFICIAL)) if Cell(OFFICIAL, face, one) in readings else None
+
+    def figures(name: str) -> list[str]:
+        parts = added(name)
+        fixed = sum(of(name, one)) - sum(of(UNINSTRUMENTED, one))
+        return [
+            *(f"{part:,.0f}" for part in (*parts, sum(parts), fixed)),
+            f"{sum(parts) / sdk:.2%}",
+            f"{parts[0] / floor:.1f}",
+            f"{sum(parts) / official:.3f}" if official else NONE,
+        ]
+
+    return table(
+        f"{subject.package}, {face}: {kind}",
+        f"{kind.capitalize()} that a chunk adds (from streams of {low} and {high} tokens), and that a stream of one "
+        f"token adds, beyond the uninstrumented SDK, which takes {sdk:,.0f} per chunk with its parsing. The garbage "
+        "collector is off.",
+        (
+            "variant",
+            "streaming, per chunk",
+            "at the end, per chunk",
+            "metrics, per chunk",
+            "sum, per chunk",
+            "fixed, per stream",
+            "÷ SDK",
+            "÷ floor",
+            "÷ official",
+        ),
+        _rows(subject, variants, figures),
+    )
+
+
+Part = Callable[[Sample], float]
+
+
+def _streaming(sample: Sample) -> float:
+    return sample.streaming
+
+
+def _ending(sample: Sample) -> float:
+    return sample.ending
+
+
+def _metrics(sample: Sample) -> float:
+    return sample.metrics
+
+
+def _all(sample: Sample) -> float:
+    return sample.streaming + sample.ending + sample.metrics
+
+
+class _Added:
+    """What variants add to the uninstrumented SDK: each round is compared with the same round."""
+
+    def __init__(self, samples: Samples, face: str) -> None:
+        self._samples = samples
+        self._face = face
+        self.names = list(dict.fromkeys(cell.variant for cell in samples))
+        self._lengths = sorted({cell.tokens for cell in samples})
+
+    def per_stream(self, name: str, part: Part, tokens: int | None = None) -> Spread:
+        """By a stream of `tokens`, by default of one."""
+        return spread(self._differences(name, part, self._lengths[0] if tokens is None else tokens))
+
+    def per_chunk(self, name: str, part: Part) -> Spread:
+        """By a chunk of the longest streams: what is fixed is taken off by the shortest."""
+        short, long = self._lengths[0], self._lengths[-1]
+        return spread(
+            (many - one) / (long - short)
+            for many, one in zip(self._differences(name, part, long), self._differences(name, part, short), strict=True)
+        )
+
+    def _differences(self, name: str, part: Part, tokens: int) -> list[float]:
+        mine, bare = (self._samples[Cell(variant, self._face, tokens)] for variant in (name, UNINSTRUMENTED))
+        return [part(x) - part(y) for x, y in zip(mine, bare, strict=True)]
+
+
+def _rows(
+    subject: Subject, variants: Sequence[Variant], figures: Callable[[str], list[str]], *, bare: bool = False
+) -> list[list[str]]:
+    rows = []
+    for variant in variants:
+        if variant.name == UNINSTRUMENTED and not bare:
+            continue
+        label = f"**{variant.name}**" if variant.name == OURS else variant.name
+        installed = variant.installed(subject) is not None
+        rows.append([label, *(figures(variant.name) if installed else [NOT_INSTALLED])])
+    return rows
+
+
+def _cell(samples: Samples, variant: str, face: str) -> Cell:
+    return next(cell for cell in samples if cell.variant == variant and cell.face == face)
+
+
+def _number(value: float, decimals: int | None = None) -> str:
+    if decimals is None:
+        decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{round(value, decimals) + 0.0:,.{decimals}f}"

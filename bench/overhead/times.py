@@ -1,0 +1,201 @@
+"""CPU time per stream of every variant, interleaved: all run in every round, in an order drawn for the round."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Callable, Sequence
+from time import process_time_ns, thread_time_ns
+from typing import Any, NamedTuple
+
+from bench.overhead.sizes import Sizes
+from bench.overhead.steady import Steady
+from bench.overhead.streams import Pace, Spent, aconsume, as_recorded, consume
+from bench.overhead.subjects import Subject
+from bench.overhead.variants import Pipeline, Variant
+from otel_itl.record import open_streams
+from otel_itl.testing import ScriptedServer
+
+FACES = ("sync", "async")
+WARM_STREAMS = 5
+_NEVER_SECONDS = 1e6
+
+
+class Cell(NamedTuple):
+    """What one row of a table is about."""
+
+    variant: str
+    face: str
+    tokens: int
+
+
+class Sample(NamedTuple):
+    """Nanoseconds of CPU time per stream, in one round."""
+
+    streaming: float
+    """On the consumer's thread, from the request to the last chunk."""
+    ending: float
+    """On the consumer's thread, from there to the end of the stream."""
+    metrics: float
+    """On the thread that collects metrics, above a collection with nothing new."""
+    process: float
+    """In the whole process, all of these included."""
+
+
+Samples = dict[Cell, list[Sample]]
+
+
+class Reader:
+    """Reads streams of one client pair: the sync one, or the async one on an event loop of its own."""
+
+    def __init__(self, subject: Subject, clients: tuple[Any, Any], chunks: int) -> None:
+        self._subject = subject
+        self._clients = clients
+        self._chunks = chunks
+        self._loop = asyncio.new_event_loop()
+
+    def read(self, face: str, settle: Callable[[Any], None], mark: Callable[[], int] = thread_time_ns) -> Spent:
+        """Read one stream."""
+        request, (sync, asynchronous) = self._subject.request, self._clients
+        if face == "sync":
+            return consume(lambda: request(sync), self._chunks, settle, mark)
+        return self._loop.run_until_complete(aconsume(lambda: request(asynchronous), self._chunks, settle, mark))
+
+    def close(self) -> None:
+        """Close the clients and the loop."""
+        sync, asynchronous = self._clients
+        sync.close()
+        self._loop.run_until_complete(asynchronous.close())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+def still() -> None:
+    """Keep `otel_itl` from recording metrics in the background: they are recorded when they are collected."""
+    open_streams.SWEEP_SECONDS = _NEVER_SECONDS
+
+
+def settled() -> None:
+    """Start every sample alike: the collector has run, and what was there before is out of its sight."""
+    gc.collect()
+    gc.freeze()
+
+
+def stubbed(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady: Steady) -> Samples:
+    """The SDK with HTTP and parsing stubbed out, so that small costs show."""
+    still()
+    readers = {tokens: Reader(subject, subject.stubbed(tokens), subject.chunks(tokens)) for tokens, _ in sizes.lengths}
+    paces = {tokens: Pace(subject.chunks(tokens)) for tokens, _ in sizes.lengths}
+
+    def measure(variant: Variant, sampled: Sampled) -> None:
+        for face in FACES:
+            for tokens, count in sizes.lengths:
+                sampled(Cell(variant.name, face, tokens), readers[tokens], paces[tokens].settle, count)
+
+    samples = _interleaved(subject, variants, sizes.rounds, steady, measure)
+    for reader in readers.values():
+        reader.close()
+    return samples
+
+
+def endings(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady: Steady) -> Samples:
+    """Long streams, read to their end: with a model's pace, and (variant `…, burst`) as they came, all at once."""
+    still()
+    tokens = sizes.ending_chunks
+    reader, pace = Reader(subject, subject.stubbed(tokens), subject.chunks(tokens)), Pace(subject.chunks(tokens))
+
+    def measure(variant: Variant, sampled: Sampled) -> None:
+        sampled(Cell(variant.name, "sync", tokens), reader, pace.settle, 1)
+        sampled(Cell(f"{variant.name}, burst", "sync", tokens), reader, as_recorded, 1)
+
+    samples = _interleaved(subject, variants, sizes.rounds, steady, measure)
+    reader.close()
+    return samples
+
+
+def loopback(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady: Steady) -> Samples:
+    """The real client, reading from a server in another process that sends as fast as it can."""
+    tokens = sizes.loopback_chunks
+    pace = Pace(subject.chunks(tokens))
+    with ScriptedServer(process=True) as server:
+        server.always(subject.script(tokens))
+        reader = Reader(subject, subject.connected(server.url), subject.chunks(tokens))
+
+        def measure(variant: Variant, sampled: Sampled) -> None:
+            for face in FACES:
+                sampled(Cell(variant.name, face, tokens), reader, pace.settle, sizes.loopback_streams)
+                # The server remembers every exchange.
+                server.clear()
+                server.always(subject.script(tokens))
+
+        samples = _interleaved(subject, variants, sizes.rounds, steady, measure)
+        reader.close()
+    return samples
+
+
+class Sampled:
+    """Takes samples of the variant that is installed."""
+
+    def __init__(self, steady: Steady, pipeline: Pipeline, samples: Samples) -> None:
+        self._steady = steady
+        self._pipeline = pipeline
+        self._samples = samples
+        self.streams = 0
+        """Streams that were read."""
+
+    def __call__(self, cell: Cell, reader: Reader, settle: Callable[[Any], None], streams: int) -> None:
+        """Sample the reading of so many streams, warm."""
+
+        def read() -> Spent:
+            self.streams += 1
+            return reader.read(cell.face, settle)
+
+        for _ in range(min(streams, WARM_STREAMS)):
+            read()
+        sample = self._steady.sample(lambda: _sample(read, streams, self._pipeline))
+        self._samples.setdefault(cell, []).append(sample)
+
+
+def _interleaved(
+    subject: Subject,
+    variants: Sequence[Variant],
+    rounds: int,
+    steady: Steady,
+    measure: Callable[[Variant, Sampled], None],
+) -> Samples:
+    samples: Samples = {}
+    pipelines = {variant.name: variant.pipeline() for variant in variants}
+    order = random.Random(0)  # noqa: S311 - the same orders in every run
+    for _ in range(rounds):
+        for variant in order.sample(variants, len(variants)):
+            pipeline = pipelines[variant.name]
+            pipeline.spans.ended = 0
+            sampled = Sampled(steady, pipeline, samples)
+            with variant.around(subject, pipeline):
+                measure(variant, sampled)
+            variant.check(pipeline, sampled.streams)
+    return samples
+
+
+def _sample(read: Callable[[], Spent], streams: int, pipeline: Pipeline) -> Sample:
+    pipeline.collect()
+    settled()
+    streaming = ending = 0
+    began_process = process_time_ns()
+    for _ in range(streams):
+        spent = read()
+        streaming += spent.streaming
+        ending += spent.ending
+    began = thread_time_ns()
+    pipeline.collect()
+    collected = thread_time_ns()
+    ended_process = process_time_ns()
+    pipeline.collect()
+    idle = thread_time_ns() - collected
+    return Sample(
+        streaming / streams,
+        ending / streams,
+        (collected - began - idle) / streams,
+        (ended_process - began_process) / streams,
+    )

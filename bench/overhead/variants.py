@@ -1,0 +1,244 @@
+"""What is put around an SDK to be compared: nothing, the floor, `otel_itl` in its settings, other instrumentations."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from time import perf_counter_ns
+from typing import Any
+
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.view import ExponentialBucketHistogramAggregation
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+
+import otel_itl
+from bench.overhead.subjects import Subject
+
+UNINSTRUMENTED = "uninstrumented"
+FLOOR = "floor"
+OURS = "otel_itl"
+OFFICIAL = "official"
+
+
+class Spans(SpanProcessor):
+    """Keeps the ended spans where asked to, else counts them: nothing is exported."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.kept: list[ReadableSpan] | None = None
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Take an ended span."""
+        self.ended += 1
+        if self.kept is not None:
+            self.kept.append(span)
+
+
+class Pipeline:
+    """OpenTelemetry providers without exporters: metrics are collected when asked for, spans end and are dropped."""
+
+    def __init__(self, *, sampled: bool = True, exponential: bool = False) -> None:
+        self.sampled = sampled
+        self.spans = Spans()
+        aggregation: Any = {Histogram: ExponentialBucketHistogramAggregation()} if exponential else None
+        self._reader = InMemoryMetricReader(preferred_aggregation=aggregation)
+        self.meter_provider = MeterProvider(metric_readers=[self._reader], shutdown_on_exit=False)
+        self.logger_provider = LoggerProvider(shutdown_on_exit=False)
+
+    def providers(self) -> dict[str, Any]:
+        """What `instrument()` takes. The tracer provider is a fresh one: instrumentations leave processors on it."""
+        tracer_provider = TracerProvider(sampler=ALWAYS_ON if self.sampled else ALWAYS_OFF, shutdown_on_exit=False)
+        tracer_provider.add_span_processor(self.spans)
+        return {
+            "tracer_provider": tracer_provider,
+            "meter_provider": self.meter_provider,
+            "logger_provider": self.logger_provider,
+        }
+
+    def collect(self) -> int:
+        """Collect the metrics, as a periodic reader does; returns how many points there are."""
+        data = self._reader.get_metrics_data()
+        return sum(
+            len(metric.data.data_points)
+            for resource in (data.resource_metrics if data else ())
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        )
+
+
+Install = Callable[[Subject, Pipeline], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One thing around an SDK."""
+
+    name: str
+    install: Install
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """The distribution that it takes, by SDK; empty: none."""
+    sampled: bool = True
+    exponential: bool = False
+    spans: bool = True
+    """A span per stream is expected of it, where spans are sampled."""
+
+    def installed(self, subject: Subject) -> str | None:
+        """The version of what it takes; None where that is not installed."""
+        if not self.packages:
+            return ""
+        try:
+            return version(self.packages[subject.package])
+        except (KeyError, PackageNotFoundError):
+            return None
+
+    def pipeline(self) -> Pipeline:
+        """Providers for it."""
+        return Pipeline(sampled=self.sampled, exponential=self.exponential)
+
+    @contextmanager
+    def around(self, subject: Subject, pipeline: Pipeline) -> Iterator[None]:
+        """Install it for a while; afterwards the SDK is what it was, whatever was left behind."""
+        classes = [getattr(import_module(module), name) for module, name in subject.patched]
+        pristine = [dict(vars(patched)) for patched in classes]
+        try:
+            with self.install(subject, pipeline):
+                yield
+        finally:
+            for patched, before in zip(classes, pristine, strict=True):
+                _restore(patched, before)
+
+    def check(self, pipeline: Pipeline, streams: int) -> None:
+        """Assert that it has recorded so many streams."""
+        expected = streams if self.spans and self.sampled else 0
+        assert pipeline.spans.ended == expected, f"{self.name}: {pipeline.spans.ended} spans of {streams} streams"
+
+
+def _restore(patched: type, before: dict[str, Any]) -> None:
+    now = dict(vars(patched))
+    for name in now.keys() - before.keys():
+        delattr(patched, name)
+    for name, value in before.items():
+        if now.get(name) is not value:
+            setattr(patched, name, value)
+
+
+@contextmanager
+def _nothing(_: Subject, __: Pipeline) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _floor(subject: Subject, _: Pipeline) -> Iterator[None]:
+    """Where `otel_itl` hooks, a bare generator that reads the clock twice a chunk and keeps both readings."""
+    streaming = import_module(f"{subject.package}._streaming")
+    plain, plain_async = streaming.Stream.__stream__, streaming.AsyncStream.__stream__
+    streaming.Stream.__stream__ = lambda stream: _timed(plain(stream), array("q"), array("q"))
+    streaming.AsyncStream.__stream__ = lambda stream: _atimed(plain_async(stream), array("q"), array("q"))
+    yield
+
+
+def _timed(source: Iterator[Any], asked: array[int], arrived: array[int]) -> Iterator[Any]:
+    clock, ask, arrive = perf_counter_ns, asked.append, arrived.append
+    ask(clock())
+    for chunk in source:
+        arrive(clock())
+        yield chunk
+        ask(clock())
+
+
+async def _atimed(source: AsyncIterator[Any], asked: array[int], arrived: array[int]) -> AsyncIterator[Any]:
+    clock, ask, arrive = perf_counter_ns, asked.append, arrived.append
+    ask(clock())
+    async for chunk in source:
+        arrive(clock())
+        yield chunk
+        ask(clock())
+
+
+def ours(**options: Any) -> Install:
+    """`otel_itl` with some options."""
+
+    @contextmanager
+    def install(subject: Subject, pipeline: Pipeline) -> Iterator[None]:
+        otel_itl.instrument(sdks=[subject.package], **pipeline.providers(), **options)
+        try:
+            yield
+        finally:
+            otel_itl.uninstrument()
+
+    return install
+
+
+def _other(modules: Mapping[str, str], **options: Any) -> Install:
+    """Another instrumentation: the path of its instrumentor's class, by SDK."""
+
+    @contextmanager
+    def install(subject: Subject, pipeline: Pipeline) -> Iterator[None]:
+        module, _, name = modules[subject.package].rpartition(".")
+        instrumentor = getattr(import_module(module), name)()
+        instrumentor.instrument(**pipeline.providers(), **{key: make() for key, make in options.items()})
+        try:
+            yield
+        finally:
+            instrumentor.uninstrument()
+
+    return install
+
+
+def _without_content() -> Any:
+    return import_module("openinference.instrumentation").TraceConfig(hide_inputs=True, hide_outputs=True)
+
+
+_official = _other(
+    {
+        "openai": "opentelemetry.instrumentation.genai.openai.OpenAIInstrumentor",
+        "anthropic": "opentelemetry.instrumentation.genai.anthropic.AnthropicInstrumentor",
+    }
+)
+_openllmetry = _other(
+    {
+        "openai": "opentelemetry.instrumentation.openai.OpenAIInstrumentor",
+        "anthropic": "opentelemetry.instrumentation.anthropic.AnthropicInstrumentor",
+    }
+)
+_openinference = _other(
+    {
+        "openai": "openinference.instrumentation.openai.OpenAIInstrumentor",
+        "anthropic": "openinference.instrumentation.anthropic.AnthropicInstrumentor",
+    },
+    config=_without_content,
+)
+_OFFICIAL = {sdk: f"opentelemetry-instrumentation-genai-{sdk}" for sdk in ("openai", "anthropic")}
+_OPENLLMETRY = {sdk: f"opentelemetry-instrumentation-{sdk}" for sdk in ("openai", "anthropic")}
+_OPENINFERENCE = {sdk: f"openinference-instrumentation-{sdk}" for sdk in ("openai", "anthropic")}
+
+MAIN = (
+    Variant(UNINSTRUMENTED, _nothing, spans=False),
+    Variant(FLOOR, _floor, spans=False),
+    Variant(OURS, ours()),
+    Variant(OFFICIAL, _official, _OFFICIAL),
+    Variant("OpenLLMetry", _openllmetry, _OPENLLMETRY),
+    Variant("OpenInference", _openinference, _OPENINFERENCE),
+)
+"""With sampled spans and explicit buckets."""
+SETTINGS = (
+    Variant("otel_itl, not sampled", ours(), sampled=False),
+    Variant("otel_itl, exponential", ours(), exponential=True),
+    Variant("otel_itl, not sampled, exponential", ours(), sampled=False, exponential=True),
+    Variant("official, not sampled", _official, _OFFICIAL, sampled=False),
+    Variant("official, exponential", _official, _OFFICIAL, exponential=True),
+    Variant("OpenLLMetry, not sampled", _openllmetry, _OPENLLMETRY, sampled=False),
+    Variant("OpenInference, not sampled", _openinference, _OPENINFERENCE, sampled=False),
+)
+"""With unsampled spans, or with exponential histograms."""
+FORMS = tuple(
+    Variant(f"otel_itl, token_events={form}", ours(token_events=form)) for form in ("packed", "each", "log", "none")
+)
+"""The forms of the token events."""

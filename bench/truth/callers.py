@@ -1,0 +1,113 @@
+"""Applications that read streams: in a plain loop, in threads, on an event loop; at leisure or at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, Literal
+
+import anthropic
+import openai
+
+Wire = Literal["chat", "responses", "messages"]
+Face = Literal["sync", "threads", "loop"]
+Pause = Callable[[int], float]
+"""How many seconds the caller spends on its n-th chunk, counted from 0."""
+
+_PROMPT: Any = [{"role": "user", "content": "Tell me a story."}]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a caller's own stopwatch says. Times are `time.perf_counter_ns()`."""
+
+    model: str
+    called_ns: int
+    """Just before it entered the SDK."""
+    chunks_ns: list[int]
+    """When each chunk came into its loop."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Other work that keeps an event loop from running, in seconds after the call."""
+
+    after: float
+    lasts: float
+
+
+def at_once(_: int) -> float:
+    """No time at all."""
+    return 0.0
+
+
+_SETTLE_SECONDS = 0.03
+"""Before a request: a process that was busy until now is the first to be kept waiting by a scheduler."""
+
+
+def read(
+    wire: Wire, face: Face, url: str, models: Sequence[str], pause: Pause = at_once, block: Block | None = None
+) -> list[Read]:
+    """Read one stream for each model, at the same time."""
+    if face == "loop":
+        return asyncio.run(_read_on_loop(wire, url, models, block))
+    with _client(wire, url) as client:
+        time.sleep(_SETTLE_SECONDS)
+        one = partial(_read, wire, client, pause=pause)
+        if face == "sync":
+            return [one(model) for model in models]
+        with ThreadPoolExecutor(len(models)) as threads:
+            return list(threads.map(one, models))
+
+
+def _client(wire: Wire, url: str) -> Any:
+    if wire == "messages":
+        return anthropic.Anthropic(base_url=url, api_key="none")
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+
+
+def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
+    """What makes the request; an async client's is to be awaited."""
+    # `client.chat.completions` is made when it is first asked for: that is not part of the call.
+    if wire == "messages":
+        return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
+    if wire == "responses":
+        return partial(client.responses.create, model=model, input="Tell me a story.", stream=True)
+    create = client.chat.completions.create
+    return partial(create, model=model, messages=_PROMPT, stream=True, stream_options={"include_usage": True})
+
+
+def _read(wire: Wire, client: Any, model: str, *, pause: Pause) -> Read:
+    moments: list[int] = []
+    request = _request(wire, client, model)
+    called = perf_counter_ns()
+    for _ in request():
+        moments.append(perf_counter_ns())
+        seconds = pause(len(moments) - 1)
+        if seconds:
+            time.sleep(seconds)
+    return Read(model, called, moments)
+
+
+async def _read_on_loop(wire: Wire, url: str, models: Sequence[str], block: Block | None) -> list[Read]:
+    if wire != "chat":
+        raise ValueError(f"nothing reads {wire} on an event loop")
+    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
+        await asyncio.sleep(_SETTLE_SECONDS)
+        if block is not None:
+            asyncio.get_running_loop().call_later(block.after, time.sleep, block.lasts)
+        return list(await asyncio.gather(*(_aread(client, model) for model in models)))
+
+
+async def _aread(client: openai.AsyncOpenAI, model: str) -> Read:
+    moments: list[int] = []
+    request = _request("chat", client, model)
+    called = perf_counter_ns()
+    async for _ in await request():
+        moments.append(perf_counter_ns())
+    return Read(model, called, moments)

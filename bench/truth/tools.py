@@ -1,0 +1,146 @@
+"""What is compared: `otel_itl`, the official instrumentation, and a stopwatch in the caller's own loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any, Final
+
+from opentelemetry.metrics import Histogram, Meter, NoOpHistogram, NoOpMeter, NoOpMeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+
+import otel_itl
+from bench.truth.callers import Read, Wire
+from bench.truth.figures import Stream
+from otel_itl import codec
+from otel_itl.testing import capture_telemetry
+
+OURS, OFFICIAL, NAIVE = "otel_itl", "official", "naive"
+INSTRUMENTATION: Final = "opentelemetry-instrumentation-genai-openai"
+"""The distribution of the official instrumentation."""
+
+Readings = dict[str, Stream]
+"""By the model that was asked for: each stream has its own. Filled in when the instrumentation is taken away."""
+
+WarmUp = Callable[[], None]
+"""Reads a stream that nothing is to be said of."""
+Instrumentation = Callable[[WarmUp], AbstractContextManager[Readings]]
+
+_REQUEST_MODEL = "gen_ai.request.model"
+_FIRST = "gen_ai.client.operation.time_to_first_chunk"
+_NEXT = "gen_ai.client.operation.time_per_output_chunk"
+_SECOND = 1e9
+
+
+@contextmanager
+def ours(warm_up: WarmUp) -> Iterator[Readings]:
+    """`otel_itl`, read as an exporter would: from its spans and their token events."""
+    readings: Readings = {}
+    with capture_telemetry() as captured:
+        otel_itl.instrument(
+            tracer_provider=captured.tracer_provider,
+            meter_provider=captured.meter_provider,
+            logger_provider=captured.logger_provider,
+        )
+        try:
+            warm_up()
+            captured.clear()
+            yield readings
+        finally:
+            otel_itl.uninstrument()
+        for span in captured.spans:
+            said = span.attributes or {}
+            measures = otel_itl.measure(
+                codec.decode((event.name, event.timestamp, event.attributes or {}) for event in span.events)
+            )
+            # What the samples are pooled from over streams is what the span says of one.
+            assert said.get("itl.latency.p99") == measures.itl_p99
+            assert said.get("itl.time_to_first_token") == measures.time_to_first_token
+            ttft = measures.time_to_first_token
+            readings[str(said[_REQUEST_MODEL])] = Stream(
+                ttft=None if ttft is None else ttft * _SECOND,
+                samples=measures.samples,
+                imputed=measures.imputed,
+                excluded=measures.excluded,
+                consumer_bound=measures.consumer_bound,
+            )
+
+
+@contextmanager
+def official(warm_up: WarmUp) -> Iterator[Readings]:
+    """The official instrumentation, whose histograms are read value by value: no bucket blurs them."""
+    from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor  # noqa: PLC0415 - may not be installed
+
+    meter_provider = _Values()
+    instrumentor: Any = OpenAIInstrumentor()
+    instrumentor.instrument(tracer_provider=TracerProvider(shutdown_on_exit=False), meter_provider=meter_provider)
+    readings: Readings = {}
+    try:
+        warm_up()
+        meter_provider.by_model.clear()
+        yield readings
+    finally:
+        instrumentor.uninstrument()
+    for model, recorded in meter_provider.by_model.items():
+        first = recorded.get(_FIRST)
+        readings[model] = Stream(
+            ttft=first[0] * _SECOND if first else None, samples=[gap * _SECOND for gap in recorded.get(_NEXT, ())]
+        )
+
+
+def naive(reads: list[Read]) -> Readings:
+    """The caller's stopwatch: the first chunk is the first token, and the time between chunks is that of the tokens."""
+    return {
+        read.model: Stream(
+            ttft=read.chunks_ns[0] - read.called_ns, samples=[after - before for before, after in pairwise(read.chunks_ns)]
+        )
+        for read in reads
+    }
+
+
+def instrumentations(wire: Wire) -> Mapping[str, Instrumentation]:
+    """Those that there are for a wire format, by name; each is run by itself."""
+    found: dict[str, Instrumentation] = {OURS: ours}
+    if wire != "messages" and _installed("opentelemetry.instrumentation.genai.openai"):
+        found[OFFICIAL] = official
+    return found
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+class _Values(NoOpMeterProvider):
+    """A meter provider whose histograms keep each value."""
+
+    def __init__(self) -> None:
+        self.by_model: dict[str, dict[str, list[float]]] = {}
+
+    def get_meter(self, name: str, *_: Any, **__: Any) -> Meter:
+        """A meter of such histograms."""
+        return _ValueMeter(name, self.by_model)
+
+
+class _ValueMeter(NoOpMeter):
+    def __init__(self, name: str, by_model: dict[str, dict[str, list[float]]]) -> None:
+        super().__init__(name)
+        self._by_model = by_model
+
+    def create_histogram(self, name: str, *_: Any, **__: Any) -> Histogram:
+        return _ValueHistogram(name, self._by_model)
+
+
+class _ValueHistogram(NoOpHistogram):
+    def __init__(self, name: str, by_model: dict[str, dict[str, list[float]]]) -> None:
+        super().__init__(name)
+        self._name = name
+        self._by_model = by_model
+
+    def record(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002 - the API's
+        recorded = self._by_model.setdefault(str((attributes or {}).get(_REQUEST_MODEL)), {})
+        recorded.setdefault(self._name, []).append(amount)

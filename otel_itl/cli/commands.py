@@ -1,0 +1,89 @@
+"""From arguments to the work they ask for, and to an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib.util import find_spec
+
+NOTHING_USABLE = 1
+BAD_USAGE = 2
+
+_FOR_TABLES = ("rich",)
+_FOR_DEMO = ("rich", "openai", "anthropic", "opentelemetry.exporter.otlp.json.file")
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """`otel-itl report`."""
+    if not arguments.json and not _installed(_FOR_TABLES):
+        return BAD_USAGE
+    from otel_itl.offline.lines import UnreadableError, check, title  # noqa: PLC0415 - what only this command needs
+    from otel_itl.offline.losses import Losses  # noqa: PLC0415 - likewise
+    from otel_itl.offline.report import summarise  # noqa: PLC0415 - likewise
+    from otel_itl.offline.streams import read_streams  # noqa: PLC0415 - likewise
+
+    losses = Losses()
+    try:
+        for source in arguments.files:
+            check(source)
+        made = summarise(read_streams(arguments.files, losses), losses)
+    except UnreadableError as error:
+        _complain("report", str(error))
+        return BAD_USAGE
+    for line in losses.lines():
+        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+    if not made.streams:
+        inputs = title(arguments.files[0]) if len(arguments.files) == 1 else f"{len(arguments.files)} files"
+        why = losses.summary() or "no span and no log in it carries token events"
+        _complain("report", f"no usable stream in {inputs}: {why}.")
+        return NOTHING_USABLE
+    if arguments.json:
+        from otel_itl.view.machine import as_json  # noqa: PLC0415 - likewise
+
+        print(as_json(made))
+    else:
+        from otel_itl.view.console import screen, show  # noqa: PLC0415 - likewise
+
+        show(made, screen())
+    return 0
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """`otel-itl demo`."""
+    if not _installed(_FOR_DEMO):
+        return BAD_USAGE
+    from otel_itl.cli.demo.run import CannotStartError, NothingMeasuredError, run  # noqa: PLC0415 - likewise
+
+    try:
+        run(
+            seed=arguments.seed,
+            seconds=arguments.seconds,
+            output=arguments.output,
+            port=arguments.port,
+            quiet=arguments.quiet,
+        )
+    except CannotStartError as error:
+        _complain("demo", str(error))
+        return BAD_USAGE
+    except NothingMeasuredError as error:
+        _complain("demo", str(error))
+        return NOTHING_USABLE
+    return 0
+
+
+def _installed(modules: tuple[str, ...]) -> bool:
+    missing = [module for module in modules if not _exists(module)]
+    if missing:
+        print(f"otel-itl needs {', '.join(missing)} for this: pip install 'otel-itl[cli]'", file=sys.stderr)
+    return not missing
+
+
+def _exists(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of a package that it is in
+        return False
+
+
+def _complain(command: str, sentence: str) -> None:
+    print(f"otel-itl {command}: {sentence}", file=sys.stderr)

@@ -1,0 +1,53 @@
+"""What was measured, held against what the scripted server sent, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from otel_itl.measures import SECOND, percentile
+from otel_itl.offline.streams import Stream
+from otel_itl.testing import Exchange
+from otel_itl.timeline import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """The largest differences between telemetry and truth, in seconds."""
+
+    streams: int
+    time_to_first_token: float
+    itl_p99: float
+
+
+def deviation(streams: Iterable[Stream], exchanges: Sequence[Exchange], models: set[str]) -> Deviation | None:
+    """Compare the completed streams of these models, which ask one request after the other; None where there is none.
+
+    The truth of TTFT is the time from the request's arrival at the server to the sending of the first output event;
+    that of the p99 is the p99 of the times between the sendings of output events.
+    """
+    found = 0
+    ttft = p99 = 0.0
+    by_model: dict[str, list[Stream]] = {model: [] for model in models}
+    for stream in streams:
+        if stream.model in by_model:
+            by_model[stream.model].append(stream)
+    for model, measured in by_model.items():
+        measured.sort(key=lambda stream: stream.timeline.request_unix_ns)
+        served = [exchange for exchange in exchanges if exchange.json.get("model") == model]
+        for stream, exchange in zip(measured, served, strict=False):
+            first, sent = exchange.first_output_ns, exchange.output_times_ns
+            measures = stream.measures
+            if (
+                stream.timeline.outcome is not Outcome.COMPLETED
+                or first is None
+                or measures.time_to_first_token is None
+                or measures.itl_p99 is None
+            ):
+                continue
+            found += 1
+            gaps = sorted(after - before for before, after in pairwise(sent))
+            ttft = max(ttft, abs(measures.time_to_first_token - (first - exchange.arrived_ns) / SECOND))
+            p99 = max(p99, abs(measures.itl_p99 - percentile(gaps, 99) / SECOND))
+    return Deviation(found, ttft, p99) if found else None

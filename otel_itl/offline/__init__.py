@@ -1,0 +1,1 @@
+"""Telemetry that was written to files, read back: OTLP JSON → streams → a report."""

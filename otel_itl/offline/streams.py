@@ -1,0 +1,172 @@
+"""Telemetry files → the streams that were measured, each with its timeline and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from otel_itl import conventions as names
+from otel_itl.codec import decode
+from otel_itl.measures import Measures, measure
+from otel_itl.offline.documents import Document, read_documents
+from otel_itl.offline.losses import Loss, Losses
+from otel_itl.offline.otlp import Event, Span, TokenLog, is_otlp, spans, token_logs
+from otel_itl.timeline import MICROSECOND, Timeline
+
+UNKNOWN = "unknown"
+
+_BADLY_SHAPED = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """One stream, read back."""
+
+    provider: str
+    model: str
+    operation: str
+    trace_id: str
+    """In hex; empty where it had no span."""
+    span_id: str
+    where: str
+    """`FILE:LINE` of the document that its token events end in."""
+    timeline: Timeline
+    measures: Measures
+
+
+class _Identity(NamedTuple):
+    provider: str = UNKNOWN
+    model: str = UNKNOWN
+    operation: str = UNKNOWN
+
+
+class _Waiting(NamedTuple):
+    """Token events that came as logs, of one stream."""
+
+    key: _Key
+    where: str
+    events: list[Event]
+
+
+def read_streams(sources: Iterable[str], losses: Losses) -> Iterator[Stream]:
+    """Yield the streams of files (`-`: standard input), from their token events alone.
+
+    A stream on a span is yielded as soon as it is read. Token events in logs wait for the end of the input, as their
+    span, which says whose they are, may come later: 24 bytes for each chunk. What cannot be used goes to `losses`.
+
+    Raises:
+        UnreadableError: a source is missing, a directory, not ours to read, or binary.
+    """
+    reading = _Reading(losses)
+    for source in sources:
+        for document in read_documents(source, losses):
+            yield from reading.take(document)
+    yield from reading.finish()
+
+
+class _Reading:
+    """What is known while the input is read."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._seen: set[tuple[str, str, int]] = set()
+        self._bare: dict[_Key, tuple[_Identity, str | None]] = {}
+        self._waiting: dict[tuple[_Key, int], _Waiting] = {}
+
+    def take(self, document: Document) -> Iterator[Stream]:
+        if not is_otlp(document.value):
+            self._losses.note(Loss.NOT_OTLP, document.where)
+            return
+        try:
+            for span in spans(document.value):
+                yield from self._on_span(span, document.where)
+            for log in token_logs(document.value):
+                self._keep(log, document.where)
+        except _BADLY_SHAPED as error:
+            self._losses.note(Loss.NOT_OTLP, document.where, f"{type(error).__name__}, {error}")
+
+    def finish(self) -> Iterator[Stream]:
+        told = set()
+        for key, where, events in self._waiting.values():
+            told.add(key)
+            identity, _ = self._bare.get(key, (_Identity(), None))
+            yield from self._stream(key, identity, events, where)
+        for key, (_, where_measured) in self._bare.items():
+            if where_measured is not None and key not in told:
+                self._losses.note(Loss.WITHOUT_TOKEN_EVENTS, where_measured)
+
+    def _on_span(self, span: Span, where: str) -> Iterator[Stream]:
+        key, identity = (span.trace_id, span.span_id), _identity(span.attributes)
+        if not span.events:
+            measured = names.STREAM_OUTCOME in span.attributes
+            if measured or identity != _Identity():
+                self._bare[key] = (identity, where if measured else None)
+            return
+        for events in _one_by_one(span.events):
+            yield from self._stream(key, identity, events, where)
+
+    def _keep(self, log: TokenLog, where: str) -> None:
+        key = (log.trace_id, log.span_id)
+        kept = self._waiting.setdefault((key, _requested(log.event)), _Waiting(key, where, []))
+        kept.events.append(log.event)
+
+    def _stream(self, key: _Key, identity: _Identity, events: Sequence[Event], where: str) -> Iterator[Stream]:
+        try:
+            timeline = decode(events)
+            _check_order(timeline)
+            measures = measure(timeline)
+        except _BADLY_SHAPED as error:
+            self._losses.note(Loss.NOT_DECODABLE, where, f"span {key[1]}: {error}" if key[1] else str(error))
+            return
+        seen = (*key, timeline.request_unix_ns)
+        if seen in self._seen:
+            self._losses.note(Loss.DUPLICATE, where, f"span {key[1]}")
+            return
+        if key[1]:
+            self._seen.add(seen)
+        yield Stream(
+            **identity._asdict(), trace_id=key[0], span_id=key[1], where=where, timeline=timeline, measures=measures
+        )
+
+
+def _identity(attributes: Mapping[str, Any]) -> _Identity:
+    def text(*candidates: str) -> str:
+        found = (attributes.get(name) for name in candidates)
+        return next((value for value in found if isinstance(value, str) and value), UNKNOWN)
+
+    return _Identity(
+        provider=text(names.PROVIDER_NAME, "gen_ai.system"),
+        model=text(names.REQUEST_MODEL, names.RESPONSE_MODEL),
+        operation=text(names.OPERATION_NAME),
+    )
+
+
+def _one_by_one(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """The token events of each stream that reported to one span: the event with the stream's facts is its last."""
+    stream: list[Event] = []
+    for event in events:
+        stream.append(event)
+        if names.STREAM_OUTCOME in event[2]:
+            yield stream
+            stream = []
+    if stream:
+        yield stream
+
+
+def _requested(event: Event) -> int:
+    """The moment of the request, which all events of one stream share and each lets one know."""
+    _, unix_ns, attributes = event
+    if names.STREAM_REQUEST_TIME in attributes:
+        return int(attributes[names.STREAM_REQUEST_TIME])
+    offsets = attributes.get(names.TOKENS_OFFSETS)
+    return unix_ns - int(offsets[-1]) * MICROSECOND if offsets else unix_ns
+
+
+def _check_order(timeline: Timeline) -> None:
+    if any(after < before for before, after in pairwise(timeline.arrived)):
+        raise ValueError("its chunks do not arrive in order")
+    if any(wait < 0 for wait in timeline.waits):
+        raise ValueError("a chunk arrives before it is asked for")

@@ -1,0 +1,1 @@
+"""Renderings of a report: for a terminal, and for machines."""

@@ -1,0 +1,17 @@
+"""The report as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from otel_itl.offline.report import Report, as_data
+
+
+def as_json(report: Report) -> str:
+    """The report as indented JSON: seconds are floats, what is absent is null. `docs/report.md` has the schema."""
+    data = as_data(report)
+    try:
+        import orjson  # noqa: PLC0415 - an extra
+    except ImportError:
+        return json.dumps(data, indent=2, ensure_ascii=False)
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,141 @@
+"""The overhead benchmark runs and prints every row. How fast anything is, is no matter of tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = ("floor", "**otel_itl**", "official", "OpenLLMetry", "OpenInference")
+SETTINGS = (
+    "otel_itl, not sampled",
+    "otel_itl, exponential",
+    "otel_itl, not sampled, exponential",
+    "official, not sampled",
+    "official, exponential",
+    "OpenLLMetry, not sampled",
+    "OpenInference, not sampled",
+)
+FORMS = ("packed", "each", "log", "none")
+ROWS = {
+    "{sdk}, sync: what each adds, parsing stubbed out": (*MAIN, *SETTINGS),
+    "{sdk}, async: what each adds, parsing stubbed out": (*MAIN, *SETTINGS),
+    "{sdk}: what a stream costs in all, by its length": MAIN,
+    "{sdk}: the real client over loopback": ("uninstrumented", *MAIN),
+    "{sdk}: how long the end of 60 tokens blocks its thread": (
+        *MAIN,
+        *(f"otel_itl, token_events={form}" for form in FORMS),
+    ),
+    "{sdk}: where the time of otel_itl goes at the end": (
+        "opening the recording",
+        "following the response",
+        "the whole end",
+        "· facts → timeline",
+        "· timeline → measures",
+        "· timeline → token events",
+        "· span.add_event",
+        "· span.set_attributes",
+        "· span.end",
+        "recording metrics",
+    ),
+    "{sdk}: bytes held per chunk": MAIN,
+    "{sdk}: payload of each form of the token events": tuple(f"`{form}`" for form in FORMS),
+}
+COUNTED_ROWS = {
+    "{sdk}, sync: Python bytecodes": MAIN,
+    "{sdk}, async: Python bytecodes": MAIN,
+}
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.overhead", "--quick", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(printed: str) -> dict[str, tuple[str, ...]]:
+    """The first column of every table, by its heading."""
+    found: dict[str, list[str]] = {}
+    for line in printed.splitlines():
+        if line.startswith("### "):
+            found[line[4:]] = []
+        elif line.startswith("| ") and found:
+            next(reversed(found.values())).append(line.split("|")[1].strip())
+    # Below the header and the line under it.
+    return {heading: tuple(labels[2:]) for heading, labels in found.items()}
+
+
+@pytest.fixture(scope="module", params=["openai", "anthropic"])
+def sdk(request: pytest.FixtureRequest) -> str:
+    pytest.importorskip(request.param)
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def times(sdk: str) -> str:
+    return run("--sdk", sdk)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("heading", ROWS)
+def test_a_quick_run_prints_every_row_of_a_table(heading: str, sdk: str, times: str) -> None:
+    assert rows(times)[heading.format(sdk=sdk)] == ROWS[heading]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.requirement("R56")
+def test_the_payload_of_every_form_is_printed_per_token(times: str, sdk: str) -> None:
+    table = times.split(f"### {sdk}: payload of each form of the token events")[1]
+    packed = next(line for line in table.splitlines() if line.startswith("| `packed`"))
+    _, _, _, per_token, *_ = (cell.strip() for cell in packed.split("|"))
+    assert float(per_token) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_run_says_what_it_measured_and_on_what(times: str, sdk: str) -> None:
+    said = times.partition("###")[0]
+    assert "`python -m bench.overhead`" in said
+    assert f"{sdk} " in said
+    assert "opentelemetry-sdk " in said
+    assert "cores" in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="bytecodes can be counted from Python 3.12 on")
+@pytest.mark.parametrize("heading", COUNTED_ROWS)
+def test_a_quick_count_prints_every_row_of_a_table(heading: str, counts: str) -> None:
+    assert rows(counts)[heading.format(sdk="openai")] == COUNTED_ROWS[heading]
+
+
+@pytest.fixture(scope="module")
+def counts() -> str:
+    pytest.importorskip("openai")
+    return run("--sdk", "openai", "--instructions", "bytecodes")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="bytecodes can be counted from Python 3.12 on")
+def test_a_section_of_a_page_is_replaced_and_the_rest_of_it_kept(tmp_path: Path) -> None:
+    pytest.importorskip("openai")
+    page = tmp_path / "page.md"
+    begin, end = "<!-- generated: instructions -->", "<!-- end of generated: instructions -->"
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
+    printed = run("--sdk", "openai", "--instructions", "bytecodes", "--write", str(page))
+    assert page.read_text() == f"before\n{begin}\n\n{printed}{end}\nafter\n"

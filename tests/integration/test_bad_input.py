@@ -1,0 +1,266 @@
+"""What is wrong is said in one sentence: in an exception to who wrote it, in a warning to who deployed it."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import PackageNotFoundError
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import otel_itl
+from otel_itl import instrumentor
+from otel_itl.testing import CapturedTelemetry
+
+if TYPE_CHECKING:
+    from conftest import Clients, Instrument
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in os.environ:
+        if variable.startswith("OTEL_ITL_"):
+            monkeypatch.delenv(variable)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "otel_itl"]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("token_events", "every", "instrument(token_events='every') is not accepted: it takes one of packed, each, log, none."),
+        ("token_events", None, "instrument(token_events=None) is not accepted: it takes one of packed, each, log, none."),
+        ("sdks", "cohere", "instrument(sdks='cohere') is not accepted: it takes some of openai, anthropic."),
+        ("sdks", 3, "instrument(sdks=3) is not accepted: it takes some of openai, anthropic."),
+        ("standard_names", "new", "instrument(standard_names='new') is not accepted: it takes one of operation, inference."),
+        ("model_limit", 0, "instrument(model_limit=0) is not accepted: it takes a whole number from 1."),
+        ("model_limit", 2.5, "instrument(model_limit=2.5) is not accepted: it takes a whole number from 1."),
+        ("chunk_events", 7, "instrument(chunk_events=7) is not accepted: it takes names, as a list or separated by commas."),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_raises_and_says_what_is_accepted(
+    option: str, value: Any, sentence: str, instrument: Instrument
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        instrument(**{option: value})
+
+
+def test_an_unknown_option_raises_and_says_which_there_are(instrument: Instrument) -> None:
+    with pytest.raises(TypeError, match=r"^instrument\(\) has no option 'tokens': it takes token_events, .*providers\.$"):
+        instrument(tokens="packed")
+
+
+def test_after_a_wrong_value_the_right_one_is_taken(
+    instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
+) -> None:
+    with pytest.raises(ValueError, match="every"):
+        instrument(token_events="every")
+    instrument(token_events="each")
+    clients.chat()
+    assert [event.name for event in captured_telemetry.spans[0].events][:1] == ["itl.token"]
+
+
+def test_after_a_wrong_value_nothing_is_hooked(
+    instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
+) -> None:
+    with pytest.raises(ValueError, match="every"):
+        instrument(token_events="every")
+    assert (len(clients.chat()) > 0, captured_telemetry.spans) == (True, [])
+
+
+ACCEPTED = {
+    "OTEL_ITL_TOKEN_EVENTS": ("one of packed, each, log, none", "'packed'"),
+    "OTEL_ITL_SDKS": ("some of openai, anthropic", "('openai', 'anthropic')"),
+    "OTEL_ITL_STANDARD_NAMES": ("one of operation, inference", "'operation'"),
+    "OTEL_ITL_MODEL_LIMIT": ("a whole number from 1", "100"),
+}
+
+
+@pytest.mark.parametrize("variable", list(ACCEPTED))
+def test_a_wrong_variable_is_one_warning_that_says_what_is_accepted(
+    variable: str, instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(variable, "nonsense")
+    instrument()
+    accepted, default = ACCEPTED[variable]
+    assert warnings(caplog) == [
+        f"{variable}='nonsense' is not accepted: it takes {accepted}. The default {default} is used."
+    ]
+
+
+@pytest.mark.parametrize("variable", list(ACCEPTED))
+def test_with_a_wrong_variable_streams_are_measured_by_the_default(
+    variable: str,
+    instrument: Instrument,
+    clients: Clients,
+    monkeypatch: pytest.MonkeyPatch,
+    captured_telemetry: CapturedTelemetry,
+) -> None:
+    monkeypatch.setenv(variable, "nonsense")
+    instrument()
+    clients.chat()
+    (span,) = captured_telemetry.spans
+    assert [event.name for event in span.events] == ["itl.tokens"]
+
+
+def test_an_unknown_variable_is_one_warning_that_says_which_are_read(
+    instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_ITL_FOO", "1")
+    instrument()
+    (warning,) = warnings(caplog)
+    assert warning.startswith("OTEL_ITL_FOO='1' is not known to otel_itl, which reads OTEL_ITL_TOKEN_EVENTS, ")
+
+
+def test_two_wrong_variables_are_two_warnings(
+    instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_ITL_FOO", "1")
+    monkeypatch.setenv("OTEL_ITL_MODEL_LIMIT", "many")
+    instrument()
+    assert sorted(warning.partition("=")[0] for warning in warnings(caplog)) == ["OTEL_ITL_FOO", "OTEL_ITL_MODEL_LIMIT"]
+
+
+def test_observing_stream_after_stream_says_what_is_wrong_once(
+    monkeypatch: pytest.MonkeyPatch, instrument: Instrument, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_ITL_FOO", "1")
+    instrument()
+    for _ in range(3):
+        list(otel_itl.observe(["a"], provider="test", model="m"))
+    assert len(warnings(caplog)) == 1
+
+
+def test_an_argument_wins_over_a_variable_that_wins_over_the_default(
+    instrument: Instrument,
+    clients: Clients,
+    monkeypatch: pytest.MonkeyPatch,
+    captured_telemetry: CapturedTelemetry,
+) -> None:
+    monkeypatch.setenv("OTEL_ITL_TOKEN_EVENTS", "none")
+    instrument()
+    clients.chat()
+    otel_itl.uninstrument()
+    instrument(token_events="each")
+    clients.chat()
+    by_variable, by_argument = ({event.name for event in span.events} for span in captured_telemetry.spans)
+    assert (by_variable, by_argument) == (set(), {"itl.token", "itl.tokens"})
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_variable_is_none(
+    value: str, instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTEL_ITL_TOKEN_EVENTS", value)
+    instrument()
+    assert warnings(caplog) == []
+
+
+# --- SDKs that are missing or too old -------------------------------------------------------------------------------
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
+    """Let these packages be installed in these versions, or (None) not at all."""
+    really = instrumentor.version
+
+    def version(package: str) -> str:
+        if package not in versions:
+            return really(package)
+        pretended = versions[package]
+        if pretended is None:
+            raise PackageNotFoundError(package)
+        return pretended
+
+    monkeypatch.setattr(instrumentor, "version", version)
+
+
+def test_an_sdk_that_is_too_old_is_one_sentence(
+    instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pretend(monkeypatch, openai="1.39.9")
+    instrument()
+    assert warnings(caplog) == [
+        "openai 1.39.9 is too old: otel_itl measures the streams of openai 1.40 or newer, and leaves this one alone."
+    ]
+
+
+def test_an_sdk_that_is_too_old_works_unmeasured(
+    instrument: Instrument,
+    clients: Clients,
+    monkeypatch: pytest.MonkeyPatch,
+    captured_telemetry: CapturedTelemetry,
+) -> None:
+    pretend(monkeypatch, openai="1.39.9")
+    instrument()
+    clients.chat()
+    clients.messages()
+    assert [span.name for span in captured_telemetry.spans] == ["chat claude-opus"]
+
+
+@pytest.mark.parametrize("version", ["1.40.0", "1.40", "1.40.0b1", "1.100.2", "10.0.0", "2.0.0.dev1"])
+def test_a_version_from_the_oldest_on_is_taken(
+    version: str, instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pretend(monkeypatch, openai=version)
+    instrument()
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("version", ["1.39.99", "1.4.0", "0.28.1", "1"])
+def test_a_version_before_the_oldest_is_not_taken(
+    version: str, instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pretend(monkeypatch, openai=version)
+    instrument()
+    assert [warning.split(":")[0] for warning in warnings(caplog)] == [f"openai {version} is too old"]
+
+
+def test_an_sdk_that_is_not_installed_is_nothing_to_speak_of(
+    instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pretend(monkeypatch, openai=None)
+    instrument()
+    assert warnings(caplog) == []
+
+
+def test_an_sdk_that_was_asked_for_and_is_not_installed_is_one_sentence(
+    instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pretend(monkeypatch, openai=None)
+    instrument(sdks=["openai", "anthropic"])
+    assert warnings(caplog) == ["openai is not installed: otel_itl measures the streams of openai 1.40 or newer."]
+
+
+def test_with_no_sdk_at_all_one_sentence_says_that_nothing_is_measured(
+    instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pretend(monkeypatch, openai=None, anthropic=None)
+    instrument()
+    assert warnings(caplog) == ["otel_itl measures nothing here: none of openai, anthropic can be instrumented."]
+
+
+def test_only_the_sdks_that_were_asked_for_are_instrumented(
+    instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument(sdks="anthropic")
+    clients.chat()
+    clients.messages()
+    assert [span.name for span in captured_telemetry.spans] == ["chat claude-opus"]
+
+
+# --- providers and streams that are none ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [3, None, object()])
+def test_observing_what_cannot_be_iterated_over_raises_one_sentence(stream: Any) -> None:
+    sentence = f"observe() takes an iterator or an async iterator of chunks: got {type(stream).__name__}."
+    with pytest.raises(TypeError, match=f"^{re.escape(sentence)}$"):
+        otel_itl.observe(stream, provider="test", model="m")
+
+
+def test_a_provider_that_is_none_raises_one_sentence(instrument: Instrument) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"^instrument\(tracer_provider='http://localhost:4317'\) .*\.$"):
+        instrument(tracer_provider="http://localhost:4317")

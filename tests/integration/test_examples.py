@@ -1,0 +1,89 @@
+"""The examples run as they are, each in a process of its own, and deliver what they promise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from otel_itl.testing import ScriptedServer, chat, messages
+
+if TYPE_CHECKING:
+    from conftest import App, Finished, Receiver
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TOKENS = ["Ray", "leigh", " scattering."]
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(EXAMPLES))
+
+
+@pytest.fixture(scope="module")
+def runs(
+    start_app: Callable[..., App], receivers: Callable[..., Receiver]
+) -> Iterator[dict[str, tuple[Finished, Receiver]]]:
+    """Every example, two at a time: what it printed, and what arrived over OTLP."""
+    with ScriptedServer() as server:
+        server.always(chat.reply(TOKENS, first=0.1, gaps=0.05), model="gpt-4o-mini")
+        server.always(messages.reply(TOKENS, first=0.1, gaps=0.05), model="claude-opus-4-5")
+        examples = sorted(EXAMPLES.glob("*.py"))
+        finished: dict[str, tuple[Finished, Receiver]] = {}
+        for pair in (examples[start : start + 2] for start in range(0, len(examples), 2)):
+            started = []
+            for example in pair:
+                receiver = receivers()
+                launcher = PYTEST if example.stem == "testing_your_app" else (sys.executable,)
+                started.append((example.stem, start_app(example, server, receiver, launcher), receiver))
+            finished |= {name: (app.wait(), receiver) for name, app, receiver in started}
+        yield finished
+
+
+Runs = dict[str, tuple["Finished", "Receiver"]]
+STREAMING = ["minimal", "anthropic_stream", "observe_any_iterator", "own_providers"]
+
+
+def test_every_example_is_tested(runs: Runs) -> None:
+    assert runs.keys() == {*STREAMING, "testing_your_app"}
+
+
+@pytest.mark.parametrize("example", STREAMING)
+def test_an_example_prints_the_answer_and_no_error(example: str, runs: Runs) -> None:
+    app, _ = runs[example]
+    assert (app.stdout, app.stderr) == ("".join(TOKENS) + "\n", "")
+
+
+@pytest.mark.parametrize(
+    ("example", "span"),
+    [
+        ("minimal", "chat gpt-4o-mini"),
+        ("anthropic_stream", "chat claude-opus-4-5"),
+        ("observe_any_iterator", "chat gpt-4o-mini"),
+    ],
+)
+def test_an_example_delivers_the_tokens_of_its_stream(example: str, span: str, runs: Runs) -> None:
+    _, receiver = runs[example]
+    delivered = {sent.name: receiver.plain(sent.attributes) for sent in receiver.spans}
+    assert (delivered[span]["itl.output_chunk.count"], delivered[span]["itl.stream.outcome"]) == (3, "completed")
+
+
+@pytest.mark.parametrize("example", STREAMING)
+def test_an_example_delivers_inter_token_latencies(example: str, runs: Runs) -> None:
+    _, receiver = runs[example]
+    assert [point.count for point in receiver.points("itl.client.inter_token_latency")] == [2]
+
+
+def test_own_providers_make_exponential_histograms_of_inter_token_latency(runs: Runs) -> None:
+    _, receiver = runs["own_providers"]
+    assert receiver.metrics["itl.client.inter_token_latency"].WhichOneof("data") == "exponential_histogram"
+
+
+@pytest.mark.requirement("R43")
+def test_own_providers_sample_spans_and_measure_all(runs: Runs) -> None:
+    _, receiver = runs["own_providers"]
+    assert (len(receiver.spans), len(receiver.points("itl.client.time_to_first_token"))) == (0, 1)
+
+
+def test_the_tests_of_an_application_pass(runs: Runs) -> None:
+    app, _ = runs["testing_your_app"]
+    assert app.stdout.splitlines()[-1].startswith("3 passed")

@@ -1,0 +1,74 @@
+"""A scripted server, the SDKs' clients, and the telemetry of what they stream."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Tests are collected by path, so that a folder of them is no package: what they share is found here.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from clients import run_with_client
+from faces import FACES, Face, taken
+from measuring import measured
+from surfaces import STREAMS, Surface
+
+from otel_itl.record import open_streams
+from otel_itl.testing import CapturedTelemetry, ScriptedServer
+
+
+@pytest.fixture(scope="session")
+def running_server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm(running_server: ScriptedServer) -> Iterator[None]:
+    """What an SDK does when it is first used, such as making its types, is not part of any test of timing.
+
+    What it made by then stays: the garbage collector need not look at it in every test that drops a stream.
+    """
+
+    async def read(surface: Surface, client: Any) -> None:
+        if surface.missing(client) is None:
+            async with surface.stream(client) as stream:
+                await taken(stream)
+
+    for surface in STREAMS:
+        for face in FACES:
+            run_with_client(read, surface, face, running_server)
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def server(running_server: ScriptedServer) -> ScriptedServer:
+    """A server that knows nothing of the tests before: stopping one takes longer than most tests."""
+    running_server.clear()
+    return running_server
+
+
+@pytest.fixture(params=FACES)
+def face(request: pytest.FixtureRequest) -> Face:
+    chosen: Face = request.param
+    return chosen
+
+
+@pytest.fixture
+def telemetry() -> Iterator[CapturedTelemetry]:
+    with measured() as captured:
+        yield captured
+
+
+@pytest.fixture
+def brisk_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was dropped is swept up ten times as often as usual: tests are not to wait for it."""
+    monkeypatch.setattr(open_streams, "SWEEP_SECONDS", 0.025)

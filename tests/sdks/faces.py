@@ -1,0 +1,109 @@
+"""Scenarios that are written once, for the sync and for the async clients.
+
+A scenario is a coroutine that touches an SDK through these functions only. With an async client it runs in an event
+loop. With a sync client nothing in it ever waits for a loop, so that it is run without one, like a plain function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from inspect import isawaitable
+from typing import Any, Final, Literal, TypeVar
+
+T = TypeVar("T")
+Face = Literal["sync", "async"]
+FACES: Final[tuple[Face, ...]] = ("sync", "async")
+END: Final = object()
+"""What `pulled` returns when there is nothing more."""
+
+
+def run(face: Face, scenario: Coroutine[Any, Any, T]) -> T:
+    """Run a scenario to its end: in an event loop of its own, or without any."""
+    if face == "async":
+        return asyncio.run(scenario)
+    try:
+        scenario.send(None)
+    except StopIteration as returned:
+        result: T = returned.value
+        return result
+    scenario.close()
+    raise AssertionError("a scenario with a sync client waited for an event loop")
+
+
+async def settled(value: Any) -> Any:
+    """The value that a call gave, at once or to be awaited."""
+    return await value if isawaitable(value) else value
+
+
+async def pulled(iterator: Any) -> Any:
+    """The next chunk, or `END`."""
+    return await anext(iterator, END) if hasattr(iterator, "__anext__") else next(iterator, END)
+
+
+async def taken(iterable: Any, enough: Callable[[], bool] = lambda: False) -> list[Any]:
+    """The chunks that a loop gets, which is broken out of when it has `enough`."""
+    chunks: list[Any] = []
+    if hasattr(iterable, "__aiter__"):
+        async for chunk in iterable:
+            chunks.append(chunk)
+            if enough():
+                break
+    else:
+        for chunk in iterable:
+            chunks.append(chunk)
+            if enough():
+                break
+    return chunks
+
+
+@asynccontextmanager
+async def entered(manager: Any) -> AsyncIterator[Any]:
+    """The block of `with` or `async with`."""
+    if hasattr(manager, "__aenter__"):
+        async with manager as inside:
+            yield inside
+    else:
+        with manager as inside:
+            yield inside
+
+
+async def enter(manager: Any) -> Any:
+    """The beginning of a `with` block whose end is up to the scenario."""
+    return await manager.__aenter__() if hasattr(manager, "__aenter__") else manager.__enter__()
+
+
+async def leave(manager: Any) -> None:
+    """The end of a `with` block."""
+    if hasattr(manager, "__aexit__"):
+        await manager.__aexit__(None, None, None)
+    else:
+        manager.__exit__(None, None, None)
+
+
+async def close(stream: Any) -> None:
+    """Close a stream, which every SDK calls `close`, awaited or not."""
+    await settled(stream.close())
+
+
+def response_of(stream: Any) -> Any:
+    """The HTTP response under a stream; OpenAI's helpers keep it to themselves."""
+    return stream.response if hasattr(stream, "response") else stream._response
+
+
+def generator_of(stream: Any) -> Any:
+    """The SDK's own generator that a stream iterates over, under its helper where there is one."""
+    return getattr(stream, "_raw_stream", stream)._iterator
+
+
+async def drop() -> None:
+    """Let go of what nobody refers to any more, as the garbage collector and the event loop do sooner or later."""
+    gc.collect()
+    with suppress(RuntimeError):  # no event loop: a sync scenario
+        asyncio.get_running_loop()
+        # A finaliser schedules the closing of an async generator, which takes a few rounds.
+        for _ in range(5):
+            await asyncio.sleep(0)
+    gc.collect()

@@ -1,0 +1,154 @@
+"""Scripts whose every byte is known, and what a span is to say of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from otel_itl.testing import Script, chat, completions, messages, responses
+from otel_itl.testing._pace import paced
+from otel_itl.testing.script import CREATED, ID, MODEL
+
+RESPONSE_ID: Final = "resp_1"
+RESPONSE_MODEL: Final = "m-2024-08-06"
+
+
+def pinned(script: Script) -> Script:
+    """The script with an id, a model and a date of its own, so that two answers are equal."""
+    values = {ID: f'"{RESPONSE_ID}"', MODEL: f'"{RESPONSE_MODEL}"', CREATED: "1700000000"}
+    steps = []
+    for step in script:
+        data = step.event.data
+        for place, value in values.items():
+            data = data.replace(f'"{place}"', value)
+        steps.append(replace(step, event=replace(step.event, data=data)))
+    return replace(script, steps=tuple(steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Scripted:
+    """An answer in one wire format, and what a span says when all of it was read."""
+
+    script: Script
+    chunks: int
+    """Events that the SDK passes on, or passes over with our knowledge (a ping)."""
+    finish_reasons: tuple[str, ...]
+    usage: dict[str, int]
+
+    def paced(self, gap: float) -> Script:
+        """The script with the same time before and between its output events."""
+        return paced(self.script.steps, gap, gap)
+
+
+def _usage(**counts: int) -> dict[str, int]:
+    return {f"gen_ai.usage.{name.replace('__', '.')}": count for name, count in counts.items()}
+
+
+_CHAT_USAGE = {
+    "prompt_tokens": 11,
+    "completion_tokens": 5,
+    "total_tokens": 16,
+    "prompt_tokens_details": {"cached_tokens": 4},
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
+_RESPONSE_USAGE = {
+    "input_tokens": 11,
+    "input_tokens_details": {"cached_tokens": 4},
+    "output_tokens": 5,
+    "output_tokens_details": {"reasoning_tokens": 2},
+    "total_tokens": 16,
+}
+_OPENAI_USAGE = _usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4, reasoning__output_tokens=2)
+
+
+def _message_start() -> dict[str, object]:
+    usage = {
+        "input_tokens": 6,
+        "cache_read_input_tokens": 4,
+        "cache_creation_input_tokens": 1,
+        "output_tokens": 1,
+    }
+    return {
+        "id": RESPONSE_ID,
+        "type": "message",
+        "role": "assistant",
+        "model": RESPONSE_MODEL,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def _response_script() -> Script:
+    steps, item = responses.message(3)
+    return Script(
+        [responses.created(), responses.in_progress(), *steps, responses.completed([item], usage=_RESPONSE_USAGE)]
+    )
+
+
+WIRES: Final = {
+    "chat": Scripted(
+        pinned(
+            Script(
+                [
+                    chat.role(),
+                    *(chat.text(text) for text in ("one ", "two ", "three")),
+                    chat.ping(),
+                    chat.finish("stop"),
+                    chat.chunk("usage", usage=_CHAT_USAGE),
+                    chat.done(),
+                ]
+            )
+        ),
+        chunks=6,
+        finish_reasons=("stop",),
+        usage=_OPENAI_USAGE,
+    ),
+    "completions": Scripted(
+        pinned(
+            Script(
+                [
+                    *(completions.text(text) for text in ("one ", "two ", "three")),
+                    completions.finish("length"),
+                    completions.chunk("usage", usage=_CHAT_USAGE),
+                    completions.done(),
+                ]
+            )
+        ),
+        chunks=5,
+        finish_reasons=("length",),
+        usage=_OPENAI_USAGE,
+    ),
+    "responses": Scripted(
+        pinned(_response_script()),
+        chunks=11,
+        finish_reasons=("completed",),
+        usage=_OPENAI_USAGE,
+    ),
+    "messages": Scripted(
+        Script(
+            [
+                messages.event("lifecycle", "message_start", {"message": _message_start()}),
+                messages.text_start(),
+                *(messages.text(text) for text in ("one ", "two ")),
+                messages.ping(),
+                messages.text("three"),
+                messages.block_stop(),
+                messages.finish("max_tokens", output=5, thinking=2),
+                messages.stop(),
+            ]
+        ),
+        chunks=9,
+        finish_reasons=("max_tokens",),
+        usage=_usage(
+            input_tokens=11,
+            output_tokens=5,
+            cache_read__input_tokens=4,
+            cache_creation__input_tokens=1,
+            reasoning__output_tokens=2,
+        ),
+    ),
+}
+"""By wire format. Each has three output events."""
+OUTPUTS: Final = 3

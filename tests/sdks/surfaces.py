@@ -1,0 +1,276 @@
+"""The one table of supported surfaces: every way of asking for a stream and of reading it that is measured.
+
+The tests walk it, and `docs/supported.md` is made from it. Each row knows how to open the stream and how to read it to
+the end, with the sync and with the async client. Loads no SDK.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from faces import entered, settled, taken
+
+QUESTION: Final = [{"role": "user", "content": "hello"}]
+CHAT: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9, "stream_options": {"include_usage": True}}
+COMPLETION: Final = {"model": "m", "prompt": "hello", "max_tokens": 9, "stream_options": {"include_usage": True}}
+RESPONSE: Final = {"model": "m", "input": "hello", "max_output_tokens": 9}
+MESSAGE: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
+
+
+class Host(NamedTuple):
+    """Who is asked: what the client is, and the name that the provider has for it."""
+
+    client: str
+    name: str
+    provider: str
+
+
+OPENAI: Final = Host("OpenAI", "127.0.0.1", "openai")
+AZURE: Final = Host("AzureOpenAI", "unit.openai.azure.com", "azure.ai.openai")
+COMPATIBLE: Final = Host("OpenAI(base_url=…)", "api.groq.com", "groq")
+ANTHROPIC: Final = Host("Anthropic", "127.0.0.1", "anthropic")
+
+
+class Reading(NamedTuple):
+    """One way to read what was opened to its end: as the page writes it, and as it is done."""
+
+    text: str
+    read: Callable[[Any], Awaitable[list[Any]]]
+    bytewise: bool = False
+    """No chunk object is made: the recording ends properly, and has no tokens."""
+
+
+def _called(method: str, *, bytewise: bool = False) -> Reading:
+    async def read(stream: Any) -> list[Any]:
+        result = await settled(getattr(stream, method)())
+        return [] if result is stream else [result]
+
+    return Reading(f".{method}()", read, bytewise)
+
+
+def _looped(method: str, *, bytewise: bool = False) -> Reading:
+    async def read(stream: Any) -> list[Any]:
+        return await taken(getattr(stream, method)())
+
+    return Reading(f".{method}()", read, bytewise)
+
+
+async def _texts(stream: Any) -> list[Any]:
+    return await taken(stream.text_stream)
+
+
+LOOP: Final = Reading("for-loop", taken)
+TEXT_STREAM: Final = Reading(".text_stream", _texts)
+UNTIL_DONE: Final = _called("until_done")
+LINES: Final = _looped("iter_lines", bytewise=True)
+BYTES: Final = _looped("iter_bytes", bytewise=True)
+READ: Final = _called("read", bytewise=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surface:
+    """One way of asking for a stream, and one of reading it."""
+
+    sdk: str
+    call: str
+    """As it is written after `client.`."""
+    wire: str
+    """Name of the module of `otel_itl.testing` that scripts the answer."""
+    open: Callable[[Any], Any]
+    """Asks the client: gives a stream, a raw response, or what is to be entered, which may have to be awaited."""
+    needs: str
+    """What the client must have, a dotted path, perhaps with a parameter: `responses.retrieve(stream)`."""
+    host: Host
+    operation: str = "chat"
+    managed: bool = False
+    """What is opened is a context manager."""
+    parsed: bool = False
+    """The stream is what `.parse()` of the response gives."""
+    reading: Reading = LOOP
+
+    def __str__(self) -> str:
+        """The row, as a test's name shows it."""
+        client = "" if self.host in {OPENAI, ANTHROPIC} else f"{self.host.client}."
+        return f"{self.sdk}:{client}{self.call}{'.parse()' if self.parsed else ''}:{self.reading.text}"
+
+    @property
+    def model(self) -> str | None:
+        """The model that the request names."""
+        return None if self.operation == "fetch_response" else "m"
+
+    def missing(self, client: Any) -> str | None:
+        """What the SDK lacks for this surface, as code; None when it is all there."""
+        path, _, parameter = self.needs.rstrip(")").partition("(")
+        found, seen = client, "client"
+        for name in path.split("."):
+            seen = f"{seen}.{name}"
+            if not hasattr(found, name):
+                return seen
+            found = getattr(found, name)
+        if parameter and parameter not in inspect.signature(found).parameters:
+            return f"{seen}({parameter}=…)"
+        return None
+
+    async def reach(self, opened: Any) -> Any:
+        """From what was opened (and entered) to what is read."""
+        return await settled(opened.parse()) if self.parsed else opened
+
+    @asynccontextmanager
+    async def stream(self, client: Any) -> AsyncIterator[Any]:
+        """Open the stream, and leave it at the end of the block where it is a block's."""
+        opened = await settled(self.open(client))
+        if not self.managed:
+            yield await self.reach(opened)
+            return
+        async with entered(opened) as inside:
+            yield await self.reach(inside)
+
+
+def _chat_helper(client: Any) -> Any:
+    """The helper left `beta` in the life of openai 1."""
+    home = client.chat.completions if hasattr(client.chat.completions, "stream") else client.beta.chat.completions
+    return home.stream(**CHAT)
+
+
+def _chat() -> list[Surface]:
+    def row(call: str, opens: Callable[[Any], Any], needs: str = "", host: Host = OPENAI, **more: Any) -> Surface:
+        return Surface(
+            sdk="openai", call=call, wire="chat", open=opens, needs=needs or "chat.completions", host=host, **more
+        )
+
+    def create(client: Any) -> Any:
+        return client.chat.completions.create(**CHAT, stream=True)
+
+    def raw(client: Any) -> Any:
+        return client.chat.completions.with_raw_response.create(**CHAT, stream=True)
+
+    def streaming(client: Any) -> Any:
+        return client.chat.completions.with_streaming_response.create(**CHAT, stream=True)
+
+    base = "chat.completions"
+    return [
+        row(f"{base}.create(stream=True)", create),
+        row(f"{base}.create(stream=True)", create, host=AZURE),
+        row(f"{base}.create(stream=True)", create, host=COMPATIBLE),
+        *(
+            row(f"{base}.stream()", _chat_helper, managed=True, reading=reading)
+            for reading in (LOOP, UNTIL_DONE, _called("get_final_completion"))
+        ),
+        row(f"{base}.with_raw_response.create(stream=True)", raw, parsed=True),
+        row(f"{base}.with_streaming_response.create(stream=True)", streaming, managed=True, parsed=True),
+        *(
+            row(f"{base}.with_streaming_response.create(stream=True)", streaming, managed=True, reading=reading)
+            for reading in (LINES, BYTES, READ)
+        ),
+    ]
+
+
+def _completions() -> list[Surface]:
+    return [
+        Surface(
+            sdk="openai",
+            call="completions.create(stream=True)",
+            wire="completions",
+            open=lambda client: client.completions.create(**COMPLETION, stream=True),
+            needs="completions",
+            host=OPENAI,
+            operation="text_completion",
+        )
+    ]
+
+
+def _responses() -> list[Surface]:
+    def row(call: str, opens: Callable[[Any], Any], needs: str = "responses", **more: Any) -> Surface:
+        return Surface(sdk="openai", call=call, wire="responses", open=opens, needs=needs, host=OPENAI, **more)
+
+    def raw(client: Any) -> Any:
+        return client.responses.with_raw_response.create(**RESPONSE, stream=True)
+
+    def streaming(client: Any) -> Any:
+        return client.responses.with_streaming_response.create(**RESPONSE, stream=True)
+
+    return [
+        row("responses.create(stream=True)", lambda client: client.responses.create(**RESPONSE, stream=True)),
+        *(
+            row(
+                "responses.stream()",
+                lambda client: client.responses.stream(**RESPONSE),
+                "responses.stream",
+                managed=True,
+                reading=reading,
+            )
+            for reading in (LOOP, UNTIL_DONE, _called("get_final_response"))
+        ),
+        row(
+            "responses.retrieve(stream=True)",
+            lambda client: client.responses.retrieve("resp_1", stream=True),
+            "responses.retrieve(stream)",
+            operation="fetch_response",
+        ),
+        row("responses.with_raw_response.create(stream=True)", raw, parsed=True),
+        row("responses.with_streaming_response.create(stream=True)", streaming, managed=True, parsed=True),
+        row("responses.with_streaming_response.create(stream=True)", streaming, managed=True, reading=LINES),
+    ]
+
+
+def _messages() -> list[Surface]:
+    def row(call: str, opens: Callable[[Any], Any], needs: str = "messages", **more: Any) -> Surface:
+        return Surface(sdk="anthropic", call=call, wire="messages", open=opens, needs=needs, host=ANTHROPIC, **more)
+
+    def raw(client: Any) -> Any:
+        return client.messages.with_raw_response.create(**MESSAGE, stream=True)
+
+    def streaming(client: Any) -> Any:
+        return client.messages.with_streaming_response.create(**MESSAGE, stream=True)
+
+    return [
+        row("messages.create(stream=True)", lambda client: client.messages.create(**MESSAGE, stream=True)),
+        *(
+            row(
+                "messages.stream()",
+                lambda client: client.messages.stream(**MESSAGE),
+                managed=True,
+                reading=reading,
+            )
+            for reading in (LOOP, TEXT_STREAM, UNTIL_DONE, _called("get_final_message"), _called("get_final_text"))
+        ),
+        row("messages.with_raw_response.create(stream=True)", raw, parsed=True),
+        row("messages.with_streaming_response.create(stream=True)", streaming, managed=True, parsed=True),
+        *(
+            row("messages.with_streaming_response.create(stream=True)", streaming, managed=True, reading=reading)
+            for reading in (LINES, BYTES, READ)
+        ),
+        row(
+            "beta.messages.create(stream=True)",
+            lambda client: client.beta.messages.create(**MESSAGE, stream=True),
+            "beta.messages",
+        ),
+        *(
+            row(
+                "beta.messages.stream()",
+                lambda client: client.beta.messages.stream(**MESSAGE),
+                "beta.messages.stream",
+                managed=True,
+                reading=reading,
+            )
+            for reading in (LOOP, TEXT_STREAM, _called("get_final_message"))
+        ),
+    ]
+
+
+SURFACES: Final = (*_chat(), *_completions(), *_responses(), *_messages())
+STREAMS: Final = tuple(
+    surface
+    for surface in SURFACES
+    if surface.reading is LOOP
+    and surface.host in {OPENAI, ANTHROPIC}
+    and surface.operation == "chat"
+    and not surface.call.startswith("beta.")
+)
+"""The rows that give a caller a stream object: `create`, `.stream()`, raw and streaming responses of each API."""
+CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
+"""Of these, `create(stream=True)` of each API."""

@@ -1,0 +1,496 @@
+"""Every way in which a stream ends, by every way of asking for it: one span, the right outcome, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import pytest
+from clients import keep_what_is_made, play
+from faces import (
+    FACES,
+    Face,
+    close,
+    drop,
+    enter,
+    entered,
+    generator_of,
+    response_of,
+    settled,
+    taken,
+)
+from measuring import instrument, measured, spans_within
+from opentelemetry.trace import StatusCode
+from surfaces import STREAMS, Surface
+
+import otel_itl
+from otel_itl.fence import failures
+from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, chat, faults, messages, responses
+
+BUILDERS: Final[dict[str, ModuleType]] = {"chat": chat, "responses": responses, "messages": messages}
+OPENING: Final = {"chat": 2, "responses": 5, "messages": 3}
+"""Chunks up to and including the first token."""
+REPLIES: Final[dict[str, Script]] = {
+    wire: builder.reply(4, first=0.004, gaps=0.002) for wire, builder in BUILDERS.items()
+}
+ALL: Final = {"chat": 7, "responses": 12, "messages": 9}
+"""Chunks of a whole reply."""
+
+
+class Left(NamedTuple):
+    """What a caller is left with."""
+
+    stream: Any = None
+    """None: it was dropped."""
+    error: BaseException | None = None
+    """What the SDK raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What telemetry says of a stream that ended."""
+
+    outcomes: list[str]
+    """One for each span."""
+    counted: dict[str, int]
+    """The metric of outcomes."""
+    failed: bool
+    error_types: list[str | None]
+    chunks: list[int]
+    first_tokens: int
+    """Samples of the time to first token."""
+    logs: list[str] = field(default_factory=list)
+    """What was logged by OpenTelemetry, by asyncio, or by us."""
+    contained: int = 0
+    """Failures of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """One way to end a stream, and what is to be told of it."""
+
+    outcome: str
+    act: Callable[[Surface, Any], Awaitable[Left]]
+    script: Callable[[str], Script] = REPLIES.__getitem__
+    """By wire format."""
+    chunks: dict[str, int] = field(default_factory=OPENING.copy)
+    faces: tuple[Face, ...] = FACES
+    wires: tuple[str, ...] = tuple(BUILDERS)
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of the client."""
+
+
+UNREAD: Final = dict.fromkeys(BUILDERS, 0)
+
+
+async def opened(surface: Surface, client: Any) -> Any:
+    """The stream, which nothing but the caller will close."""
+    made = await settled(surface.open(client))
+    return await surface.reach(await enter(made) if surface.managed else made)
+
+
+@asynccontextmanager
+async def within(surface: Surface, client: Any) -> AsyncIterator[Any]:
+    """The stream in a `with` block: of its manager, or its own."""
+    async with surface.stream(client) as stream:
+        if surface.managed:
+            yield stream
+        else:
+            async with entered(stream) as bound:
+                yield bound
+
+
+async def first_token(surface: Surface, client: Any, stream: Any) -> None:
+    """Read up to the first token, and break out of the loop."""
+    await taken(stream, lambda: len(client.made) >= OPENING[surface.wire])
+
+
+# --- the caller ends it ----------------------------------------------------------------------------------------------
+
+
+async def exhaust(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await taken(stream)
+    return Left(stream)
+
+
+async def exhaust_and_drop(surface: Surface, client: Any) -> Left:
+    await taken(await opened(surface, client))
+    return Left()
+
+
+async def close_it(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    await close(stream)
+    return Left(stream)
+
+
+async def aclose_it(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    if not hasattr(stream, "aclose"):
+        await close(stream)
+        pytest.skip(f"{type(stream).__name__} has no aclose()")
+    await stream.aclose()
+    return Left(stream)
+
+
+async def close_unread(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await close(stream)
+    return Left(stream)
+
+
+async def leave_the_block(surface: Surface, client: Any) -> Left:
+    async with within(surface, client) as stream:
+        await first_token(surface, client, stream)
+    return Left(stream)
+
+
+async def leave_the_block_unread(surface: Surface, client: Any) -> Left:
+    async with within(surface, client) as stream:
+        pass
+    return Left(stream)
+
+
+async def fail_in_the_block(surface: Surface, client: Any) -> Left:
+    try:
+        async with within(surface, client) as stream:
+            await first_token(surface, client, stream)
+            raise ZeroDivisionError  # noqa: TRY301 - the caller's own
+    except ZeroDivisionError:
+        return Left(stream)
+
+
+async def close_the_response(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    response = response_of(stream)
+    await settled(response.aclose() if hasattr(stream, "__aiter__") else response.close())
+    return Left(stream)
+
+
+async def throw(stream: Any, error: BaseException) -> None:
+    generator = generator_of(stream)
+    with pytest.raises(type(error)) as raised:
+        await settled(generator.athrow(error) if hasattr(generator, "athrow") else generator.throw(error))
+    assert raised.value is error
+
+
+async def throw_an_exception(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    await throw(stream, ZeroDivisionError())
+    return Left(stream)
+
+
+async def throw_a_cancellation(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    await throw(stream, asyncio.CancelledError())
+    return Left(stream)
+
+
+async def break_and_drop(surface: Surface, client: Any) -> Left:
+    await first_token(surface, client, await opened(surface, client))
+    return Left()
+
+
+async def drop_unread(surface: Surface, client: Any) -> Left:
+    await opened(surface, client)
+    return Left()
+
+
+async def uninstrument(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    otel_itl.uninstrument()
+    await taken(stream)
+    assert len(client.made) == ALL[surface.wire], "the stream goes on for its reader"
+    return Left(stream)
+
+
+# --- the wait is interrupted -----------------------------------------------------------------------------------------
+
+
+async def cancel_the_wait(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    waiting = asyncio.create_task(taken(stream))
+    await asyncio.sleep(0.02)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    return Left(stream)
+
+
+async def time_the_wait_out(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(taken(stream), 0.02)
+    return Left(stream)
+
+
+async def cancel_the_request(surface: Surface, client: Any) -> Left:
+    waiting = asyncio.create_task(opened(surface, client))
+    await asyncio.sleep(0.03)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    return Left()
+
+
+@contextmanager
+def interrupted(after: float) -> Iterator[None]:
+    """Interrupt the main thread, as Ctrl-C does, after so many seconds."""
+    number = signal.SIGUSR1
+    before = signal.signal(number, signal.default_int_handler)
+    timer = threading.Timer(after, os.kill, (os.getpid(), number))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        timer.join()
+        signal.signal(number, before)
+
+
+async def interrupt_the_wait(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    await first_token(surface, client, stream)
+    with interrupted(0.02):
+        await taken(stream)
+    return Left(stream)
+
+
+async def interrupt_the_request(surface: Surface, client: Any) -> Left:
+    with interrupted(0.03):
+        await opened(surface, client)
+    return Left()
+
+
+# --- the other side ends it ------------------------------------------------------------------------------------------
+
+
+async def read_into_an_error(surface: Surface, client: Any) -> Left:
+    stream = await opened(surface, client)
+    try:
+        await taken(stream)
+    except Exception as error:
+        return Left(stream, error)
+    return Left(stream)
+
+
+async def fail_to_open(surface: Surface, client: Any) -> Left:
+    try:
+        await opened(surface, client)
+    except Exception as error:
+        return Left(error=error)
+    raise AssertionError("the request was to fail")
+
+
+def silence(wire: str) -> Script:
+    """The first token, then nothing."""
+    return REPLIES[wire].cut(1) + faults.hold()
+
+
+def without(*kinds: str) -> Callable[[str], Script]:
+    return lambda wire: Script(step for step in REPLIES[wire] if step.event.kind not in kinds)
+
+
+def provider_error(wire: str) -> Script:
+    step: Any = BUILDERS[wire].error("the server had an error")
+    return REPLIES[wire].cut(1) + step
+
+
+STREAMED: Final = {wire: count - {"chat": 2, "responses": 4, "messages": 3}[wire] for wire, count in ALL.items()}
+"""Chunks up to and including the last token."""
+INTERRUPTIBLE: Final[tuple[Face, ...]] = ("sync",) if hasattr(signal, "SIGUSR1") else ()
+
+ENDINGS: Final = {
+    "exhausted": Ending(outcome="completed", act=exhaust, chunks=ALL),
+    "exhausted and dropped": Ending(outcome="completed", act=exhaust_and_drop, chunks=ALL),
+    "close": Ending(outcome="closed", act=close_it),
+    "aclose": Ending(outcome="closed", act=aclose_it, faces=("async",)),
+    "close before the first pull": Ending(outcome="closed", act=close_unread, chunks=UNREAD),
+    "end of the block": Ending(outcome="closed", act=leave_the_block),
+    "end of the block before the first pull": Ending(outcome="closed", act=leave_the_block_unread, chunks=UNREAD),
+    "exception in the block": Ending(outcome="closed", act=fail_in_the_block),
+    "response closed": Ending(outcome="closed", act=close_the_response),
+    "exception thrown in": Ending(outcome="closed", act=throw_an_exception),
+    "cancellation thrown in": Ending(outcome="cancelled", act=throw_a_cancellation),
+    "break and drop": Ending(outcome="abandoned", act=break_and_drop),
+    "dropped before the first pull": Ending(outcome="abandoned", act=drop_unread, chunks=UNREAD),
+    "uninstrument": Ending(outcome="abandoned", act=uninstrument),
+    "task cancelled": Ending(outcome="cancelled", act=cancel_the_wait, script=silence, faces=("async",)),
+    "wait_for": Ending(outcome="cancelled", act=time_the_wait_out, script=silence, faces=("async",)),
+    "task cancelled before the headers": Ending(
+        outcome="cancelled",
+        act=cancel_the_request,
+        script=lambda _: faults.never(),
+        chunks=UNREAD,
+        faces=("async",),
+    ),
+    "KeyboardInterrupt": Ending(outcome="cancelled", act=interrupt_the_wait, script=silence, faces=INTERRUPTIBLE),
+    "KeyboardInterrupt before the headers": Ending(
+        outcome="cancelled",
+        act=interrupt_the_request,
+        script=lambda _: faults.never(),
+        chunks=UNREAD,
+        faces=INTERRUPTIBLE,
+    ),
+    "connection closed": Ending(
+        outcome="error", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(1) + faults.close()
+    ),
+    "connection reset": Ending(
+        outcome="error", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(1) + faults.reset(after=0.02)
+    ),
+    "read timeout": Ending(outcome="error", act=read_into_an_error, script=silence, options={"timeout": 0.05}),
+    "invalid JSON": Ending(
+        outcome="error", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(1) + faults.invalid_json()
+    ),
+    "error event": Ending(
+        outcome="error",
+        act=read_into_an_error,
+        script=provider_error,
+        # Where the SDK does not raise, the event is a chunk.
+        chunks={**OPENING, "responses": OPENING["responses"] + 1},
+    ),
+    "response.failed": Ending(
+        outcome="error",
+        act=read_into_an_error,
+        script=lambda _: REPLIES["responses"].cut(1) + responses.failed(),
+        chunks={"responses": OPENING["responses"] + 1},
+        wires=("responses",),
+    ),
+    "HTTP status": Ending(
+        outcome="error", act=fail_to_open, script=lambda _: faults.status(500, "no"), chunks=UNREAD
+    ),
+    "truncated": Ending(
+        outcome="truncated", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(), chunks=STREAMED
+    ),
+    "truncated before the first token": Ending(
+        outcome="truncated",
+        act=read_into_an_error,
+        script=lambda wire: REPLIES[wire].cut(0),
+        chunks={wire: count - 1 for wire, count in OPENING.items()},
+    ),
+    "[DONE] without finish reason": Ending(
+        outcome="completed",
+        act=exhaust,
+        script=without("finish", "usage"),
+        chunks={"chat": 5, "messages": 8},
+        wires=("chat", "messages"),
+    ),
+    "finish reason without [DONE]": Ending(
+        outcome="completed",
+        act=exhaust,
+        script=without("done"),
+        chunks={"chat": 7, "messages": 8},
+        wires=("chat", "messages"),
+    ),
+    "response.incomplete": Ending(
+        outcome="completed",
+        act=exhaust,
+        script=lambda _: responses.reply(4, end="incomplete"),
+        chunks=ALL,
+        wires=("responses",),
+    ),
+}  # fmt: skip
+
+CASES: Final = [
+    pytest.param(ending, surface, face, id=f"{name}-{surface.call}-{face}")
+    for name, ending in ENDINGS.items()
+    for surface in STREAMS
+    for face in FACES
+    if face in ending.faces and surface.wire in ending.wires
+]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[CapturedTelemetry]:
+    with measured(temporality="delta") as captured:
+        yield captured
+
+
+@pytest.fixture
+def telemetry(shared: CapturedTelemetry) -> CapturedTelemetry:
+    """Empty, and instrumented with: making providers takes longer than most endings."""
+    if not otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
+        instrument(shared)
+    shared.clear()
+    return shared
+
+
+@pytest.mark.parametrize(("ending", "surface", "face"), CASES)
+@pytest.mark.usefixtures("brisk_sweeper")
+@pytest.mark.requirement("R19", "R20", "R21", "R22", "R27", "R41", "R42")
+def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
+    ending: Ending,
+    surface: Surface,
+    face: Face,
+    server: ScriptedServer,
+    telemetry: CapturedTelemetry,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.always(ending.script(surface.wire))
+    contained = sum(failures.values())
+    error: BaseException | None = None
+
+    async def scenario(surface: Surface, client: Any) -> None:
+        nonlocal error
+        client.made = keep_what_is_made(client)
+        left = await ending.act(surface, client)
+        error = left.error
+        if left.stream is not None:
+            await close(left.stream)
+            await close(left.stream)
+        del left
+        await drop()
+        spans_within(telemetry, 1)
+
+    play(scenario, surface, face, server, **ending.options)
+    spans = telemetry.spans
+    metrics = telemetry.metrics
+    assert Told(
+        outcomes=[span.attributes["itl.stream.outcome"] for span in spans],
+        counted={
+            point.attributes["itl.stream.outcome"]: point.value
+            for point in metrics.get("itl.client.stream.outcomes", ())
+        },
+        failed=any(span.status.status_code is StatusCode.ERROR for span in spans),
+        error_types=[span.attributes.get("error.type") for span in spans],
+        chunks=[span.attributes["itl.chunk.count"] for span in spans],
+        first_tokens=sum(point.count for point in metrics.get("itl.client.time_to_first_token", ())),
+        logs=[record.getMessage() for record in caplog.records if record.name.split(".")[0] in WATCHED],
+        contained=sum(failures.values()) - contained,
+    ) == Told(
+        outcomes=[ending.outcome],
+        counted={ending.outcome: 1},
+        failed=ending.outcome == "error",
+        error_types=[error_type(ending, error)],
+        chunks=[ending.chunks[surface.wire]],
+        # A caller that was slow, be it for the machine's load, cannot know when the first token came.
+        first_tokens=sum("itl.time_to_first_token" in span.attributes for span in spans)
+        if ending.chunks[surface.wire] >= OPENING[surface.wire]
+        else 0,
+    )
+
+
+WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
+
+
+def error_type(ending: Ending, error: BaseException | None) -> str | None:
+    """The type of what the SDK raised; where it raised nothing, the code that the provider gave."""
+    if ending.outcome != "error":
+        return None
+    return "server_error" if error is None else type(error).__qualname__

@@ -1,0 +1,232 @@
+"""Every emitted name: standard where there is a standard, unique, in our namespace otherwise, and documented."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+from opentelemetry.semconv.attributes import error_attributes, server_attributes
+
+from otel_itl import conventions
+from otel_itl.conventions import Metric, provider_of
+
+PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
+IN_CODE = frozenset(re.findall(r"`([^`\n]+)`", PAGE))
+"""What the page sets in code: names are looked for there, whole."""
+
+CONSTANTS = {name: value for name, value in vars(conventions).items() if name.isupper() and not name.startswith("_")}
+NAMES = {name: value for name, value in CONSTANTS.items() if isinstance(value, str) and name != "SCOPE"}
+ATTRIBUTES = {
+    *NAMES.values(),
+    *conventions.SPAN_MEASURES,
+    *conventions.REQUEST_PARAMETERS.values(),
+}
+OURS = {name: metric for name, metric in CONSTANTS.items() if isinstance(metric, Metric)}
+STANDARD = {
+    f"{generation}.{field}": metric
+    for generation, metrics in conventions.STANDARD_NAMES.items()
+    for field, metric in metrics._asdict().items()
+}
+METRICS = OURS | STANDARD
+EVENTS = {conventions.EXCEPTION_EVENT}
+"""Standard names of log events, which the package of the conventions has no constants for."""
+PUBLISHED = {
+    value
+    for module in (gen_ai_attributes, error_attributes, server_attributes)
+    for name, value in vars(module).items()
+    if name.isupper() and isinstance(value, str)
+}
+newest_only = pytest.mark.skipif(
+    version("opentelemetry-semantic-conventions") < "0.66",
+    reason="older releases of the conventions do not have every name yet",
+)
+
+# --- Standard where there is a standard ----------------------------------------------------------------------------
+
+
+@newest_only
+@pytest.mark.parametrize("name", sorted(name for name in ATTRIBUTES - EVENTS if not name.startswith("itl.")))
+def test_a_name_outside_our_namespace_is_one_of_the_conventions(name: str) -> None:
+    assert name in PUBLISHED
+
+
+class RecordingMeter:
+    """Stands where the conventions ask for a meter, and keeps what they ask of it."""
+
+    def create_histogram(self, name: str, unit: str = "", description: str = "") -> tuple[str, str, str]:
+        return name, unit, description
+
+
+@newest_only
+@pytest.mark.parametrize(
+    ("field", "create"),
+    [
+        ("duration", "create_gen_ai_client_operation_duration"),
+        ("time_to_first_chunk", "create_gen_ai_client_operation_time_to_first_chunk"),
+        ("time_per_output_chunk", "create_gen_ai_client_operation_time_per_output_chunk"),
+        ("token_usage", "create_gen_ai_client_token_usage"),
+    ],
+)
+def test_a_standard_metric_has_the_name_unit_and_description_of_the_conventions(field: str, create: str) -> None:
+    expected = getattr(gen_ai_metrics, create)(RecordingMeter())
+    assert getattr(conventions.STANDARD_NAMES["operation"], field)[:3] == expected
+
+
+def test_the_standard_times_have_the_buckets_of_the_conventions() -> None:
+    # 0.01 doubled thirteen times.
+    expected = [pytest.approx(0.01 * 2**power) for power in range(14)]
+    standard = conventions.STANDARD_NAMES["operation"]
+    assert [list(metric.buckets) for metric in standard[:3]] == [expected] * 3
+
+
+def test_the_standard_token_usage_has_the_buckets_of_the_conventions() -> None:
+    # The powers of four up to 4 ** 13.
+    assert conventions.STANDARD_NAMES["operation"].token_usage.buckets == tuple(4**power for power in range(14))
+
+
+def test_the_two_generations_differ_in_the_prefix_alone() -> None:
+    renamed = [
+        metric._replace(name=metric.name.replace("gen_ai.client.operation.", "gen_ai.client.inference."))
+        for metric in conventions.STANDARD_NAMES["operation"]
+    ]
+    assert list(conventions.STANDARD_NAMES["inference"]) == renamed
+
+
+# --- Ours ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", [pytest.param(metric, id=name) for name, metric in OURS.items()])
+def test_a_metric_of_ours_is_in_our_namespace(metric: Metric) -> None:
+    assert metric.name.startswith("itl.")
+
+
+@pytest.mark.parametrize("metric", [pytest.param(metric, id=name) for name, metric in METRICS.items()])
+def test_a_metric_says_what_it_is_in_one_sentence(metric: Metric) -> None:
+    assert re.fullmatch(r"[A-Z][^\n]*\.", metric.description)
+
+
+@pytest.mark.parametrize("metric", [pytest.param(metric, id=name) for name, metric in METRICS.items()])
+def test_a_unit_is_seconds_or_a_count(metric: Metric) -> None:
+    assert re.fullmatch(r"s|\{[a-z]+\}", metric.unit)
+
+
+@pytest.mark.parametrize("metric", [pytest.param(metric, id=name) for name, metric in METRICS.items()])
+def test_bucket_edges_rise(metric: Metric) -> None:
+    assert list(metric.buckets) == sorted(set(metric.buckets))
+
+
+@pytest.mark.requirement("R58")
+@pytest.mark.parametrize(
+    "metric",
+    [conventions.INTER_TOKEN_LATENCY, conventions.TIME_TO_FIRST_TOKEN, conventions.TIME_PER_OUTPUT_TOKEN],
+    ids=lambda metric: metric.name,
+)
+def test_latency_buckets_reach_from_half_a_millisecond_to_30_seconds(metric: Metric) -> None:
+    assert (metric.buckets[0], 30.0 in metric.buckets) == (0.0005, True)
+
+
+def test_the_edges_of_inter_token_latency_are_those_of_the_contract() -> None:
+    edges = (
+        ".0005 .001 .0015 .002 .003 .004 .005 .0075 .01 .015 .02 .025 .03 .04 .05 .075 "
+        ".1 .15 .2 .3 .5 .75 1 1.5 2.5 5 10 30"
+    )
+    assert conventions.INTER_TOKEN_LATENCY.buckets == tuple(float(edge) for edge in edges.split())
+
+
+def test_no_two_constants_have_the_same_value() -> None:
+    values = [*NAMES.values(), *(metric.name for metric in OURS.values())]
+    assert sorted(values) == sorted(set(values))
+
+
+def test_no_two_metrics_of_a_generation_have_the_same_name() -> None:
+    for generation in conventions.STANDARD_NAMES.values():
+        emitted = [metric.name for metric in (*OURS.values(), *generation)]
+        assert sorted(emitted) == sorted(set(emitted))
+
+
+def test_no_name_is_both_a_metric_and_an_attribute() -> None:
+    assert {metric.name for metric in METRICS.values()} & ATTRIBUTES == set()
+
+
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES))
+def test_a_name_is_in_lower_case_with_dots(name: str) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+", name)
+
+
+def test_the_attributes_of_a_span_are_fields_of_the_measures() -> None:
+    from otel_itl.measures import Measures
+
+    assert set(conventions.SPAN_MEASURES.values()) - set(Measures.__dataclass_fields__) == set()
+
+
+# --- Documented ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES))
+def test_every_attribute_and_event_is_documented(name: str) -> None:
+    assert name in IN_CODE
+
+
+@pytest.mark.parametrize("name", sorted({metric.name for metric in METRICS.values()}))
+def test_every_metric_is_documented(name: str) -> None:
+    assert name in IN_CODE
+
+
+def test_nothing_is_documented_that_is_not_emitted() -> None:
+    written = {name for name in IN_CODE if re.fullmatch(r"(itl|gen_ai)\.[a-z_.0-9]+[a-z0-9]", name)}
+    assert written - ATTRIBUTES - {metric.name for metric in METRICS.values()} == set()
+
+
+def rows(first_cell: str) -> list[list[str]]:
+    """The rows of the page's tables whose first cell is this name."""
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"]
+    return [row for row in cells if row[0] == f"`{first_cell}`"]
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [pytest.param(metric, id=metric.name) for metric in (*OURS.values(), *conventions.STANDARD_NAMES["operation"])],
+)
+def test_the_unit_of_a_metric_is_documented(metric: Metric) -> None:
+    assert rows(metric.name)[0][2] == f"`{metric.unit}`"
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        pytest.param(metric, id=metric.name)
+        for metric in (*OURS.values(), *conventions.STANDARD_NAMES["operation"])
+        if metric.buckets
+    ],
+)
+def test_the_bucket_edges_of_a_metric_are_documented(metric: Metric) -> None:
+    edges: list[Any] = [float(edge) for edge in rows(metric.name)[1][1].split()]
+    assert edges == list(metric.buckets)
+
+
+# --- Who serves a host ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "provider"),
+    [
+        ("api.openai.com", "openai"),
+        ("my-team.openai.azure.com", "azure.ai.openai"),
+        ("API.OpenAI.com", "openai"),
+        ("bedrock-runtime.us-east-1.amazonaws.com", "aws.bedrock"),
+        ("us-central1-aiplatform.googleapis.com", "gcp.vertex_ai"),
+        ("api.groq.com", "groq"),
+        ("localhost", "mine"),
+        ("api.openai.com.example.org", "mine"),
+        ("notapi.openai.com.evil", "mine"),
+        ("", "mine"),
+        (None, "mine"),
+    ],
+)
+def test_the_provider_is_who_owns_the_host(host: str | None, provider: str) -> None:
+    assert provider_of(host, "mine") == provider

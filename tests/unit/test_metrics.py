@@ -1,0 +1,582 @@
+"""The instruments, by a real meter provider: what is recorded of a stream, with which attributes, and when."""
+
+from __future__ import annotations
+
+import re
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+import pytest
+from opentelemetry.context import Context  # noqa: TC002 - a guard would be longer than the import
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.view import (
+    DropAggregation,
+    ExplicitBucketHistogramAggregation,
+    ExponentialBucketHistogramAggregation,
+    View,
+)
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+from otel_itl import conventions as names
+from otel_itl.exchange import Request
+from otel_itl.export.attributes import OTHER_MODEL, ModelNames, labels
+from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.measures import measure
+from otel_itl.testing import CapturedTelemetry
+from otel_itl.timeline import Kind, Outcome, Timeline
+
+MS = 1_000_000
+REQUEST = Request(
+    operation="chat",
+    provider="openai",
+    model="gpt",
+    server_address="api.openai.com",
+    server_port=443,
+    parameters={"a": 1},
+)
+STREAM = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": "openai",
+    "gen_ai.request.model": "gpt",
+    "gen_ai.response.model": "gpt-1",
+    "server.address": "api.openai.com",
+    "server.port": 443,
+}
+STANDARD = {
+    "gen_ai.client.operation.duration",
+    "gen_ai.client.operation.time_to_first_chunk",
+    "gen_ai.client.operation.time_per_output_chunk",
+    "gen_ai.client.token.usage",
+}
+
+
+def timeline(*arrived_ms: float, kinds: bytes = b"", **facts: Any) -> Timeline:
+    """Chunks that come at these milliseconds, each waited for."""
+    arrived = array("q", [round(moment * MS) for moment in arrived_ms])
+    return Timeline(
+        **{
+            "request_unix_ns": 1_700_000_000_000_000_000,
+            "asked": array("q", [0, *arrived[:-1]][: len(arrived)]),
+            "arrived": arrived,
+            "kinds": kinds or bytes([Kind.ANSWER]) * len(arrived),
+            "end": arrived[-1] + 100 * MS if arrived else 900 * MS,
+            **facts,
+        }
+    )
+
+
+# Gaps 40 60 40 40 40 1000 40 40 ms: eight samples, 1.3 s together. Fourteen tokens: 1.3 / 13 = 0.1 s for each.
+MAIN = timeline(500, 540, 600, 640, 680, 720, 1720, 1760, 1800, input_tokens=20, output_tokens=14)
+
+
+def measured(stream: Timeline = MAIN, **fields: Any) -> Measured:
+    return Measured(
+        **{
+            "request": REQUEST,
+            "response_model": "gpt-1",
+            "timeline": stream,
+            "measures": measure(stream),
+            "error_type": None,
+            "context": None,
+            "standard": False,
+            **fields,
+        }
+    )
+
+
+def stream_metrics(
+    telemetry: Any,
+    generation: str = "operation",
+    limit: int = 100,
+    in_flight: Callable[[], Iterable[Request]] | None = list,
+    failures: Callable[[], Mapping[str, int]] | None = dict,
+) -> StreamMetrics:
+    meter_provider = getattr(telemetry, "meter_provider", telemetry)
+    standard = names.STANDARD_NAMES[generation]
+    return StreamMetrics(meter_provider.get_meter("test"), standard, ModelNames(limit), in_flight, failures)
+
+
+@pytest.fixture
+def telemetry() -> Any:
+    captured = CapturedTelemetry()
+    yield captured
+    captured.shutdown()
+
+
+def point(telemetry: CapturedTelemetry, name: str, **attributes: Any) -> Any:
+    """The one point of a metric that has these attributes."""
+    (found,) = [
+        found
+        for found in telemetry.metrics.get(name, [])
+        if all(found.attributes.get(key.replace("__", ".")) == value for key, value in attributes.items())
+    ]
+    return found
+
+
+# --- What is recorded ----------------------------------------------------------------------------------------------
+
+
+def test_every_latency_sample_is_recorded(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured())
+    latency = point(telemetry, "itl.client.inter_token_latency")
+    assert (latency.count, latency.value) == (8, pytest.approx(1.3))
+
+
+@pytest.mark.requirement("R58")
+def test_every_latency_sample_is_in_its_bucket(telemetry: CapturedTelemetry) -> None:
+    # An edge belongs to the bucket below it: six of 40 ms, one of 60 ms in (50, 75], one of 1 s in (750, 1000].
+    stream_metrics(telemetry).add(measured())
+    raw = point(telemetry, "itl.client.inter_token_latency").raw
+    filled = {edge: count for edge, count in zip(raw.explicit_bounds, raw.bucket_counts, strict=False) if count}
+    assert filled == {0.04: 6, 0.075: 1, 1.0: 1}
+
+
+def test_the_extremes_of_the_latency_are_recorded(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured())
+    raw = point(telemetry, "itl.client.inter_token_latency").raw
+    assert (raw.min, raw.max) == pytest.approx((0.04, 1.0))
+
+
+def test_samples_of_several_streams_add_up(telemetry: CapturedTelemetry) -> None:
+    streams = stream_metrics(telemetry)
+    for _ in range(3):
+        streams.add(measured())
+    assert point(telemetry, "itl.client.inter_token_latency").count == 24
+
+
+def test_the_time_to_first_token_is_recorded_once_a_stream(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured())
+    first = point(telemetry, "itl.client.time_to_first_token")
+    assert (first.count, first.value) == (1, 0.5)
+
+
+@pytest.mark.requirement("R41")
+def test_a_stream_without_a_token_has_no_time_to_first_token(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(timeline(200, kinds=bytes([Kind.ROLE]))))
+    assert "itl.client.time_to_first_token" not in telemetry.metrics
+
+
+def test_the_time_per_output_token_is_recorded_once_a_stream(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured())
+    per_token = point(telemetry, "itl.client.time_per_output_token")
+    assert (per_token.count, per_token.value) == (1, pytest.approx(0.1))
+
+
+@pytest.mark.requirement("R36")
+def test_a_stream_whose_tokens_nobody_counted_has_no_time_per_output_token(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(timeline(500, 540, 600)))
+    assert "itl.client.time_per_output_token" not in telemetry.metrics
+
+
+def test_a_stream_of_one_chunk_has_no_latency(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(timeline(500)))
+    assert "itl.client.inter_token_latency" not in telemetry.metrics
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_every_outcome_is_counted(telemetry: CapturedTelemetry, outcome: Outcome) -> None:
+    streams = stream_metrics(telemetry)
+    for _ in range(2):
+        streams.add(measured(replace(MAIN, outcome=outcome)))
+    assert point(telemetry, "itl.client.stream.outcomes", itl__stream__outcome=outcome.value).value == 2
+
+
+@pytest.mark.requirement("R43")
+def test_a_stream_without_a_span_is_recorded(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(context=None))
+    assert point(telemetry, "itl.client.inter_token_latency").count == 8
+
+
+def test_a_stream_without_chunks_is_counted(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(timeline(), standard=True))
+    assert point(telemetry, "itl.client.stream.outcomes").value == 1
+
+
+# --- The standard metrics ------------------------------------------------------------------------------------------
+
+
+def test_the_standard_metrics_are_left_to_whoever_is_in_charge(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(standard=False))
+    assert telemetry.metrics.keys() & STANDARD == set()
+
+
+def test_the_standard_metrics_are_recorded_where_nobody_else_does(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(standard=True))
+    assert telemetry.metrics.keys() & STANDARD == STANDARD
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "total"),
+    [
+        ("gen_ai.client.operation.duration", 1, 1.9),  # the last chunk at 1.8 s, the end 0.1 s later
+        ("gen_ai.client.operation.time_to_first_chunk", 1, 0.5),
+        ("gen_ai.client.operation.time_per_output_chunk", 8, 1.3),
+    ],
+)
+def test_a_standard_metric_is_what_the_conventions_say(
+    telemetry: CapturedTelemetry, name: str, count: int, total: float
+) -> None:
+    stream_metrics(telemetry).add(measured(standard=True))
+    found = point(telemetry, name)
+    assert (found.count, found.value) == (count, pytest.approx(total))
+
+
+def test_a_chunk_of_any_kind_counts_to_the_standard_metrics(telemetry: CapturedTelemetry) -> None:
+    # As the conventions have it: a role chunk is a first chunk, and a finish chunk has a gap before it.
+    kinds = bytes([Kind.ROLE, Kind.ANSWER, Kind.FINISH])
+    stream_metrics(telemetry).add(measured(timeline(200, 500, 530, kinds=kinds), standard=True))
+    first = point(telemetry, "gen_ai.client.operation.time_to_first_chunk")
+    between = point(telemetry, "gen_ai.client.operation.time_per_output_chunk")
+    assert (first.value, between.count, between.value) == (pytest.approx(0.2), 2, pytest.approx(0.33))
+
+
+@pytest.mark.parametrize(("token_type", "tokens"), [("input", 20), ("output", 14)])
+def test_the_token_usage_is_told_apart_by_type(telemetry: CapturedTelemetry, token_type: str, tokens: int) -> None:
+    stream_metrics(telemetry).add(measured(standard=True))
+    assert point(telemetry, "gen_ai.client.token.usage", gen_ai__token__type=token_type).value == tokens
+
+
+def test_a_usage_that_nobody_reported_is_not_recorded(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(timeline(500, 540), standard=True))
+    assert "gen_ai.client.token.usage" not in telemetry.metrics
+
+
+def test_the_error_type_is_on_the_duration(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(standard=True, error_type="RateLimitError"))
+    assert point(telemetry, "gen_ai.client.operation.duration").attributes == {
+        **STREAM,
+        "error.type": "RateLimitError",
+    }
+
+
+@pytest.mark.requirement("R59")
+def test_the_error_type_is_on_nothing_but_the_duration(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(standard=True, error_type="RateLimitError"))
+    having = {name for name, points in telemetry.metrics.items() for one in points if "error.type" in one.attributes}
+    assert having == {"gen_ai.client.operation.duration"}
+
+
+def test_the_standard_metrics_have_the_names_that_were_asked_for(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry, "inference").add(measured(standard=True))
+    emitted = {name for name in telemetry.metrics if name.startswith("gen_ai.")}
+    assert emitted == {name.replace(".operation.", ".inference.") for name in STANDARD}
+
+
+# --- Attributes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R59")
+@pytest.mark.parametrize(
+    "name", ["itl.client.inter_token_latency", "itl.client.time_to_first_token", "itl.client.time_per_output_token"]
+)
+def test_a_point_has_the_attributes_of_the_allow_list_and_no_others(telemetry: CapturedTelemetry, name: str) -> None:
+    stream_metrics(telemetry).add(measured())
+    assert point(telemetry, name).attributes == STREAM
+
+
+def test_what_is_unknown_of_a_request_is_no_attribute(telemetry: CapturedTelemetry) -> None:
+    request = Request(operation="chat", provider="openai")
+    stream_metrics(telemetry).add(measured(request=request, response_model=None))
+    assert point(telemetry, "itl.client.time_to_first_token").attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+    }
+
+
+@pytest.mark.requirement("R59")
+def test_every_emitted_attribute_is_in_a_namespace(telemetry: CapturedTelemetry) -> None:
+    streams = stream_metrics(telemetry, in_flight=lambda: [REQUEST], failures=lambda: {"ending a stream": 1})
+    streams.add(measured(standard=True, error_type="RateLimitError"))
+    emitted = {key for points in telemetry.metrics.values() for one in points for key in one.attributes}
+    assert {key for key in emitted if not re.match(r"(itl|gen_ai|server|error)\.", key)} == set()
+
+
+@pytest.mark.requirement("R59")
+def test_models_beyond_the_limit_are_one_series(telemetry: CapturedTelemetry) -> None:
+    streams = stream_metrics(telemetry, limit=2)
+    for number in range(50):
+        request = Request(operation="chat", provider="openai", model=f"model-{number}")
+        streams.add(measured(request=request, response_model=None))
+    counted = {
+        one.attributes["gen_ai.request.model"]: one.value for one in telemetry.metrics["itl.client.stream.outcomes"]
+    }
+    assert counted == {"model-0": 1, "model-1": 1, "other": 48}
+
+
+def test_a_model_that_is_known_keeps_its_name() -> None:
+    models = ModelNames(1)
+    assert [models.label(model) for model in ("a", "b", "a")] == ["a", OTHER_MODEL, "a"]
+
+
+def test_request_and_response_models_share_the_limit() -> None:
+    models = ModelNames(2)
+    found = labels(Request(operation="chat", provider="x", model="a"), "b", models)
+    assert (found["gen_ai.request.model"], found["gen_ai.response.model"], models.label("c")) == ("a", "b", "other")
+
+
+# --- When ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_added_is_in_the_next_collection(telemetry: CapturedTelemetry) -> None:
+    streams = stream_metrics(telemetry)
+    before = "itl.client.stream.outcomes" in telemetry.metrics
+    streams.add(measured())
+    assert (before, point(telemetry, "itl.client.stream.outcomes").value) == (False, 1)
+
+
+def test_what_was_drained_is_not_recorded_again(telemetry: CapturedTelemetry) -> None:
+    streams = stream_metrics(telemetry)
+    streams.add(measured())
+    streams.drain()
+    streams.drain()
+    assert point(telemetry, "itl.client.stream.outcomes").value == 1
+
+
+@pytest.mark.parametrize("in_flight", [list, None])
+@pytest.mark.parametrize("failures", [dict, None])
+def test_what_was_added_is_in_the_next_collection_whoever_is_asked_for_more(
+    telemetry: CapturedTelemetry, in_flight: Any, failures: Any
+) -> None:
+    # Without open streams and failures to observe, as in a processor on its own.
+    stream_metrics(telemetry, in_flight=in_flight, failures=failures).add(measured())
+    assert [found.value for found in telemetry.metrics.get("itl.client.stream.outcomes", [])] == [1]
+
+
+def test_streams_that_many_threads_add_are_all_recorded(telemetry: CapturedTelemetry) -> None:
+    streams = stream_metrics(telemetry)
+    together = threading.Barrier(8)
+
+    def work() -> None:
+        together.wait()
+        for _ in range(50):
+            streams.add(measured())
+            streams.drain()
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+    assert point(telemetry, "itl.client.inter_token_latency").count == 8 * 50 * 8
+
+
+@pytest.mark.requirement("R16")
+def test_a_stream_that_cannot_be_recorded_does_not_hold_up_the_others(
+    telemetry: CapturedTelemetry, failures: dict[str, int]
+) -> None:
+    broken: Any = []  # no name of a model, and nothing that could be a label
+    streams = stream_metrics(telemetry)
+    streams.add(measured(request=replace(REQUEST, model=broken)))
+    streams.add(measured())
+    assert [found.value for found in telemetry.metrics.get("itl.client.stream.outcomes", [])] == [1]
+
+
+# --- What is open now ----------------------------------------------------------------------------------------------
+
+
+def test_open_streams_are_counted_by_request(telemetry: CapturedTelemetry) -> None:
+    other = replace(REQUEST, model="small")
+    stream_metrics(telemetry, in_flight=lambda: [REQUEST, REQUEST, other])
+    counted = {one.attributes["gen_ai.request.model"]: one.value for one in telemetry.metrics["itl.client.streams"]}
+    assert counted == {"gpt": 2, "small": 1}
+
+
+def test_open_streams_are_active(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry, in_flight=lambda: [REQUEST])
+    assert point(telemetry, "itl.client.streams").attributes["itl.stream.state"] == "active"
+
+
+def test_streams_that_are_open_no_more_are_zero(telemetry: CapturedTelemetry) -> None:
+    in_flight = [REQUEST, REQUEST]
+    stream_metrics(telemetry, in_flight=lambda: in_flight)
+    first = point(telemetry, "itl.client.streams").value
+    in_flight.clear()
+    assert (first, point(telemetry, "itl.client.streams").value) == (2, 0)
+
+
+def test_two_sets_of_metrics_on_one_meter_are_both_collected(telemetry: CapturedTelemetry) -> None:
+    # A meter keeps the callbacks of an instrument that is made a second time to itself.
+    for _ in range(2):
+        stream_metrics(telemetry).add(measured())
+    assert point(telemetry, "itl.client.stream.outcomes").value == 2
+
+
+def test_metrics_that_retired_record_what_was_added_and_count_no_open_streams(telemetry: CapturedTelemetry) -> None:
+    retired = stream_metrics(telemetry, in_flight=lambda: [REQUEST])
+    retired.add(measured())
+    retired.retire()
+    stream_metrics(telemetry, in_flight=lambda: [REQUEST])
+    counted = point(telemetry, "itl.client.streams").value
+    assert (counted, point(telemetry, "itl.client.stream.outcomes").value) == (1, 1)
+
+
+def test_failures_of_our_own_are_counted_by_where_they_happened(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry, failures=lambda: {"ending a stream": 2, "classifying a chunk": 5})
+    assert sorted(found.value for found in telemetry.metrics["itl.self.errors"]) == [2, 5]
+
+
+# --- Readers, temporality, aggregations ----------------------------------------------------------------------------
+
+
+def test_every_reader_sees_every_stream() -> None:
+    readers = [InMemoryMetricReader(), InMemoryMetricReader()]
+    provider = MeterProvider(readers, shutdown_on_exit=False)
+    streams = stream_metrics(provider)
+    streams.add(measured())
+    seen = []
+    for reader in readers:
+        data: Any = reader.get_metrics_data()
+        seen += [
+            found.data.data_points[0].count
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for found in scope.metrics
+            if found.name == "itl.client.inter_token_latency"
+        ]
+    provider.shutdown()
+    assert seen == [8, 8]
+
+
+def test_a_delta_reader_gets_each_stream_once() -> None:
+    telemetry = CapturedTelemetry(temporality="delta")
+    streams = stream_metrics(telemetry)
+    counts = []
+    for added in (1, 0, 2):
+        telemetry.clear()
+        for _ in range(added):
+            streams.add(measured())
+        counts.append(sum(found.count for found in telemetry.metrics.get("itl.client.inter_token_latency", [])))
+    telemetry.shutdown()
+    assert counts == [8, 0, 16]
+
+
+def test_a_delta_reader_gets_the_open_streams_of_now() -> None:
+    telemetry = CapturedTelemetry(temporality="delta")
+    in_flight = [REQUEST, REQUEST]
+    stream_metrics(telemetry, in_flight=lambda: in_flight)
+    seen = []
+    for _ in range(3):
+        telemetry.clear()
+        seen.append(point(telemetry, "itl.client.streams").value)
+        in_flight[:] = in_flight[:-1]
+    telemetry.shutdown()
+    assert seen == [2, 1, 0]
+
+
+@pytest.mark.requirement("R58")
+def test_a_view_overrides_the_buckets() -> None:
+    view = View(
+        instrument_name="itl.client.inter_token_latency",
+        aggregation=ExplicitBucketHistogramAggregation(boundaries=(0.05, 0.5)),
+    )
+    telemetry = CapturedTelemetry(views=[view])
+    stream_metrics(telemetry).add(measured())
+    raw = point(telemetry, "itl.client.inter_token_latency").raw
+    telemetry.shutdown()
+    # Six of 40 ms, one of 60, one of 1,000.
+    assert (raw.explicit_bounds, raw.bucket_counts) == ((0.05, 0.5), (6, 1, 1))
+
+
+@pytest.mark.requirement("R58")
+def test_a_view_that_drops_a_metric_drops_it() -> None:
+    view = View(instrument_name="itl.client.inter_token_latency", aggregation=DropAggregation())
+    telemetry = CapturedTelemetry(views=[view])
+    stream_metrics(telemetry).add(measured())
+    emitted = telemetry.metrics
+    telemetry.shutdown()
+    assert ("itl.client.inter_token_latency" in emitted, "itl.client.time_to_first_token" in emitted) == (False, True)
+
+
+def test_a_view_that_drops_attributes_merges_the_series() -> None:
+    view = View(instrument_name="itl.client.inter_token_latency", attribute_keys={"gen_ai.operation.name"})
+    telemetry = CapturedTelemetry(views=[view])
+    streams = stream_metrics(telemetry)
+    streams.add(measured())
+    streams.add(measured(request=replace(REQUEST, model="small")))
+    found = point(telemetry, "itl.client.inter_token_latency")
+    telemetry.shutdown()
+    assert (found.attributes, found.count) == ({"gen_ai.operation.name": "chat"}, 16)
+
+
+def test_exponential_histograms_hold_every_sample() -> None:
+    telemetry = CapturedTelemetry(aggregation={Histogram: ExponentialBucketHistogramAggregation()})
+    stream_metrics(telemetry).add(measured())
+    found = point(telemetry, "itl.client.inter_token_latency")
+    telemetry.shutdown()
+    assert (found.kind, found.count, found.value, sum(found.raw.positive.bucket_counts)) == (
+        "exponential_histogram",
+        8,
+        pytest.approx(1.3),
+        8,
+    )
+
+
+def test_exponential_histograms_hold_samples_of_zero() -> None:
+    # Two chunks in the same microsecond.
+    telemetry = CapturedTelemetry(aggregation={Histogram: ExponentialBucketHistogramAggregation()})
+    stream_metrics(telemetry).add(measured(timeline(500, 500, 540)))
+    found = point(telemetry, "itl.client.inter_token_latency")
+    telemetry.shutdown()
+    assert (found.count, found.raw.zero_count) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "aggregation", [ExplicitBucketHistogramAggregation(), ExponentialBucketHistogramAggregation()], ids=type
+)
+def test_samples_are_aggregated_as_the_sdk_would_one_by_one(aggregation: Any) -> None:
+    gaps = [3 * step % 97 + 0.5 for step in range(1, 400)]
+    stream = timeline(*accumulate([100.0, *gaps]))
+    telemetry = CapturedTelemetry(aggregation={Histogram: aggregation})
+    stream_metrics(telemetry).add(measured(stream))
+    single = telemetry.meter_provider.get_meter("test").create_histogram(
+        "single", explicit_bucket_boundaries_advisory=names.INTER_TOKEN_LATENCY.buckets
+    )
+    for sample in measure(stream).samples:
+        single.record(sample / 1e9, STREAM)
+    found, expected = point(telemetry, "itl.client.inter_token_latency").raw, point(telemetry, "single").raw
+    telemetry.shutdown()
+
+    def shape(raw: Any) -> Any:
+        # By bucket, without the empty ones: how many of those there are follows the order of the values.
+        exponential = hasattr(raw, "positive")
+        counts = raw.positive.bucket_counts if exponential else raw.bucket_counts
+        first = raw.positive.offset if exponential else 0
+        filled = {first + position: count for position, count in enumerate(counts) if count}
+        return filled, getattr(raw, "scale", None), raw.count, raw.min, raw.max, pytest.approx(raw.sum)
+
+    assert shape(found) == shape(expected)
+
+
+# --- Exemplars -----------------------------------------------------------------------------------------------------
+
+TRACE, SPAN = 0x1234, 0x5678
+
+
+def in_span(flags: TraceFlags) -> Context:
+    return set_span_in_context(NonRecordingSpan(SpanContext(TRACE, SPAN, is_remote=False, trace_flags=flags)))
+
+
+@pytest.mark.requirement("R60")
+def test_a_slow_sample_carries_the_ids_of_its_span(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(context=in_span(TraceFlags(TraceFlags.SAMPLED))))
+    exemplars = point(telemetry, "itl.client.inter_token_latency").exemplars
+    slow = [(one.trace_id, one.span_id) for one in exemplars if one.value == pytest.approx(1.0)]
+    assert slow == [(TRACE, SPAN)]
+
+
+@pytest.mark.requirement("R60")
+def test_the_first_token_carries_the_ids_of_its_span(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(context=in_span(TraceFlags(TraceFlags.SAMPLED))))
+    exemplars = point(telemetry, "itl.client.time_to_first_token").exemplars
+    assert [(one.trace_id, one.span_id) for one in exemplars] == [(TRACE, SPAN)]
+
+
+@pytest.mark.requirement("R60")
+def test_a_span_that_is_not_sampled_is_no_exemplar(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(context=in_span(TraceFlags(TraceFlags.DEFAULT))))
+    assert list(point(telemetry, "itl.client.inter_token_latency").exemplars) == []

@@ -1,0 +1,496 @@
+"""The probe under one stream: which moments it takes, and that it ends once, whichever way the stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from array import array
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+
+from otel_itl.exchange import Ended, Request
+from otel_itl.record import probe as probes
+from otel_itl.record.probe import Probe, code
+from otel_itl.timeline import Kind, Outcome
+
+MS = 1_000_000
+
+# --- What a chunk carried, as one integer --------------------------------------------------------------------------
+
+
+def chunk_at(recording: Any, wait_ms: float, carried: int = Kind.ANSWER) -> None:
+    """Take down a chunk as a face does: asked for now, there after so many milliseconds."""
+    recording.probe.asked.append(recording.clock())
+    recording.clock.advance(wait_ms / 1e3)
+    recording.probe.arrived.append(recording.clock())
+    recording.probe.codes.append(carried)
+
+
+def test_a_kind_alone_is_its_own_code() -> None:
+    assert code(Kind.ANSWER) == Kind.ANSWER
+
+
+def test_a_code_holds_kind_tokens_and_choice(record: Any) -> None:
+    recording = record()
+    chunk_at(recording, 1, code(Kind.TOOL | Kind.FINISH, 5, 3))
+    timeline = recording.probe.timeline()
+    assert (timeline.kinds, timeline.tokens, timeline.choices) == (b"\x44", array("I", [5]), b"\x03")
+
+
+@pytest.mark.parametrize(("tokens", "held"), [((1 << 24) - 1, (1 << 24) - 1), (1 << 24, (1 << 24) - 1)])
+def test_tokens_beyond_24_bits_do_not_run_over(record: Any, tokens: int, held: int) -> None:
+    recording = record()
+    chunk_at(recording, 1, code(Kind.ANSWER, tokens))
+    timeline = recording.probe.timeline()
+    assert (timeline.tokens[0], timeline.kinds, timeline.choices) == (held, b"\2", b"")
+
+
+@pytest.mark.parametrize(("choice", "held"), [(255, 255), (256, 255), (100_000, 255)])
+def test_a_choice_beyond_one_byte_does_not_run_over(record: Any, choice: int, held: int) -> None:
+    recording = record()
+    chunk_at(recording, 1, code(Kind.ANSWER, 1, choice))
+    assert recording.probe.timeline().choices == bytes([held])
+
+
+# --- Moments -------------------------------------------------------------------------------------------------------
+
+
+def test_moments_are_counted_from_the_request(record: Any) -> None:
+    recording = record()
+    recording.clock.advance(0.1)
+    chunk_at(recording, 50)
+    chunk_at(recording, 20)
+    timeline = recording.probe.timeline()
+    assert (timeline.asked, timeline.arrived) == (array("q", [100 * MS, 150 * MS]), array("q", [150 * MS, 170 * MS]))
+
+
+def test_moments_are_rounded_down_to_whole_microseconds(record: Any) -> None:
+    recording = record()
+    recording.clock.advance_ns(1_999)
+    chunk_at(recording, 0.0025)
+    timeline = recording.probe.timeline()
+    assert (timeline.asked[0], timeline.arrived[0]) == (1_000, 4_000)
+
+
+def test_the_wall_time_of_the_request_is_kept(record: Any) -> None:
+    assert record().probe.timeline().request_unix_ns == 1_700_000_000_000_000_000
+
+
+def test_the_headers_are_there_when_the_request_returns(record: Any) -> None:
+    recording = record()
+    recording.clock.advance(0.19)
+    recording.probe.responded(2)
+    timeline = recording.probe.timeline()
+    assert (timeline.headers, timeline.attempts) == (190 * MS, 2)
+
+
+@pytest.mark.requirement("R40")
+def test_attempts_that_nobody_counted_are_unknown(record: Any) -> None:
+    recording = record()
+    recording.probe.responded(None)
+    assert recording.probe.timeline().attempts is None
+
+
+def test_a_chunk_that_was_asked_for_and_never_came_is_none(record: Any) -> None:
+    recording = record()
+    chunk_at(recording, 10)
+    recording.probe.asked.append(recording.clock())
+    assert len(recording.probe.timeline()) == 1
+
+
+def test_tokens_that_the_provider_never_counts_are_left_out(record: Any) -> None:
+    recording = record()
+    chunk_at(recording, 10)
+    assert recording.probe.timeline().tokens == array("I")
+
+
+def test_a_single_choice_is_left_out(record: Any) -> None:
+    recording = record()
+    chunk_at(recording, 10, code(Kind.ANSWER, 4))
+    assert recording.probe.timeline().choices == b""
+
+
+def test_the_usage_of_the_answer_is_on_the_timeline(record: Any) -> None:
+    recording = record()
+    answer = recording.probe.answer
+    answer.input_tokens, answer.output_tokens, answer.reasoning_tokens = 20, 14, 3
+    timeline = recording.probe.timeline()
+    assert (timeline.input_tokens, timeline.output_tokens, timeline.reasoning_tokens) == (20, 14, 3)
+
+
+@pytest.mark.requirement("R54")
+def test_a_chunk_takes_less_than_40_bytes(record: Any) -> None:
+    recording = record()
+    for _ in range(100_000):
+        chunk_at(recording, 0, code(Kind.ANSWER, 9, 1))
+    held = (recording.probe.asked, recording.probe.arrived, recording.probe.codes)
+    assert sum(moments.__sizeof__() for moments in held) / 100_000 < 40
+
+
+# --- Pings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R31")
+def test_a_ping_that_the_sdk_swallows_parts_the_wait_for_the_next_chunk(record: Any) -> None:
+    # Asked at 0; a ping at 40; the chunk at 100.
+    recording = record()
+    recording.probe.asked.append(recording.clock())
+    recording.clock.advance(0.04)
+    recording.probe.arrive(Kind.PING)
+    recording.clock.advance(0.06)
+    recording.probe.arrived.append(recording.clock())
+    recording.probe.codes.append(Kind.ANSWER)
+    timeline = recording.probe.timeline()
+    assert (timeline.kinds, timeline.waits) == (bytes([Kind.PING, Kind.ANSWER]), array("q", [40 * MS, 60 * MS]))
+
+
+def test_a_ping_that_nobody_waits_for_is_not_taken_down(record: Any) -> None:
+    recording = record()
+    chunk_at(recording, 10)
+    recording.probe.arrive(Kind.PING)
+    assert len(recording.probe.timeline()) == 1
+
+
+def test_a_ping_beyond_the_limit_is_not_taken_down(record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "CHUNK_LIMIT", 2)
+    recording = record()
+    chunk_at(recording, 10)
+    recording.probe.asked.append(recording.clock())
+    for _ in range(5):
+        recording.probe.arrive(Kind.PING)
+    assert len(recording.probe.timeline()) == 2
+
+
+# --- Outcomes ------------------------------------------------------------------------------------------------------
+
+
+class RateLimitError(Exception):
+    """Of an SDK."""
+
+
+def exhausted(recording: Any) -> None:
+    recording.probe.exhausted()
+
+
+def failed(recording: Any) -> None:
+    recording.probe.failed(RateLimitError("you said: hello"))
+
+
+def cancelled(recording: Any) -> None:
+    recording.probe.failed(asyncio.CancelledError())
+
+
+def closed(recording: Any) -> None:
+    recording.probe.closed()
+
+
+def thrown(recording: Any) -> None:
+    recording.probe.thrown(ValueError())
+
+
+def orphaned(recording: Any) -> None:
+    recording.probe.orphan()
+
+
+ENDS: dict[Callable[[Any], None], str] = {
+    exhausted: "completed",
+    failed: "error",
+    cancelled: "cancelled",
+    closed: "closed",
+    thrown: "closed",
+    orphaned: "abandoned",
+}
+
+
+def test_an_exhausted_stream_whose_provider_said_that_it_was_done_is_completed(record: Any) -> None:
+    recording = record()
+    recording.probe.pulled = True
+    recording.probe.answer.finish_reasons.append("stop")
+    recording.probe.exhausted()
+    assert recording.outcome == "completed"
+
+
+def test_an_exhausted_stream_with_a_terminator_is_completed(record: Any) -> None:
+    recording = record()
+    recording.probe.pulled = True
+    recording.probe.answer.terminated = True
+    recording.probe.exhausted()
+    assert recording.outcome == "completed"
+
+
+@pytest.mark.requirement("R52")
+def test_an_exhausted_stream_without_a_finish_or_a_terminator_is_truncated(record: Any) -> None:
+    recording = record()
+    recording.probe.pulled = True
+    recording.probe.exhausted()
+    assert recording.outcome == "truncated"
+
+
+@pytest.mark.requirement("R6")
+def test_bytes_that_were_read_to_their_end_are_completed(record: Any) -> None:
+    # Who reads bytes shows nobody a finish reason.
+    recording = record()
+    recording.probe.exhausted()
+    assert recording.outcome == "completed"
+
+
+@pytest.mark.requirement("R21")
+def test_an_exhausted_stream_whose_provider_reported_a_failure_is_an_error_of_that_type(record: Any) -> None:
+    recording = record()
+    recording.probe.answer.failure = "server_error"
+    recording.probe.exhausted()
+    assert (recording.outcome, recording.ended[0].error_type) == ("error", "server_error")
+
+
+@pytest.mark.requirement("R21")
+def test_an_exception_of_the_sdk_is_an_error_of_its_class(record: Any) -> None:
+    recording = record()
+    failed(recording)
+    assert (recording.outcome, recording.ended[0].error_type) == ("error", "RateLimitError")
+
+
+@pytest.mark.requirement("R68")
+def test_the_text_of_an_exception_is_in_no_report(record: Any) -> None:
+    recording = record()
+    failed(recording)
+    assert "hello" not in repr(recording.ended)
+
+
+@pytest.mark.requirement("R20")
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit()])
+def test_an_interrupted_wait_is_cancelled_and_no_error(record: Any, error: BaseException) -> None:
+    recording = record()
+    recording.probe.failed(error)
+    assert (recording.outcome, recording.ended[0].error_type) == ("cancelled", None)
+
+
+def test_a_wait_that_is_thrown_away_is_abandoned(record: Any) -> None:
+    recording = record()
+    recording.probe.failed(GeneratorExit())
+    assert recording.outcome == "abandoned"
+
+
+@pytest.mark.requirement("R20")
+def test_a_closed_stream_is_closed_and_no_error(record: Any) -> None:
+    recording = record()
+    recording.probe.closed()
+    assert (recording.outcome, recording.ended[0].error_type) == ("closed", None)
+
+
+@pytest.mark.requirement("R20")
+def test_an_exception_of_the_caller_is_the_caller_s_leaving(record: Any) -> None:
+    recording = record()
+    recording.probe.thrown(ValueError())
+    assert (recording.outcome, recording.ended[0].error_type) == ("closed", None)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
+def test_an_interruption_between_two_chunks_is_cancelled(record: Any, error: BaseException) -> None:
+    recording = record()
+    recording.probe.thrown(error)
+    assert recording.outcome == "cancelled"
+
+
+def test_a_close_while_a_chunk_is_awaited_waits_for_the_end_of_the_wait(record: Any) -> None:
+    recording = record()
+    recording.probe.asked.append(recording.clock())
+    recording.probe.closed()
+    assert recording.outcome == "open"
+
+
+def test_a_close_while_bytes_are_awaited_waits_for_the_end_of_the_wait(record: Any) -> None:
+    recording = record()
+    recording.probe.waiting = True
+    recording.probe.closed()
+    assert recording.outcome == "open"
+
+
+class Owner:
+    """What a stream lives as long as."""
+
+
+@pytest.mark.requirement("R25")
+def test_a_close_of_what_is_being_collected_is_no_doing_of_the_caller(record: Any) -> None:
+    recording = record()
+    owner = Owner()
+    recording.probe.owned_by(owner)
+    del owner
+    recording.probe.closed()
+    assert recording.outcome == "abandoned"
+
+
+@pytest.mark.requirement("R25")
+def test_a_close_of_what_is_being_collected_is_not_reported_on_the_spot(record: Any) -> None:
+    recording = record()
+    owner = Owner()
+    recording.probe.owned_by(owner)
+    del owner
+    recording.probe.closed()
+    assert recording.ended == []
+
+
+def test_a_close_while_the_owner_lives_is_the_caller_s(record: Any) -> None:
+    recording = record()
+    owner = Owner()
+    recording.probe.owned_by(owner)
+    recording.probe.closed()
+    assert recording.outcome == "closed"
+
+
+def test_a_probe_keeps_no_owner_alive(record: Any) -> None:
+    recording = record()
+    owner = Owner()
+    recording.probe.owned_by(owner)
+    watched = probes.ref(owner)
+    del owner
+    assert watched() is None
+
+
+# --- Once ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R27")
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [pytest.param(*pair, id=f"{pair[0].__name__}-{pair[1].__name__}") for pair in product(ENDS, ENDS)],
+)
+def test_a_stream_ends_once_and_the_first_end_counts(
+    record: Any, first: Callable[[Any], None], second: Callable[[Any], None]
+) -> None:
+    recording = record()
+    first(recording)
+    second(recording)
+    recording.registry.sweep()
+    assert [ended.timeline.outcome for ended in recording.ended] == [Outcome(ENDS[first])]
+
+
+@pytest.mark.requirement("R27")
+def test_the_end_is_the_moment_of_the_first_end(record: Any) -> None:
+    recording = record()
+    recording.clock.advance(0.3)
+    recording.probe.closed()
+    recording.clock.advance(5)
+    recording.probe.exhausted()
+    assert recording.timeline.end == 300 * MS
+
+
+def test_the_end_of_a_dropped_stream_is_the_moment_of_its_dropping(record: Any) -> None:
+    recording = record()
+    recording.clock.advance(0.3)
+    recording.probe.orphan()
+    recording.clock.advance(5)
+    recording.registry.sweep()
+    assert recording.timeline.end == 300 * MS
+
+
+@pytest.mark.requirement("R27")
+def test_of_many_threads_that_end_a_stream_one_does(record: Any) -> None:
+    recording = record()
+    together = threading.Barrier(8)
+
+    def end() -> None:
+        together.wait()
+        recording.probe.closed()
+
+    threads = [threading.Thread(target=end) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert len(recording.ended) == 1
+
+
+def test_the_report_names_the_request_and_what_the_response_said(record: Any) -> None:
+    request = Request(operation="chat", provider="groq", model="x")
+    recording = record(request=request)
+    answer = recording.probe.answer
+    recording.probe.closed()
+    assert (recording.ended[0].request, recording.ended[0].answer is answer) == (request, True)
+
+
+# --- Dropped -------------------------------------------------------------------------------------------------------
+
+
+def drop(recording: Any) -> None:
+    """Let go of the one reference to a probe."""
+    del recording.probe
+
+
+@pytest.mark.requirement("R19")
+def test_a_dropped_stream_is_abandoned(record: Any) -> None:
+    recording = record()
+    drop(recording)
+    assert recording.outcome == "abandoned"
+
+
+@pytest.mark.requirement("R25")
+def test_a_finaliser_reports_nothing(record: Any) -> None:
+    recording = record()
+    drop(recording)
+    assert recording.ended == []
+
+
+@pytest.mark.requirement("R42")
+def test_a_dropped_stream_keeps_its_partial_timing(record: Any) -> None:
+    recording = record()
+    chunk_at(recording, 10)
+    drop(recording)
+    recording.registry.sweep()
+    assert recording.timeline.arrived == array("q", [10 * MS])
+
+
+def test_a_stream_that_ended_is_not_reported_again_when_it_is_dropped(record: Any) -> None:
+    recording = record()
+    recording.probe.closed()
+    drop(recording)
+    recording.registry.sweep()
+    assert len(recording.ended) == 1
+
+
+def test_a_disowned_stream_is_never_reported(record: Any) -> None:
+    recording = record()
+    recording.probe.disown()
+    recording.probe.closed()
+    drop(recording)
+    recording.registry.sweep()
+    assert recording.ended == []
+
+
+# --- Failures of our own -------------------------------------------------------------------------------------------
+
+
+def failing(registry: Any) -> Probe:
+    def report(ended: Ended) -> None:
+        message = "no report"
+        raise RuntimeError(message)
+
+    return Probe(Request(operation="chat", provider="x"), lambda chunk, answer: 0, report, unix_ns=0, requested=0)
+
+
+@pytest.mark.requirement("R16")
+def test_a_report_that_fails_does_not_reach_the_caller(registry: Any, failures: dict[str, int]) -> None:
+    probe = failing(registry)
+    probe.closed()
+    assert failures == {"ending a stream": 1}
+
+
+@pytest.mark.requirement("R16")
+def test_a_report_that_fails_is_logged_once(
+    registry: Any, failures: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        failing(registry).closed()
+    assert [(record.name, record.levelno) for record in caplog.records] == [("otel_itl", logging.WARNING)]
+
+
+@pytest.mark.requirement("R68")
+def test_the_log_of_a_failure_names_the_place_and_not_the_text(
+    registry: Any, failures: dict[str, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    failing(registry).closed()
+    (said,) = caplog.messages
+    assert ("RuntimeError" in said, __file__ in said, "no report" in said) == (True, True, False)

@@ -1,0 +1,152 @@
+"""Chunks of unknown make: read by their shape, and an answer where no shape is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from anthropic.types import RawContentBlockDeltaEvent
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionChunk
+
+from otel_itl.exchange import Answer
+from otel_itl.sdks.shapes import classify_by_shape
+from otel_itl.timeline import Kind
+
+CHAT = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": None}]}
+RESPONSE = {"type": "response.output_text.delta", "delta": "Hi", "logprobs": []}
+MESSAGE = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
+
+
+@dataclass
+class Token:
+    """A chunk of a library that nobody has heard of."""
+
+    text: str
+
+
+@pytest.mark.parametrize(
+    ("chunk", "kind"),
+    [
+        ("Hi", Kind.ANSWER),
+        (" ", Kind.ANSWER),
+        ("", Kind.EMPTY),
+        (b"Hi", Kind.ANSWER),
+        (b"", Kind.EMPTY),
+        (None, Kind.EMPTY),
+        (Token("Hi"), Kind.ANSWER),
+        (SimpleNamespace(text=""), Kind.ANSWER),
+        (42, Kind.ANSWER),
+        ([], Kind.ANSWER),
+        ({"text": "Hi"}, Kind.ANSWER),
+        (CHAT, Kind.ANSWER),
+        ({"choices": []}, Kind.EMPTY),
+        ({"choices": None}, Kind.EMPTY),
+        ({"choices": [{"delta": {"role": "assistant"}}]}, Kind.ROLE),
+        (SimpleNamespace(choices=[SimpleNamespace(delta=SimpleNamespace(content="Hi"))]), Kind.ANSWER),
+        (ChatCompletionChunk.construct(**CHAT), Kind.ANSWER),
+        (RESPONSE, Kind.ANSWER),
+        ({"type": "response.created", "response": {}}, Kind.LIFECYCLE),
+        (MESSAGE, Kind.ANSWER),
+        ({"type": "ping"}, Kind.PING),
+        ({"type": "keepalive"}, Kind.PING),
+        ({"type": "message_stop"}, Kind.FINISH),
+        (RawContentBlockDeltaEvent.construct(**MESSAGE), Kind.ANSWER),
+        ({"type": 3}, Kind.ANSWER),
+        ({"type": None, "text": "Hi"}, Kind.ANSWER),
+    ],
+)
+def test_a_chunk_is_read_by_its_shape(chunk: Any, kind: Kind) -> None:
+    assert Kind(classify_by_shape(chunk, Answer()) & 0xFF) == kind
+
+
+def test_an_event_object_of_a_response_is_read_by_its_shape() -> None:
+    events = pytest.importorskip("openai.types.responses", reason="this openai has no responses")
+    assert classify_by_shape(events.ResponseTextDeltaEvent.construct(**RESPONSE), Answer()) == Kind.ANSWER
+
+
+@pytest.mark.requirement("R39")
+def test_a_chunk_of_a_known_shape_names_its_choice() -> None:
+    chunk = {"choices": [{"index": 1, "delta": {"content": "Hi"}}]}
+    assert classify_by_shape(chunk, Answer()) >> 32 == 1
+
+
+@pytest.mark.requirement("R52")
+@pytest.mark.parametrize("chunk", ["Hi", b"Hi", "", Token("Hi"), 42, {"text": "Hi"}])
+def test_where_no_shape_is_known_the_end_of_the_iterator_is_the_end(chunk: Any) -> None:
+    answer = Answer()
+    classify_by_shape(chunk, answer)
+    assert answer.finished
+
+
+@pytest.mark.requirement("R52")
+@pytest.mark.parametrize("chunk", [CHAT, RESPONSE, MESSAGE])
+def test_where_a_shape_is_known_the_end_is_what_it_says(chunk: Any) -> None:
+    answer = Answer()
+    classify_by_shape(chunk, answer)
+    assert not answer.finished
+
+
+@pytest.mark.requirement("R21")
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"type": "error", "code": "server_error", "message": "no", "param": None},
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        {"type": "response.failed", "response": {"error": {"code": "server_error"}}},
+    ],
+)
+def test_a_failure_that_a_known_shape_reports_is_one(chunk: Any) -> None:
+    answer = Answer()
+    classify_by_shape(chunk, answer)
+    assert answer.failure is not None
+
+
+def test_a_known_shape_says_of_itself() -> None:
+    answer = Answer()
+    classify_by_shape(CHAT, answer)
+    assert (answer.response_id, answer.model) == ("c", "m")
+
+
+class Hostile:
+    """An object that fails whatever it is asked."""
+
+    __slots__ = ()
+
+    def __bool__(self) -> bool:
+        raise RuntimeError
+
+    def __len__(self) -> int:
+        raise RuntimeError
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.requirement("R15")
+def test_an_object_that_fails_whatever_it_is_asked_is_an_answer() -> None:
+    assert classify_by_shape(Hostile(), Answer()) == Kind.ANSWER
+
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=4), st.binary(max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["type", "choices", "delta", "message", "usage", "index", "response", "item"]), inner
+        ),
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.mark.requirement("R15")
+@settings(max_examples=150, deadline=None)
+@given(chunk=anything)
+def test_no_chunk_raises(chunk: Any) -> None:
+    assert classify_by_shape(chunk, Answer()) >= 0
