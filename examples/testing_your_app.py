@@ -9,11 +9,11 @@ import openai
 import pytest
 
 import otel_itl
-from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat, faults
+from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat
 
 # --- the application ------------------------------------------------------------------------------------------------
 
-APOLOGY = " ... sorry, the line broke."
+APOLOGY = " ... sorry, there is no more."
 
 
 def answer(client: openai.OpenAI, question: str) -> str:
@@ -62,12 +62,11 @@ def test_an_answer_is_one_request(server: ScriptedServer, client: openai.OpenAI,
     assert [span.name for span in telemetry.spans] == ["chat gpt-4o-mini"]
 
 
-def test_a_line_that_breaks_leaves_what_had_come(
+def test_a_model_that_gives_up_leaves_what_had_come(
     server: ScriptedServer, client: openai.OpenAI, telemetry: CapturedTelemetry
 ) -> None:
     """The user sees the beginning of the answer, the trace says why there is no more."""
-    # After a reset a client may lose what it has not read yet: hence the moment before it.
-    server.play(chat.reply(["Hel", "lo", "!"]).cut(2) + faults.reset(after=0.05))
+    server.play(chat.reply(["Hel", "lo", "!"]).cut(2) + chat.error("Overloaded"))
     assert answer(client, "Say hello") == "Hello" + APOLOGY
     assert [span.attributes["itl.stream.outcome"] for span in telemetry.spans if span.attributes] == ["error"]
 

@@ -37,13 +37,12 @@ def measured(scenario: Scenario, server: ScriptedServer, seed: int) -> Mapping[s
         exchanges = {
             exchange.json["model"]: exchange.wait_done() for exchange in server.exchanges if exchange.status == 200
         }
-        server.clear()
         true = {
-            one.model: true_stream(
-                one.called_ns, exchanges[one.model], counted=scenario.counted, forwards=forwards
-            )
+            one.model: true_stream(one.called_ns, exchanges[one.model], counted=scenario.counted, forwards=forwards)
             for one in reads
         }
+        # Exchanges are read from the server when they are looked at: not before they have been.
+        server.clear()
         for name, said in {tool: readings, **({NAIVE: naive(reads)} if tool == OURS else {})}.items():
             assert said.keys() == true.keys(), f"{name} has measured {len(said)} of {len(true)} streams"
             found[name] = compared(

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
     """Iterate over `source` and take down when each chunk was asked for, when it came and what it carried."""
-    probe.pulled = True
+    probe.reads(source)
     clock, classify, answer = probe.clock, probe.classify, probe.answer
     pull = source.__next__
     for asked, arrived, carried, turns in probe.takings():
@@ -55,7 +55,7 @@ def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
 
 async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:
     """The async face of `timed`."""
-    probe.pulled = True
+    probe.reads(source)
     probe.read_on(lag_of_running_loop())
     clock, classify, answer = probe.clock, probe.classify, probe.answer
     pull = source.__anext__
@@ -80,7 +80,9 @@ async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, No
                 yield chunk
             except GeneratorExit:
                 probe.orphan()
-                await _aclose(source)
+                if not probe.collected:
+                    # Else the event loop closes the source as well, and two may not at once.
+                    await _aclose(source)
                 raise
             except BaseException as thrown:
                 probe.thrown(thrown)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
@@ -50,6 +51,7 @@ class Probe:
         "_open",
         "_outcome",
         "_owners",
+        "_source",
         "answer",
         "arrived",
         "asked",
@@ -107,6 +109,7 @@ class Probe:
         self._on_end = on_end
         self._open = [True]
         self._owners: list[ref[object]] = []
+        self._source: Callable[[], object] = _nothing
         self._outcome = Outcome.ABANDONED
         self._error_type: str | None = None
         self.opened = perf_counter_ns()
@@ -118,6 +121,12 @@ class Probe:
         if loop_lag is not None and self._open:
             loop_lag.join()
             self.loop_lag = loop_lag
+
+    def reads(self, source: object) -> None:
+        """Chunks are pulled from `source`: if it runs outside of a pull, somebody is finalising it."""
+        self.pulled = True
+        with suppress(TypeError):
+            self._source = ref(source)
 
     def owned_by(self, owner: object) -> None:
         """The stream lives as long as `owner` does."""
@@ -158,6 +167,13 @@ class Probe:
         """A chunk is being awaited right now."""
         return self.waiting or len(self.asked) > len(self.arrived)
 
+    @property
+    def collected(self) -> bool:
+        """The stream is in the hands of the garbage collector, or of a loop that closes what is left."""
+        source = self._source()
+        running = getattr(source, "gi_running", False) or getattr(source, "ag_running", False)
+        return running or any(owner() is None for owner in self._owners)
+
     def exhausted(self) -> None:
         """The SDK's iterator came to its end."""
         self._end(self._exhausted_as(), self.answer.failure)
@@ -184,7 +200,7 @@ class Probe:
         """
         if self.pulling:
             return
-        if any(owner() is None for owner in self._owners):
+        if self.collected:
             self.orphan()
         else:
             self._end(Outcome.CLOSED)
@@ -273,6 +289,10 @@ class Probe:
     def __del__(self) -> None:
         if getattr(self, "_open", None):
             self.orphan()
+
+
+def _nothing() -> None:
+    """Before anybody pulls, there is no source."""
 
 
 def _forget(_: object) -> None:

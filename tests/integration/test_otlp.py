@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -135,7 +136,6 @@ def test_the_span_carries_our_attributes(delivery: Delivery) -> None:
         "itl.token_count.source": "usage",
         "itl.tokens_per_chunk": 1.0,
         "itl.streams.at_start": 1,
-        "itl.request.attempts": 1,
         "itl.latency.imputed": 0,
         "itl.latency.excluded": 0,
     }
@@ -183,6 +183,14 @@ def test_the_time_to_first_token_is_what_the_server_made_it(delivery: Delivery) 
 
 def test_a_good_stream_leaves_the_status_unset(delivery: Delivery) -> None:
     assert (delivery.span.status.code, delivery.attributes.get("error.type")) == (0, None)
+
+
+@pytest.mark.requirement("R40")
+@pytest.mark.skipif(
+    tuple(int(part) for part in version("openai").split(".")[:2]) < (1, 46), reason="this openai does not tell"
+)
+def test_the_span_says_how_many_requests_it_took(delivery: Delivery) -> None:
+    assert delivery.attributes["itl.request.attempts"] == 1
 
 
 @pytest.mark.requirement("R21")
@@ -326,7 +334,9 @@ def test_setting_up_the_sdk_leaves_the_environment_as_it_was(delivery: Delivery)
 
 
 def test_a_one_line_application_prints_nothing(delivery: Delivery) -> None:
-    assert delivery.app.stderr == ""
+    # Older SDKs warn of what they themselves do to make a log record.
+    lines = delivery.app.stderr.splitlines()
+    assert [line for line in lines if "LogDeprecatedInitWarning" not in line and line != "  return cls("] == []
 
 
 # --- the forms of token events --------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from surfaces import STREAMS, Surface
 
 import otel_itl
 from otel_itl.fence import failures
-from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, chat, faults, messages, responses
+from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, chat, faults, messages, responses
 
 BUILDERS: Final[dict[str, ModuleType]] = {"chat": chat, "responses": responses, "messages": messages}
 OPENING: Final = {"chat": 2, "responses": 5, "messages": 3}
@@ -42,6 +42,10 @@ REPLIES: Final[dict[str, Script]] = {
 }
 ALL: Final = {"chat": 7, "responses": 12, "messages": 9}
 """Chunks of a whole reply."""
+
+
+Act = Callable[[Surface, Any], Awaitable["Left"]]
+"""Opens a stream with a client and ends it."""
 
 
 class Left(NamedTuple):
@@ -77,14 +81,17 @@ class Ending:
     """One way to end a stream, and what is to be told of it."""
 
     outcome: str
-    act: Callable[[Surface, Any], Awaitable[Left]]
+    act: Act
     script: Callable[[str], Script] = REPLIES.__getitem__
     """By wire format."""
     chunks: dict[str, int] = field(default_factory=OPENING.copy)
     faces: tuple[Face, ...] = FACES
+    """With which clients it can happen."""
     wires: tuple[str, ...] = tuple(BUILDERS)
     options: dict[str, Any] = field(default_factory=dict)
     """Of the client."""
+    everywhere: bool = True
+    """Else by `create()` and `.stream()` alone: how the stream was asked for makes no difference to it."""
 
 
 UNREAD: Final = dict.fromkeys(BUILDERS, 0)
@@ -298,121 +305,107 @@ async def fail_to_open(surface: Surface, client: Any) -> Left:
     raise AssertionError("the request was to fail")
 
 
-def silence(wire: str) -> Script:
-    """The first token, then nothing."""
-    return REPLIES[wire].cut(1) + faults.hold()
+def broken_by(*steps: Step) -> Callable[[str], Script]:
+    """The first token, then this."""
+    return lambda wire: REPLIES[wire].cut(1) + steps
+
+
+def error_event(wire: str) -> Script:
+    return REPLIES[wire].cut(1) + BUILDERS[wire].error("the server had an error")
 
 
 def without(*kinds: str) -> Callable[[str], Script]:
     return lambda wire: Script(step for step in REPLIES[wire] if step.event.kind not in kinds)
 
 
-def provider_error(wire: str) -> Script:
-    step: Any = BUILDERS[wire].error("the server had an error")
-    return REPLIES[wire].cut(1) + step
+def no_answer(_: str) -> Script:
+    return faults.never()
 
 
-STREAMED: Final = {wire: count - {"chat": 2, "responses": 4, "messages": 3}[wire] for wire, count in ALL.items()}
+SILENCE: Final = broken_by(faults.hold())
+STREAMED: Final = {"chat": 5, "responses": 8, "messages": 6}
 """Chunks up to and including the last token."""
-INTERRUPTIBLE: Final[tuple[Face, ...]] = ("sync",) if hasattr(signal, "SIGUSR1") else ()
+OPENED: Final = {wire: chunks - 1 for wire, chunks in OPENING.items()}
+"""Chunks before the first token."""
+ASYNC: Final[tuple[Face, ...]] = ("async",)
+SYNC: Final[tuple[Face, ...]] = ("sync",) if hasattr(signal, "SIGUSR1") else ()
+"""Where a blocking call can be interrupted."""
+
+
+def some(outcome: str, act: Act, **more: Any) -> Ending:
+    """An ending to which it makes no difference how the stream was asked for."""
+    return Ending(outcome=outcome, act=act, everywhere=False, **more)
+
+
+def every(outcome: str, act: Act, **more: Any) -> Ending:
+    return Ending(outcome=outcome, act=act, **more)
+
 
 ENDINGS: Final = {
-    "exhausted": Ending(outcome="completed", act=exhaust, chunks=ALL),
-    "exhausted and dropped": Ending(outcome="completed", act=exhaust_and_drop, chunks=ALL),
-    "close": Ending(outcome="closed", act=close_it),
-    "aclose": Ending(outcome="closed", act=aclose_it, faces=("async",)),
-    "close before the first pull": Ending(outcome="closed", act=close_unread, chunks=UNREAD),
-    "end of the block": Ending(outcome="closed", act=leave_the_block),
-    "end of the block before the first pull": Ending(outcome="closed", act=leave_the_block_unread, chunks=UNREAD),
-    "exception in the block": Ending(outcome="closed", act=fail_in_the_block),
-    "response closed": Ending(outcome="closed", act=close_the_response),
-    "exception thrown in": Ending(outcome="closed", act=throw_an_exception),
-    "cancellation thrown in": Ending(outcome="cancelled", act=throw_a_cancellation),
-    "break and drop": Ending(outcome="abandoned", act=break_and_drop),
-    "dropped before the first pull": Ending(outcome="abandoned", act=drop_unread, chunks=UNREAD),
-    "uninstrument": Ending(outcome="abandoned", act=uninstrument),
-    "task cancelled": Ending(outcome="cancelled", act=cancel_the_wait, script=silence, faces=("async",)),
-    "wait_for": Ending(outcome="cancelled", act=time_the_wait_out, script=silence, faces=("async",)),
-    "task cancelled before the headers": Ending(
-        outcome="cancelled",
-        act=cancel_the_request,
-        script=lambda _: faults.never(),
-        chunks=UNREAD,
-        faces=("async",),
+    "exhausted": every("completed", exhaust, chunks=ALL),
+    "exhausted and dropped": some("completed", exhaust_and_drop, chunks=ALL),
+    "close": every("closed", close_it),
+    "aclose": some("closed", aclose_it, faces=ASYNC),
+    "close before the first pull": every("closed", close_unread, chunks=UNREAD),
+    "end of the block": every("closed", leave_the_block),
+    "end of the block before the first pull": every("closed", leave_the_block_unread, chunks=UNREAD),
+    "exception in the block": every("closed", fail_in_the_block),
+    "response closed": every("closed", close_the_response),
+    "exception thrown in": every("closed", throw_an_exception),
+    "cancellation thrown in": some("cancelled", throw_a_cancellation),
+    "break and drop": every("abandoned", break_and_drop),
+    "dropped before the first pull": every("abandoned", drop_unread, chunks=UNREAD),
+    "uninstrument": every("abandoned", uninstrument),
+    "task cancelled": every("cancelled", cancel_the_wait, script=SILENCE, faces=ASYNC),
+    "wait_for": some("cancelled", time_the_wait_out, script=SILENCE, faces=ASYNC),
+    "task cancelled before the headers": some(
+        "cancelled", cancel_the_request, script=no_answer, chunks=UNREAD, faces=ASYNC
     ),
-    "KeyboardInterrupt": Ending(outcome="cancelled", act=interrupt_the_wait, script=silence, faces=INTERRUPTIBLE),
-    "KeyboardInterrupt before the headers": Ending(
-        outcome="cancelled",
-        act=interrupt_the_request,
-        script=lambda _: faults.never(),
-        chunks=UNREAD,
-        faces=INTERRUPTIBLE,
+    "KeyboardInterrupt": every("cancelled", interrupt_the_wait, script=SILENCE, faces=SYNC),
+    "KeyboardInterrupt before the headers": some(
+        "cancelled", interrupt_the_request, script=no_answer, chunks=UNREAD, faces=SYNC
     ),
-    "connection closed": Ending(
-        outcome="error", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(1) + faults.close()
+    "connection closed": every("error", read_into_an_error, script=broken_by(faults.close())),
+    "connection reset": some("error", read_into_an_error, script=broken_by(faults.reset(after=0.02))),
+    "read timeout": some("error", read_into_an_error, script=SILENCE, options={"timeout": 0.05}),
+    "invalid JSON": some("error", read_into_an_error, script=broken_by(faults.invalid_json())),
+    # The SDK raises on an error event, except for those of the Responses API, which are chunks.
+    "error event": every(
+        "error", read_into_an_error, script=error_event, chunks={**OPENING, "responses": OPENING["responses"] + 1}
     ),
-    "connection reset": Ending(
-        outcome="error", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(1) + faults.reset(after=0.02)
-    ),
-    "read timeout": Ending(outcome="error", act=read_into_an_error, script=silence, options={"timeout": 0.05}),
-    "invalid JSON": Ending(
-        outcome="error", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(1) + faults.invalid_json()
-    ),
-    "error event": Ending(
-        outcome="error",
-        act=read_into_an_error,
-        script=provider_error,
-        # Where the SDK does not raise, the event is a chunk.
-        chunks={**OPENING, "responses": OPENING["responses"] + 1},
-    ),
-    "response.failed": Ending(
-        outcome="error",
-        act=read_into_an_error,
-        script=lambda _: REPLIES["responses"].cut(1) + responses.failed(),
+    "response.failed": some(
+        "error",
+        read_into_an_error,
+        script=broken_by(responses.failed()),
         chunks={"responses": OPENING["responses"] + 1},
         wires=("responses",),
     ),
-    "HTTP status": Ending(
-        outcome="error", act=fail_to_open, script=lambda _: faults.status(500, "no"), chunks=UNREAD
+    "HTTP status": some("error", fail_to_open, script=lambda _: faults.status(500, "no"), chunks=UNREAD),
+    "truncated": every("truncated", exhaust, script=lambda wire: REPLIES[wire].cut(), chunks=STREAMED),
+    "truncated before the first token": some(
+        "truncated", exhaust, script=lambda wire: REPLIES[wire].cut(0), chunks=OPENED
     ),
-    "truncated": Ending(
-        outcome="truncated", act=read_into_an_error, script=lambda wire: REPLIES[wire].cut(), chunks=STREAMED
-    ),
-    "truncated before the first token": Ending(
-        outcome="truncated",
-        act=read_into_an_error,
-        script=lambda wire: REPLIES[wire].cut(0),
-        chunks={wire: count - 1 for wire, count in OPENING.items()},
-    ),
-    "[DONE] without finish reason": Ending(
-        outcome="completed",
-        act=exhaust,
+    "terminator without finish reason": some(
+        "completed",
+        exhaust,
         script=without("finish", "usage"),
         chunks={"chat": 5, "messages": 8},
         wires=("chat", "messages"),
     ),
-    "finish reason without [DONE]": Ending(
-        outcome="completed",
-        act=exhaust,
-        script=without("done"),
-        chunks={"chat": 7, "messages": 8},
-        wires=("chat", "messages"),
+    "finish reason without terminator": some(
+        "completed", exhaust, script=without("done"), chunks={"chat": 7, "messages": 8}, wires=("chat", "messages")
     ),
-    "response.incomplete": Ending(
-        outcome="completed",
-        act=exhaust,
-        script=lambda _: responses.reply(4, end="incomplete"),
-        chunks=ALL,
-        wires=("responses",),
+    "response.incomplete": some(
+        "completed", exhaust, script=lambda _: responses.reply(4, end="incomplete"), chunks=ALL, wires=("responses",)
     ),
-}  # fmt: skip
+}
 
 CASES: Final = [
     pytest.param(ending, surface, face, id=f"{name}-{surface.call}-{face}")
     for name, ending in ENDINGS.items()
     for surface in STREAMS
     for face in FACES
-    if face in ending.faces and surface.wire in ending.wires
+    if face in ending.faces and surface.wire in ending.wires and (ending.everywhere or "_response." not in surface.call)
 ]
 
 
@@ -459,8 +452,8 @@ def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
         spans_within(telemetry, 1)
 
     play(scenario, surface, face, server, **ending.options)
-    spans = telemetry.spans
-    metrics = telemetry.metrics
+    telemetry.tracer_provider.force_flush()  # a second report of a stream would be in it
+    spans, metrics = telemetry.spans, telemetry.metrics
     assert Told(
         outcomes=[span.attributes["itl.stream.outcome"] for span in spans],
         counted={
