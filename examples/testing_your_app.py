@@ -2,6 +2,7 @@
 
 The scripted server plays what you want when you want it; the telemetry that comes of it is captured in memory.
 """
+# ruff: noqa: PLR2004, S101 - numbers and assertions are what tests are made of
 
 from collections.abc import Iterator
 

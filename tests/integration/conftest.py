@@ -76,10 +76,7 @@ class Receiver:
         """The instrumentation scopes of all that arrived."""
         kinds = ("spans", "metrics", "logs")
         return {
-            scope.scope.name
-            for kind in kinds
-            for part in self._parts(kind)
-            for scope in getattr(part, f"scope_{kind}")
+            scope.scope.name for kind in kinds for part in self._parts(kind) for scope in getattr(part, f"scope_{kind}")
         }
 
     @property
@@ -313,7 +310,9 @@ def distribution_path(tmp_path_factory: pytest.TempPathFactory) -> str:
         (info / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n{requires}"
         )
-        groups = ((group, "".join(f"{k} = {v}\n" for k, v in made.items())) for group, made in project["entry-points"].items())
+        groups = (
+            (group, "".join(f"{k} = {v}\n" for k, v in made.items())) for group, made in project["entry-points"].items()
+        )
         (info / "entry_points.txt").write_text("".join(f"[{group}]\n{entries}" for group, entries in groups))
         return str(folder)
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan
 
 import otel_itl
 from otel_itl.codec import decode
@@ -18,6 +18,7 @@ from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, messages, 
 
 if TYPE_CHECKING:
     from conftest import Clients, Instrument
+    from opentelemetry.sdk.trace import ReadableSpan
 
 GENAI_OPENAI = "opentelemetry.instrumentation.genai.openai"
 STANDARD = (
@@ -188,7 +189,7 @@ def left(client: Any) -> None:
 
 def left_by_an_exception(client: Any) -> None:
     with (
-        pytest.raises(KeyError),
+        contextlib.suppress(KeyError),
         client.chat.completions.create(model="gpt-4o", messages=[], stream=True) as stream,
     ):
         next(stream)

@@ -73,7 +73,9 @@ del stream
 
 
 @pytest.fixture(scope="module")
-def exits(start_app: Callable[..., App], receivers: Callable[..., Receiver]) -> Iterator[dict[str, tuple[Finished, Receiver]]]:
+def exits(
+    start_app: Callable[..., App], receivers: Callable[..., Receiver]
+) -> Iterator[dict[str, tuple[Finished, Receiver]]]:
     """Each program with its receiver, two at a time."""
     with ScriptedServer(chat.reply(400, gaps=0.1)) as server:
         finished: dict[str, tuple[Finished, Receiver]] = {}
@@ -108,18 +110,16 @@ def test_the_exit_with_an_open_stream_counts_it_in_the_metrics(
 
 @pytest.mark.requirement("R28")
 @pytest.mark.parametrize("program", [program for program in PROGRAMS if program != "async"])
-def test_the_exit_with_an_open_stream_prints_nothing(
-    program: str, exits: dict[str, tuple[Finished, Receiver]]
-) -> None:
+def test_the_exit_with_an_open_stream_prints_nothing(program: str, exits: dict[str, tuple[Finished, Receiver]]) -> None:
     app, _ = exits[program]
     assert (app.stdout, app.stderr) == ("", "")
 
 
 @pytest.mark.requirement("R28")
 def test_the_end_of_a_loop_with_an_open_stream_prints_nothing_of_ours(
-    exits: dict[str, tuple[Finished, Receiver]]
+    exits: dict[str, tuple[Finished, Receiver]],
 ) -> None:
-    """asyncio closes the asynchronous generators of the HTTP client all at once; with or without us, some complain."""
+    """As it closes, asyncio ends the generators of the HTTP client all at once; with or without us, some complain."""
     app, _ = exits["async"]
     assert [word for word in ("otel_itl", "opentelemetry", "atimed") if word in app.stderr] == []
 
@@ -185,9 +185,7 @@ stream.close()
 
 
 @pytest.fixture(scope="module")
-def forked(
-    start_app: Callable[..., App], receivers: Callable[..., Receiver]
-) -> Iterator[tuple[Finished, Receiver]]:
+def forked(start_app: Callable[..., App], receivers: Callable[..., Receiver]) -> Iterator[tuple[Finished, Receiver]]:
     """A process that forks while it streams; the child makes a stream of its own, and both exit."""
     with ScriptedServer() as server:
         server.always(chat.reply(400, gaps=0.1), model="m")
@@ -223,7 +221,10 @@ def test_a_stream_of_the_child_is_exported_once(forked: tuple[Finished, Receiver
 def test_each_side_of_a_fork_counts_its_own_stream(forked: tuple[Finished, Receiver]) -> None:
     _, receiver = forked
     last = {
-        (receiver.plain(point.attributes)["gen_ai.request.model"], receiver.plain(point.attributes)["itl.stream.outcome"]): point.as_int
+        (
+            receiver.plain(point.attributes)["gen_ai.request.model"],
+            receiver.plain(point.attributes)["itl.stream.outcome"],
+        ): point.as_int
         for request in receiver.requests
         for part in getattr(request, "resource_metrics", ())
         for scope in part.scope_metrics

@@ -61,7 +61,9 @@ def test_there_is_no_metric_without_a_list_of_labels(metrics: dict[str, list[Poi
 
 def test_no_label_names_a_user_a_session_or_a_request(metrics: dict[str, list[Point]]) -> None:
     values = {str(value) for points in metrics.values() for point in points for value in point.attributes.values()}
-    assert {value for value in values if value.startswith(("user", "session", "request", "tenant", "chatcmpl"))} == set()
+    assert {
+        value for value in values if value.startswith(("user", "session", "request", "tenant", "chatcmpl"))
+    } == set()
 
 
 def streams_by_model(captured: CapturedTelemetry, attribute: str = "gen_ai.request.model") -> dict[Any, float]:
@@ -85,9 +87,7 @@ def test_the_open_streams_of_models_beyond_the_limit_are_other(
 ) -> None:
     instrument(model_limit=2)
     client = clients.openai()
-    opened = []
-    for model in ("a", "b", "c", "d"):
-        opened.append(client.chat.completions.create(model=model, messages=[], stream=True))
+    opened = [client.chat.completions.create(model=model, messages=[], stream=True) for model in ("a", "b", "c", "d")]
     points = captured_telemetry.metrics["itl.client.streams"]
     counts = {point.attributes["gen_ai.request.model"]: point.value for point in points}
     for stream in opened:

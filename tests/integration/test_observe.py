@@ -65,11 +65,11 @@ def test_a_list_of_chunks_is_a_stream_too(attributes: Attributes) -> None:
     assert (list(otel_itl.observe(["a", "b"], **WHO)), attributes()["itl.output_chunk.count"]) == (["a", "b"], 2)
 
 
-def test_the_span_is_named_by_what_the_caller_says(attributes: Attributes, captured_telemetry: CapturedTelemetry) -> None:
+def test_the_span_is_named_by_what_the_caller_says(
+    attributes: Attributes, captured_telemetry: CapturedTelemetry
+) -> None:
     list(
-        otel_itl.observe(
-            spoken(), **WHO, operation="generate_content", server_address="llm.example", server_port=8443
-        )
+        otel_itl.observe(spoken(), **WHO, operation="generate_content", server_address="llm.example", server_port=8443)
     )
     expected = {
         "gen_ai.operation.name": "generate_content",
@@ -295,7 +295,7 @@ class Response:
     def __iter__(self) -> Iterator[str]:
         return self._chunks
 
-    def __enter__(self) -> Response:
+    def __enter__(self) -> Response:  # noqa: PYI034 - `Self` is in typing from 3.11 on
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -311,7 +311,7 @@ class AsyncResponse(Response):
     def __aiter__(self) -> AsyncIterator[str]:
         return aspoken()
 
-    async def __aenter__(self) -> AsyncResponse:
+    async def __aenter__(self) -> AsyncResponse:  # noqa: PYI034 - as above
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -353,7 +353,9 @@ def test_leaving_a_with_block_early_is_closing(attributes: Attributes) -> None:
 
 
 @pytest.mark.requirement("R4")
-@pytest.mark.parametrize(("stream", "has_close"), [(iter(["a"]), False), (spoken(), True)], ids=["iterator", "generator"])
+@pytest.mark.parametrize(
+    ("stream", "has_close"), [(iter(["a"]), False), (spoken(), True)], ids=["iterator", "generator"]
+)
 def test_there_is_a_close_exactly_where_the_bare_stream_has_one(
     stream: Any, has_close: bool, attributes: Attributes
 ) -> None:

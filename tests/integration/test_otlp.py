@@ -74,7 +74,9 @@ def deliveries(
     """The same application once for each protocol, both at a time."""
     with ScriptedServer() as server:
         server.always(chat.reply(TOKENS, first=0.05, gaps=0.02), model="gpt-4o")
-        server.always(chat.reply(5, first=0.05, gaps=0.03).cut(3) + chat.error("you said: hello", after=0.03), model="broken")
+        server.always(
+            chat.reply(5, first=0.05, gaps=0.03).cut(3) + chat.error("you said: hello", after=0.03), model="broken"
+        )
         running = {}
         for protocol, variables in (("http/protobuf", {"OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}), ("grpc", {})):
             receiver = receivers(protocol)
@@ -103,7 +105,10 @@ def delivery(request: pytest.FixtureRequest, deliveries: Callable[[str], Deliver
 
 
 def test_one_line_delivers_one_client_span_for_each_request(delivery: Delivery) -> None:
-    assert sorted((span.name, span.kind) for span in delivery.receiver.spans) == [("chat broken", 3), ("chat gpt-4o", 3)]
+    assert sorted((span.name, span.kind) for span in delivery.receiver.spans) == [
+        ("chat broken", 3),
+        ("chat gpt-4o", 3),
+    ]
 
 
 def test_everything_comes_from_one_instrumentation_scope(delivery: Delivery) -> None:
@@ -295,16 +300,18 @@ def test_the_duration_metric_is_the_duration_of_the_span(delivery: Delivery) -> 
 
 def test_token_usage_is_recorded_for_input_and_output(delivery: Delivery) -> None:
     points = delivery.receiver.points("gen_ai.client.token.usage", "gpt-4o")
-    usage = {delivery.receiver.plain(point.attributes)["gen_ai.token.type"]: (point.count, point.sum) for point in points}
+    usage = {
+        delivery.receiver.plain(point.attributes)["gen_ai.token.type"]: (point.count, point.sum) for point in points
+    }
     assert usage == {"input": (1, 10), "output": (1, TOKENS)}
 
 
 @pytest.mark.parametrize(("model", "outcome"), [("gpt-4o", "completed"), ("broken", "error")])
 def test_each_outcome_is_counted(delivery: Delivery, model: str, outcome: str) -> None:
     points = delivery.receiver.points("itl.client.stream.outcomes", model)
-    assert [
-        (delivery.receiver.plain(point.attributes)["itl.stream.outcome"], point.as_int) for point in points
-    ] == [(outcome, 1)]
+    assert [(delivery.receiver.plain(point.attributes)["itl.stream.outcome"], point.as_int) for point in points] == [
+        (outcome, 1)
+    ]
 
 
 def test_no_stream_is_open_in_the_last_export(delivery: Delivery) -> None:

@@ -60,7 +60,12 @@ def ask_messages(clients: Clients) -> None:
     client = clients.anthropic(**SECRETS)
     list(
         client.messages.create(
-            model="m", max_tokens=9, system=f"{SAID} system", messages=ASKED[1:], stream=True, metadata={"user_id": SAID}
+            model="m",
+            max_tokens=9,
+            system=f"{SAID} system",
+            messages=ASKED[1:],
+            stream=True,
+            metadata={"user_id": SAID},
         )
     )
 
@@ -93,7 +98,7 @@ def leaked(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> Callable[[Any, Callable[[Clients], None]], tuple[bool, bool, bool, int]]:
-    """Play a script to a way of asking; whether the canary is in the exported bytes, our logs, stderr; and the spans."""
+    """Whether the canary is in the exported bytes, in our logs and on stderr, and how many spans there were."""
 
     def leaked(script: Any, ask: Callable[[Clients], None]) -> tuple[bool, bool, bool, int]:
         caplog.set_level(logging.DEBUG, logger="otel_itl")
@@ -137,7 +142,9 @@ def test_no_thought_leaves_the_process(leaked: Callable[..., tuple[bool, bool, b
 
 
 def test_a_failure_of_ours_says_nothing_of_what_was_said(
-    leaked: Callable[..., tuple[bool, bool, bool, int]], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    leaked: Callable[..., tuple[bool, bool, bool, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     from otel_itl import fence
     from otel_itl.record import probe

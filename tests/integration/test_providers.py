@@ -42,9 +42,7 @@ def test_a_global_provider_is_used_and_never_replaced_whenever_it_is_set(start_a
         "after": "otel_itl.instrument(); own, exporter = provider(); trace.set_tracer_provider(own)",
     }
     ends = "print(stream(), len(exporter.get_finished_spans()), trace.get_tracer_provider() is own)"
-    started = [
-        start_app(f"import otel_itl\n{STREAM}\n{SETS_ITS_OWN}\n{setting}\n{ends}") for setting in order.values()
-    ]
+    started = [start_app(f"import otel_itl\n{STREAM}\n{SETS_ITS_OWN}\n{setting}\n{ends}") for setting in order.values()]
     assert [app.wait().stdout for app in started] == ["['Hel', 'lo'] 1 True\n"] * 2
 
 
@@ -53,7 +51,8 @@ def test_setting_a_provider_before_the_first_stream_is_not_too_late_for_opentele
     start_app: Callable[..., App],
 ) -> None:
     app = start_app(
-        f"import otel_itl\n{STREAM}\n{SETS_ITS_OWN}\notel_itl.instrument()\ntrace.set_tracer_provider(provider()[0])\nstream()"
+        f"import otel_itl\n{STREAM}\n{SETS_ITS_OWN}\n"
+        "otel_itl.instrument(); trace.set_tracer_provider(provider()[0]); stream()"
     )
     assert app.wait().stderr == ""
 
@@ -149,7 +148,9 @@ def test_with_opentelemetry_disabled_nothing_is_recorded_and_the_application_wor
     start_app: Callable[..., App], receiver: Receiver
 ) -> None:
     app = start_app(
-        f"import otel_itl\n{STREAM}\notel_itl.instrument()\nprint(stream())", receiver=receiver, OTEL_SDK_DISABLED="true"
+        f"import otel_itl\n{STREAM}\notel_itl.instrument()\nprint(stream())",
+        receiver=receiver,
+        OTEL_SDK_DISABLED="true",
     )
     finished = app.wait()
     assert (finished.stdout, finished.stderr, receiver.requests) == ("['Hel', 'lo']\n", "", [])

@@ -158,5 +158,5 @@ def test_ttft_and_p99_itl_are_the_servers_within_a_millisecond_or_two_percent(
     attempts: list[Errors] = []
     while len(attempts) < ATTEMPTS and not any(attempt.hold for attempt in attempts):
         attempts.append(errors(wire, reader, WIRES[wire].reply(tokens, first=FIRST, gaps=gap)))
-        print(f"{wire}, {reader.__name__}, {tokens} tokens at {pace}: {attempts[-1]}")
+        print(f"{wire}, {reader.__name__}, {tokens} tokens at {pace}: {attempts[-1]}")  # noqa: T201 - for `pytest -s`
     assert any(attempt.hold for attempt in attempts), [str(attempt) for attempt in attempts]

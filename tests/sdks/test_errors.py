@@ -1,0 +1,218 @@
+"""What goes wrong reaches the caller unchanged, and the span says that it went wrong."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, Final
+
+import pytest
+from clients import keep_what_is_made, play
+from faces import Face, taken
+from measuring import measured
+from opentelemetry.trace import StatusCode
+from surfaces import CREATED, STREAMS, Surface
+
+from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, chat, faults, messages, responses
+
+CANARY: Final = "the-prompt-was-quoted-here"
+REPLIES: Final = {"chat": chat.reply(3), "responses": responses.reply(3), "messages": messages.reply(3)}
+EVENTS: Final = {"chat": chat.error, "responses": responses.error, "messages": messages.error}
+FAULTS: Final[dict[str, Step]] = {
+    "connection closed": faults.close(),
+    "connection reset": faults.reset(after=0.02),
+    "invalid JSON": faults.invalid_json(),
+    "invalid UTF-8": faults.invalid_utf8(),
+}
+
+created = pytest.mark.parametrize("surface", CREATED, ids=str)
+streams = pytest.mark.parametrize("surface", STREAMS, ids=str)
+
+
+async def failure(surface: Surface, client: Any) -> Exception | None:
+    """What reaches the caller who reads a stream to its end."""
+    try:
+        async with surface.stream(client) as stream:
+            await taken(stream)
+    except Exception as error:
+        return error
+    return None
+
+
+def broken(surface: Surface, fault: str) -> Script:
+    return REPLIES[surface.wire].cut(1) + (EVENTS[surface.wire](CANARY) if fault == "error event" else FAULTS[fault])
+
+
+@pytest.mark.parametrize("fault", ["error event", *FAULTS])
+@created
+@pytest.mark.requirement("R17")
+def test_an_error_is_of_the_same_type_and_says_the_same(
+    surface: Surface, face: Face, fault: str, server: ScriptedServer
+) -> None:
+    server.always(broken(surface, fault))
+    bare = play(failure, surface, face, server)
+    with measured():
+        seen = play(failure, surface, face, server)
+    assert (type(seen), str(seen)) == (type(bare), str(bare))
+
+
+@streams
+@pytest.mark.requirement("R17", "R21")
+def test_an_error_is_the_very_object_that_the_sdk_raised(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    raised = LookupError("from inside the SDK")
+
+    async def scenario(surface: Surface, client: Any) -> Exception | None:
+        made = keep_what_is_made(client)
+        process = client._process_response_data
+
+        def failing(**data: Any) -> Any:
+            if len(made) == 2:
+                raise raised
+            return process(**data)
+
+        client._process_response_data = failing
+        return await failure(surface, client)
+
+    assert play(scenario, surface, face, server) is raised
+    assert [span.attributes["error.type"] for span in telemetry.spans] == ["LookupError"]
+
+
+@created
+@pytest.mark.requirement("R68")
+def test_the_text_of_an_error_is_nowhere_in_the_telemetry(
+    surface: Surface,
+    face: Face,
+    server: ScriptedServer,
+    telemetry: CapturedTelemetry,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server.always(broken(surface, "error event"))
+    play(failure, surface, face, server)
+    (span,) = telemetry.spans
+    assert span.status.status_code is StatusCode.ERROR
+    emitted = [span.to_json(), *(str(log.raw) for log in telemetry.logs), str(telemetry.metrics)]
+    own = [record.getMessage() for record in caplog.records if record.name.startswith("otel_itl")]
+    assert [CANARY in text for text in [*emitted, *own]] == [False] * len([*emitted, *own])
+
+
+@created
+def test_a_failed_operation_is_a_log_event_of_its_type(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    server.always(broken(surface, "connection closed"))
+    error = play(failure, surface, face, server)
+    (span,) = telemetry.spans
+    assert [(log.event_name, log.attributes["exception.type"], log.span_id) for log in telemetry.logs] == [
+        ("gen_ai.client.operation.exception", type(error).__qualname__, span.context.span_id)
+    ]
+
+
+# --- before there is a stream ----------------------------------------------------------------------------------------
+
+
+def refusals(status: int) -> Script:
+    return faults.status(status, "no", headers={"retry-after-ms": "1"})
+
+
+def attempts_told(server: ScriptedServer, attempts: int) -> int | None:
+    """The attempts, where the SDK tells the server how often it tried before."""
+    told = "x-stainless-retry-count" in server.exchanges[-1].headers
+    return attempts if told else None
+
+
+@created
+@pytest.mark.requirement("R7", "R40")
+def test_a_retry_that_succeeds_is_one_span_of_two_attempts(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    server.play(refusals(429), REPLIES[surface.wire])
+    assert play(failure, surface, face, server, max_retries=1) is None
+    assert [exchange.status for exchange in server.exchanges] == [429, 200]
+    assert [
+        (span.attributes["itl.stream.outcome"], span.attributes.get("itl.request.attempts")) for span in telemetry.spans
+    ] == [("completed", attempts_told(server, 2))]
+
+
+@created
+@pytest.mark.requirement("R40")
+def test_a_request_that_succeeds_at_once_is_one_attempt(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    server.play(REPLIES[surface.wire])
+    play(failure, surface, face, server, max_retries=1)
+    assert [span.attributes.get("itl.request.attempts") for span in telemetry.spans] == [attempts_told(server, 1)]
+
+
+@created
+@pytest.mark.requirement("R40")
+def test_the_time_to_first_token_includes_the_attempts_that_failed(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    server.play(
+        faults.status(429, "no", headers={"retry-after-ms": "40"}),
+        Script(REPLIES[surface.wire].cut(0)) + REPLIES[surface.wire][len(REPLIES[surface.wire].cut(0)) :],
+    )
+    play(failure, surface, face, server, max_retries=1)
+    first, second = server.wait_for(2)
+    (span,) = telemetry.spans
+    assert span.attributes["gen_ai.response.time_to_first_chunk"] >= (second.arrived_ns - first.arrived_ns) / 1e9
+
+
+@pytest.mark.parametrize(
+    ("status", "error_type"),
+    [
+        (400, "BadRequestError"),
+        (401, "AuthenticationError"),
+        (404, "NotFoundError"),
+        (429, "RateLimitError"),
+        (500, "InternalServerError"),
+    ],
+)
+@created
+@pytest.mark.requirement("R7", "R21")
+def test_a_refused_request_is_one_failed_span_with_the_type_of_the_exception(
+    surface: Surface,
+    face: Face,
+    status: int,
+    error_type: str,
+    server: ScriptedServer,
+    telemetry: CapturedTelemetry,
+) -> None:
+    server.always(refusals(status))
+    play(failure, surface, face, server, max_retries=1)
+    assert [
+        (span.status.status_code, span.attributes["error.type"], span.attributes["itl.stream.outcome"])
+        for span in telemetry.spans
+    ] == [(StatusCode.ERROR, error_type, "error")]
+
+
+@created
+@pytest.mark.requirement("R21", "R41")
+def test_a_server_that_is_not_there_is_one_failed_span(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and never listens
+
+        async def scenario(surface: Surface, client: Any) -> Exception | None:
+            client.base_url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+            return await failure(surface, client)
+
+        play(scenario, surface, face, server)
+    assert [
+        (span.status.status_code, span.attributes["error.type"], span.attributes["itl.chunk.count"])
+        for span in telemetry.spans
+    ] == [(StatusCode.ERROR, "APIConnectionError", 0)]
+
+
+@created
+@pytest.mark.requirement("R21")
+def test_headers_that_never_come_are_one_failed_span(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    server.always(faults.never())
+    play(failure, surface, face, server, timeout=0.05)
+    assert [(span.status.status_code, span.attributes["error.type"]) for span in telemetry.spans] == [
+        (StatusCode.ERROR, "APITimeoutError")
+    ]

@@ -1,0 +1,90 @@
+"""Every code block of the README runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from otel_itl.testing import ScriptedServer, chat
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+MAKEFILE = README.with_name("Makefile")
+
+
+def blocks(language: str) -> list[str]:
+    return [code for found, code in BLOCKS if found == language]
+
+
+def run(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: PLW1510 - the tests look at the exit code
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, cwd=README.parent
+    )
+
+
+def test_every_block_says_what_it_is() -> None:
+    assert {language for language, _ in BLOCKS} == {"bash", "python", "text"}
+
+
+def test_the_python_blocks_run_one_after_another() -> None:
+    pytest.importorskip("openai")
+    with ScriptedServer(chat.reply(["Rayleigh ", "scattering."])) as server:
+        ran = run(
+            [sys.executable, "-c", "\n".join(blocks("python"))],
+            OPENAI_BASE_URL=server.openai_url,
+            OPENAI_API_KEY="none",
+            OTEL_TRACES_EXPORTER="none",
+            OTEL_METRICS_EXPORTER="none",
+            OTEL_LOGS_EXPORTER="none",
+        )
+    assert (ran.stderr, ran.stdout) == ("", "Rayleigh scattering.any iterator of chunks")
+
+
+def test_what_is_installed_is_offered() -> None:
+    (install,) = (block for block in blocks("bash") if block.startswith("pip install"))
+    extras = re.findall(r"otel-itl\[(.*)\]", install)[0].split(",")
+    project = README.with_name("pyproject.toml").read_text(encoding="utf-8")
+    assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras)
+
+
+@pytest.mark.parametrize("command", [block.strip() for block in blocks("bash") if block.startswith("make ")])
+def test_the_make_commands_exist(command: str) -> None:
+    assert run([*command.split(), "--dry-run"]).returncode == 0
+
+
+def test_the_variables_are_set_by_a_shell() -> None:
+    (exports,) = (block for block in blocks("bash") if block.startswith("export "))
+    ran = run(["bash", "-euc", exports + "\necho $OTEL_SERVICE_NAME"])
+    assert ran.stdout == "my-chat\n"
+
+
+@pytest.fixture(scope="module")
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """What the demo prints, and the telemetry that it left."""
+    pytest.importorskip("rich")
+    pytest.importorskip("opentelemetry.exporter.otlp.json.file")
+    output = tmp_path_factory.mktemp("demo") / "traces.jsonl"
+    command = [sys.executable, "-m", "otel_itl", "demo", "--seconds", "2", "--quiet", "--output", str(output)]
+    ran = run(command, COLUMNS="100")
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout, output
+
+
+def test_the_picture_is_what_the_demo_draws(demonstrated: tuple[str, Path]) -> None:
+    (picture,) = blocks("text")
+    shown, _ = demonstrated
+    headings = [line for line in picture.splitlines() if re.match(r" {6,}\w.*(ms|imputed|chunks)", line)]
+    assert [heading for heading in headings if heading.split() not in map(str.split, shown.splitlines())] == []
+
+
+def test_the_report_command_reads_what_the_demo_left(demonstrated: tuple[str, Path]) -> None:
+    (report,) = (block.strip() for block in blocks("bash") if block.startswith("otel-itl report"))
+    _, telemetry = demonstrated
+    arguments = report.replace("traces.jsonl", str(telemetry)).split()[1:]
+    ran = run([sys.executable, "-m", "otel_itl", *arguments])
+    assert (ran.returncode, "smooth-1" in ran.stdout) == (0, True)
