@@ -114,11 +114,17 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
         )
         raise MalformedEventsError(message)
     try:
-        whole = _unpacked(packed, facts)
-        return _merged(whole, single, facts) if single else whole
+        timeline = _unpacked(packed, facts)
+        if single:
+            timeline = _merged(timeline, single, facts)
+        recorded = _whole(facts[names.TOKENS_RECORDED])
     except (TypeError, ValueError, OverflowError, KeyError, IndexError) as error:
         message = f"token events do not make a timeline: {error}"
         raise MalformedEventsError(message) from error
+    if len(timeline) != recorded:
+        message = f"token events hold {len(timeline)} of {recorded} chunks: some were lost."
+        raise MalformedEventsError(message)
+    return timeline
 
 
 def _runs(kinds: bytes) -> list[int]:
@@ -164,6 +170,7 @@ def _facts(timeline: Timeline) -> dict[str, Any]:
     facts: dict[str, Any] = {
         names.STREAM_OUTCOME: timeline.outcome.value,
         names.STREAM_END: timeline.end // MICROSECOND,
+        names.TOKENS_RECORDED: len(timeline),
     }
     if timeline.headers is not None:
         facts[names.STREAM_HEADERS] = timeline.headers // MICROSECOND

@@ -128,7 +128,7 @@ def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
             value = [value] if isinstance(value, str) else value
             if isinstance(value, (list, tuple)) and all(isinstance(stop, str) for stop in value):
                 attributes[attribute] = tuple(value)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        elif type(value) is float or (type(value) is int and abs(value) < 1 << 63):
             attributes[attribute] = value
     return attributes
 

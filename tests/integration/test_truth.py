@@ -14,7 +14,7 @@ import openai
 import pytest
 
 import otel_itl
-from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat, messages, responses
+from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, capture_telemetry, chat, messages, responses
 
 ATTEMPTS = 3
 WIRES = {"chat": chat, "responses": responses, "messages": messages}
@@ -23,27 +23,39 @@ FIRST = 0.1
 """Seconds to the first token."""
 
 
-class Errors(NamedTuple):
-    """How far a stream's measures were from the truth, in seconds, and how far they may be."""
+class Pace(NamedTuple):
+    """The two numbers that are compared, in seconds."""
 
     ttft: float
-    ttft_allowed: float
     p99: float
-    p99_allowed: float
 
-    @property
-    def hold(self) -> bool:
-        """Both are within the allowance."""
-        return abs(self.ttft) <= self.ttft_allowed and abs(self.p99) <= self.p99_allowed
+    @classmethod
+    def of(cls, called: int, outputs: list[int]) -> Pace:
+        """The pace of output chunks at these moments, in nanoseconds, after the call."""
+        gaps = [(after - before) / 1e9 for before, after in itertools.pairwise(outputs)]
+        # Linear interpolation between closest ranks.
+        return cls((outputs[0] - called) / 1e9, statistics.quantiles(gaps, n=100, method="inclusive")[-1])
+
+    def near(self, truth: Pace) -> bool:
+        """Each is within a millisecond of the truth, or within 2 %."""
+        return all(abs(mine - true) <= max(0.001, 0.02 * true) for mine, true in zip(self, truth, strict=True))
+
+    def off(self, truth: Pace) -> str:
+        """By how much, in milliseconds."""
+        ttft, p99 = ((mine - true) * 1e3 for mine, true in zip(self, truth, strict=True))
+        return f"TTFT {ttft:+.3f} ms, p99 ITL {p99:+.3f} ms"
+
+
+class Attempt(NamedTuple):
+    """One stream: as the server sent it, as we measured it, and as a stopwatch in the consumer's hand saw it."""
+
+    truth: Pace
+    measured: Pace
+    watched: Pace
 
     def __str__(self) -> str:
-        """In milliseconds."""
-        return f"TTFT {self.ttft * 1e3:+.3f} ms, p99 ITL {self.p99 * 1e3:+.3f} ms"
-
-
-def allowed(truth: float) -> float:
-    """A millisecond or 2 %, whichever is more."""
-    return max(0.001, 0.02 * truth)
+        """How far from the truth."""
+        return f"measured {self.measured.off(self.truth)}; stopwatch {self.watched.off(self.truth)}"
 
 
 def sdk_has(wire: str) -> bool:
@@ -68,26 +80,42 @@ def client_of(wire: str, server: ScriptedServer, *, is_async: bool) -> Any:
     return getattr(sdk, kind)(base_url=url, api_key="none", max_retries=0, http_client=http_client)
 
 
-def read(wire: str, server: ScriptedServer) -> int:
-    """Read a stream to its end; returns the moment just before the call."""
+Watched = list[tuple[int, Any]]
+"""When each chunk was in the consumer's hand, and the chunk."""
+
+
+def read(wire: str, server: ScriptedServer) -> tuple[int, Watched]:
+    """Read a stream to its end; returns the moment just before the call, and what came when."""
+    watched: Watched = []
     with client_of(wire, server, is_async=False) as client:
         called = time.perf_counter_ns()
-        for _ in call_of(wire, client):
-            pass
-    return called
+        for chunk in call_of(wire, client):
+            watched.append((time.perf_counter_ns(), chunk))
+    return called, watched
 
 
-def aread(wire: str, server: ScriptedServer) -> int:
+def aread(wire: str, server: ScriptedServer) -> tuple[int, Watched]:
     """The async face of `read`."""
+    watched: Watched = []
 
     async def reading() -> int:
         async with client_of(wire, server, is_async=True) as client:
             called = time.perf_counter_ns()
-            async for _ in await call_of(wire, client):
-                pass
+            async for chunk in await call_of(wire, client):
+                watched.append((time.perf_counter_ns(), chunk))
         return called
 
-    return asyncio.run(reading())
+    return asyncio.run(reading()), watched
+
+
+def carries_output(chunk: Any) -> bool:
+    """Whether a chunk of these scripts does."""
+    if hasattr(chunk, "choices"):
+        return any(choice.delta.content for choice in chunk.choices)
+    return chunk.type in {"response.output_text.delta", "content_block_delta"}
+
+
+Reader = Callable[[str, ScriptedServer], tuple[int, Watched]]
 
 
 @pytest.fixture(scope="module")
@@ -114,49 +142,47 @@ def captured(server: ScriptedServer) -> Iterator[CapturedTelemetry]:
 
 
 @pytest.fixture
-def errors(server: ScriptedServer, captured: CapturedTelemetry) -> Callable[..., Errors]:
-    """Play a script and compare."""
+def attempt(server: ScriptedServer, captured: CapturedTelemetry) -> Callable[[str, Reader, Script], Attempt]:
+    """Play a script and read it."""
 
-    def compare(wire: str, reader: Callable[[str, ScriptedServer], int], script: Any) -> Errors:
+    def attempt(wire: str, reader: Reader, script: Script) -> Attempt:
         server.clear()
         captured.clear()
         server.play(script)
-        called = reader(wire, server)
+        called, watched = reader(wire, server)
         sent = server.wait_for(1)[0].output_times_ns
-        gaps = [(after - before) / 1e9 for before, after in itertools.pairwise(sent)]
-        true_ttft = (sent[0] - called) / 1e9
-        # Linear interpolation between closest ranks.
-        true_p99 = statistics.quantiles(gaps, n=100, method="inclusive")[-1]
         (span,) = captured.spans
         attributes: Any = span.attributes
-        return Errors(
-            attributes["itl.time_to_first_token"] - true_ttft,
-            allowed(true_ttft),
-            attributes["itl.latency.p99"] - true_p99,
-            allowed(true_p99),
+        return Attempt(
+            truth=Pace.of(called, sent),
+            measured=Pace(attributes["itl.time_to_first_token"], attributes["itl.latency.p99"]),
+            watched=Pace.of(called, [moment for moment, chunk in watched if carries_output(chunk)]),
         )
 
-    return compare
+    return attempt
 
 
 @pytest.mark.parametrize("pace", [pytest.param("25 ms", marks=pytest.mark.slow), "5 ms"])
 @pytest.mark.parametrize("reader", [read, aread], ids=["sync", "async"])
 @pytest.mark.parametrize("wire", list(WIRES))
 def test_ttft_and_p99_itl_are_the_servers_within_a_millisecond_or_two_percent(
-    wire: str, reader: Callable[[str, ScriptedServer], int], pace: str, errors: Callable[..., Errors]
+    wire: str, reader: Reader, pace: str, attempt: Callable[[str, Reader, Script], Attempt]
 ) -> None:
     """The best of a few attempts is to hold.
 
     Between the server's write and the client's read lies the operating system: on a machine with other work, a process
-    that is ready waits for its turn for milliseconds, and the tail of one stream in a few shows that delay. It did
-    happen to the consumer, so to measure it is right; but it is no error of the measurement, which is what is tested.
-    A measurement that is wrong is wrong in every attempt.
+    that is ready waits for its turn for milliseconds, and the tail of a stream shows that delay. It did happen to the
+    consumer, so to measure it is right; but it is no error of the measurement, which is what is tested. A measurement
+    that is wrong is wrong in every attempt. Where in none of them even a stopwatch in the consumer's hand comes as
+    near to the truth, the machine is too busy to tell.
     """
     if not sdk_has(wire):
         pytest.skip(f"openai {openai.__version__} has no responses API")
     tokens, gap = PACES[pace]
-    attempts: list[Errors] = []
-    while len(attempts) < ATTEMPTS and not any(attempt.hold for attempt in attempts):
-        attempts.append(errors(wire, reader, WIRES[wire].reply(tokens, first=FIRST, gaps=gap)))
+    attempts: list[Attempt] = []
+    while len(attempts) < ATTEMPTS and not any(made.measured.near(made.truth) for made in attempts):
+        attempts.append(attempt(wire, reader, WIRES[wire].reply(tokens, first=FIRST, gaps=gap)))
         print(f"{wire}, {reader.__name__}, {tokens} tokens at {pace}: {attempts[-1]}")  # noqa: T201 - for `pytest -s`
-    assert any(attempt.hold for attempt in attempts), [str(attempt) for attempt in attempts]
+    if not any(made.watched.near(made.truth) or made.measured.near(made.truth) for made in attempts):
+        pytest.skip(f"this machine is too busy to tell: {'; '.join(map(str, attempts))}")
+    assert any(made.measured.near(made.truth) for made in attempts), "; ".join(map(str, attempts))

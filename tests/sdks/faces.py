@@ -103,7 +103,7 @@ async def drop() -> None:
     gc.collect()
     with suppress(RuntimeError):  # no event loop: a sync scenario
         asyncio.get_running_loop()
-        # A finaliser schedules the closing of an async generator, which takes a few rounds.
-        for _ in range(5):
+        # A finaliser schedules the closing of an async generator, which lets go of the next one, and so on.
+        for _ in range(20):
             await asyncio.sleep(0)
     gc.collect()

@@ -242,8 +242,7 @@ def test_many_streams_side_by_side_keep_to_themselves(
     async def scenario(surface: Surface, client: Any) -> None:
         async def one() -> None:
             async with surface.stream(client) as stream:
-                while await pulled(stream) is not END:
-                    await asyncio.sleep(0)
+                await taken(stream)
 
         async def another() -> None:
             async with surface.stream(client) as stream:

@@ -196,7 +196,8 @@ def test_only_the_last_packed_event_holds_the_facts_of_the_stream() -> None:
 
 def test_nothing_is_written_for_what_is_unknown() -> None:
     attributes = encode(Timeline(request_unix_ns=WALL))[0].attributes
-    assert attributes.keys() == {names.STREAM_OUTCOME, names.STREAM_END, names.STREAM_REQUEST_TIME}
+    facts = {names.STREAM_OUTCOME, names.STREAM_END, names.STREAM_REQUEST_TIME, names.TOKENS_RECORDED}
+    assert attributes.keys() == facts
 
 
 def test_a_thinned_timeline_in_packed_events_is_read_back() -> None:
@@ -597,3 +598,9 @@ def test_whatever_is_read_can_be_measured(events: list[Event], where: int, attri
     with suppress(MalformedEventsError):
         timeline = decode(changed(events, attribute, value, where % len(events)))
         assert measure(timeline).chunk_count >= 0
+
+
+def test_a_token_event_that_a_span_has_dropped_is_noticed() -> None:
+    whole = encode(long(3_000))
+    with pytest.raises(MalformedEventsError, match="1976 of 3000 chunks"):
+        decode(whole[1:])
