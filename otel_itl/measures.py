@@ -241,6 +241,9 @@ def _observed(
         return b"", b""
     blocking = _blocking(waits)
     observed = bytearray(map(blocking.__le__, waits))
+    # The first pull pays for what an SDK does once.
+    observed[0] = waits[0] >= MOST_BLOCKING
+    blocked = bytes(observed)
     burst = bytearray(len(waits))
     # Chunks of a fast and even upstream come soon after one another, too, but no sooner than they usually do.
     together = max(LEAST_BLOCKING, (arrived[-1] - arrived[0]) // (4 * len(arrived)))
@@ -248,7 +251,7 @@ def _observed(
     index = observed.find(0)
     while index >= 0:
         hold = asked[index] - free[index]
-        if index and waits[index - 1] >= blocking:
+        if index and blocked[index - 1]:
             before, held, piled = arrived[index - 1], 0, False
         held += hold
         piled = piled or hold > NEGLIGIBLE_HOLD or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import pickle
 import subprocess
@@ -19,6 +20,7 @@ from bench.overhead.sizes import FULL, QUICK, Sizes
 from bench.overhead.steady import Steady
 from bench.overhead.subjects import SUBJECTS, Subject
 from bench.overhead.variants import FORMS, MAIN, SETTINGS, Variant
+from bench.page import replace_section
 
 _NOTES = """\
 Every variant runs in every round, in an order drawn for the round, in one process per SDK. All are read by the same
@@ -40,8 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     subjects = [SUBJECTS[name] for name in options.sdk or SUBJECTS if find_spec(name)]
     report = _counted if options.instructions else _timed
     section = "instructions" if options.instructions else "times"
-    command = " ".join(["python -m bench.overhead", *(["--instructions"] if options.instructions else [])])
-    head = [f"`{command}`", *machine.described(subjects)]
+    command = ["python -m bench.overhead", *(["--instructions"] if options.instructions else [])]
+    command += [f"--rounds {options.rounds}"] if options.rounds else []
+    head = [f"`{' '.join(command)}`", *machine.described(subjects)]
     lines = ["\n".join(f"* {line}" for line in head)]
     if not options.instructions:
         lines.append(f"* {_sizes(options).rounds} rounds\n\n{_NOTES}")
@@ -50,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = "\n".join(lines) + "\n\n" + "\n".join(report(subjects, options))
     print(text)
     if options.write:
-        _write(options.write, section, text)
+        replace_section(options.write, section, text)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -78,6 +81,8 @@ def _sizes(options: argparse.Namespace) -> Sizes:
 
 def _child(options: argparse.Namespace) -> None:
     subject, sizes = SUBJECTS[options.sdk[0]], _sizes(options)
+    # That `each` falls back to `packed` for a long stream is known, and would be said in every round.
+    logging.getLogger("otel_itl").setLevel(logging.ERROR)
     main_variants = _installed(subject, MAIN)
     if options.child == "times":
         steady = Steady()
@@ -159,20 +164,6 @@ def _environment() -> Mapping[str, str]:
 
 def _installed(subject: Subject, variants: Sequence[Variant]) -> list[Variant]:
     return [variant for variant in variants if variant.installed(subject) is not None]
-
-
-def _write(page: Path, section: str, text: str) -> None:
-    """Replace a section of a page: what stands between its two markers.
-
-    Raises:
-        SystemExit: the page has no such markers.
-    """
-    begin, end = f"<!-- generated: {section} -->", f"<!-- end of generated: {section} -->"
-    before, found, rest = page.read_text().partition(begin)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        raise SystemExit(f"{page} has no section between {begin} and {end}.")
-    page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
 
 
 if __name__ == "__main__":

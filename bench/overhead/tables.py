@@ -99,7 +99,7 @@ def length_table(subject: Subject, variants: Sequence[Variant], samples: Samples
     return table(
         f"{subject.package}: what a stream costs in all, by its length",
         "Microseconds of CPU time that a stream adds, from the request until its metrics are collected.",
-        ("variant", *(f"{face}, {length:,} tokens" for face in FACES for length in lengths)),
+        ("variant", *(f"{face}, {_tokens(length)}" for face in FACES for length in lengths)),
         _rows(subject, variants, figures),
     )
 
@@ -158,7 +158,7 @@ def ending_table(subject: Subject, variants: Sequence[Variant], samples: Samples
         f"{subject.package}: how long the end of {tokens:,} tokens blocks its thread",
         "Microseconds of CPU time between the last chunk and the end of the loop, beyond the uninstrumented SDK: where "
         "the tokens came at a model's pace, and where they came all at once. Beside it: how many chunks the SDK parses "
-        "in that time.",
+        "in that time. With the default limit of 128 events to a span, `each` falls back to `packed` here.",
         ("variant", "paced, µs", "all at once, µs", "paced, SDK chunks", "all at once, SDK chunks"),
         _rows(subject, variants, figures),
     )
@@ -176,7 +176,7 @@ def piece_table(subject: Subject, spent: Mapping[str, Mapping[int, Spent]]) -> s
             cells += [_number(short / 1_000), _number(long / 1_000), _number((long - short) / (many - one))]
         return [piece, *cells]
 
-    columns = (f"{one} token, µs", f"{many:,} tokens, µs", "per token, ns")
+    columns = (f"{_tokens(one)}, µs", f"{_tokens(many)}, µs", "per token, ns")
     return table(
         f"{subject.package}: where the time of otel_itl goes at the end",
         "Microseconds of CPU time inside its functions, callees included, medians; `·` is part of the whole end.",
@@ -249,7 +249,7 @@ def counted_table(subject: Subject, kind: str, variants: Sequence[Variant], read
         parts = added(name)
         fixed = sum(of(name, one)) - sum(of(UNINSTRUMENTED, one))
         return [
-            *(f"{part:,.0f}" for part in (*parts, sum(parts), fixed)),
+            *(_number(part, 0) for part in (*parts, sum(parts), fixed)),
             f"{sum(parts) / sdk:.2%}",
             f"{parts[0] / floor:.1f}",
             f"{sum(parts) / official:.3f}" if official else NONE,
@@ -335,6 +335,10 @@ def _rows(
 
 def _cell(samples: Samples, variant: str, face: str) -> Cell:
     return next(cell for cell in samples if cell.variant == variant and cell.face == face)
+
+
+def _tokens(number: int) -> str:
+    return "1 token" if number == 1 else f"{number:,} tokens"
 
 
 def _number(value: float, decimals: int | None = None) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from time import perf_counter_ns
 from typing import Any, Literal
 
@@ -46,26 +46,40 @@ def at_once(_: int) -> float:
     return 0.0
 
 
-_SETTLE_SECONDS = 0.03
-"""Before a request: a process that was busy until now is the first to be kept waiting by a scheduler."""
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """How an application reads its streams."""
 
+    wire: Wire = "chat"
+    face: Face = "sync"
+    pause: Pause = at_once
+    """Between its chunks; not on an event loop."""
+    block: Block | None = None
 
-def read(
-    wire: Wire, face: Face, url: str, models: Sequence[str], pause: Pause = at_once, block: Block | None = None
-) -> list[Read]:
-    """Read one stream for each model, at the same time."""
-    if face == "loop":
-        return asyncio.run(_read_on_loop(wire, url, models, block))
-    with _client(wire, url) as client:
+    @property
+    def sdk(self) -> str:
+        """The package that it calls."""
+        return "anthropic" if self.wire == "messages" else "openai"
+
+    def read(self, url: str, models: Sequence[str]) -> list[Read]:
+        """Read one stream for each model, at the same time where there is a thread or a task for each."""
+        if self.face == "loop":
+            return asyncio.run(_read_on_loop(self, url, models))
+        one = partial(_read, self, _client(self.wire, url))
         time.sleep(_SETTLE_SECONDS)
-        one = partial(_read, wire, client, pause=pause)
-        if face == "sync":
+        if self.face == "sync":
             return [one(model) for model in models]
         with ThreadPoolExecutor(len(models)) as threads:
             return list(threads.map(one, models))
 
 
+_SETTLE_SECONDS = 0.03
+"""Before a request: a process that was busy until now is the first to be kept waiting by a scheduler."""
+
+
+@cache
 def _client(wire: Wire, url: str) -> Any:
+    """One for all: making it takes longer than many a stream."""
     if wire == "messages":
         return anthropic.Anthropic(base_url=url, api_key="none")
     return openai.OpenAI(base_url=f"{url}/v1", api_key="none")
@@ -82,32 +96,29 @@ def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
     return partial(create, model=model, messages=_PROMPT, stream=True, stream_options={"include_usage": True})
 
 
-def _read(wire: Wire, client: Any, model: str, *, pause: Pause) -> Read:
+def _read(caller: Caller, client: Any, model: str) -> Read:
     moments: list[int] = []
-    request = _request(wire, client, model)
+    request = _request(caller.wire, client, model)
     called = perf_counter_ns()
     for _ in request():
         moments.append(perf_counter_ns())
-        seconds = pause(len(moments) - 1)
+        seconds = caller.pause(len(moments) - 1)
         if seconds:
             time.sleep(seconds)
     return Read(model, called, moments)
 
 
-async def _read_on_loop(wire: Wire, url: str, models: Sequence[str], block: Block | None) -> list[Read]:
-    if wire != "chat":
-        raise ValueError(f"nothing reads {wire} on an event loop")
+async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
+    if caller.wire != "chat":
+        raise ValueError(f"nothing reads {caller.wire} on an event loop")
     async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
         await asyncio.sleep(_SETTLE_SECONDS)
-        if block is not None:
-            asyncio.get_running_loop().call_later(block.after, time.sleep, block.lasts)
+        if caller.block is not None:
+            asyncio.get_running_loop().call_later(caller.block.after, time.sleep, caller.block.lasts)
         return list(await asyncio.gather(*(_aread(client, model) for model in models)))
 
 
 async def _aread(client: openai.AsyncOpenAI, model: str) -> Read:
-    moments: list[int] = []
     request = _request("chat", client, model)
     called = perf_counter_ns()
-    async for _ in await request():
-        moments.append(perf_counter_ns())
-    return Read(model, called, moments)
+    return Read(model, called, [perf_counter_ns() async for _ in await request()])

@@ -28,10 +28,11 @@ class BufferingProxy:
     def __init__(self, upstream_port: int, *, size: int, delay: float) -> None:
         self._arguments = [str(upstream_port), str(size), str(delay)]
 
-    def __enter__(self) -> BufferingProxy:
+    def __enter__(self) -> BufferingProxy:  # noqa: PYI034 - `Self` is in typing from 3.11 on
         command = [sys.executable, "-I", __file__, *self._arguments]
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
-        self.port = int(cast("IO[bytes]", self._child.stdout).readline())
+        port = int(cast("IO[bytes]", self._child.stdout).readline())
+        self.url = f"http://{HOST}:{port}"
         return self
 
     def __exit__(

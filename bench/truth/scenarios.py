@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from bench.truth.callers import Block, Face, Pause, Wire, at_once
+from bench.truth.callers import Block, Caller, Pause, Wire
 from bench.truth.figures import FIGURES
 from otel_itl.testing import Script, chat, faults, messages, responses
 
@@ -31,11 +31,8 @@ class Scenario:
     """In a few words, for a table."""
     scripts: Callable[[Random], list[Script]]
     """The answers to the request of one stream: the last is the stream, those before are tried again."""
-    wire: Wire = "chat"
-    face: Face = "sync"
+    caller: Caller = field(default_factory=Caller)
     streams: int = 1
-    pause: Pause = at_once
-    block: Block | None = None
     buffering: Buffering | None = None
     counted: bool = False
     """The server says how many tokens are in each chunk."""
@@ -53,13 +50,13 @@ def _even(tokens: int, gap: float, first: float = 0.05) -> Callable[[Random], li
 
 
 def _heavy_tailed(random: Random) -> Script:
-    return chat.reply(80, first=0.05, gaps=[random.lognormvariate(-5.3, 1.0) for _ in range(79)])
+    return chat.reply(60, first=0.05, gaps=[random.lognormvariate(-5.3, 1.0) for _ in range(59)])
 
 
 def _stalled(_: Random) -> Script:
-    gaps = [0.01] * 59
-    gaps[30] = 0.5
-    return chat.reply(60, first=0.05, gaps=gaps)
+    gaps = [0.01] * 39
+    gaps[20] = 0.5
+    return chat.reply(40, first=0.05, gaps=gaps)
 
 
 def _jittered(random: Random) -> Script:
@@ -73,16 +70,18 @@ def _tool_call(_: Random) -> Script:
 def _three_a_chunk(random: Random) -> Script:
     """As vLLM with `continuous_usage_stats` and speculative decoding."""
     steps = [chat.delta("role", {"role": "assistant", "content": ""}, usage=chat.usage_object(0))]
-    for index in range(40):
+    for index in range(30):
         usage = chat.usage_object(3 * index + 3)
         delay = random.uniform(0.01, 0.02) if index else 0.05
         steps.append(chat.delta("answer", {"content": "one two three "}, tokens=3, usage=usage, after=delay))
-    return Script([*steps, chat.finish(), chat.usage(120), chat.done()])
+    return Script([*steps, chat.finish(), chat.usage(90), chat.done()])
 
 
 def _two_choices(random: Random) -> Script:
     # The choices take turns: each has its own pace, and between a token of one and one of the other hardly any time.
-    return chat.reply(40, first=0.05, gaps=[gap for _ in range(40) for gap in (0.002, random.uniform(0.008, 0.018))][:-1], choices=2)
+    return chat.reply(
+        30, first=0.05, gaps=[gap for _ in range(30) for gap in (0.002, random.uniform(0.008, 0.018))][:-1], choices=2
+    )
 
 
 def _refused_first(_: Random) -> list[Script]:
@@ -95,50 +94,58 @@ def _pauses(at: int, seconds: float) -> Pause:
 
 SCENARIOS: Final = (
     Scenario(name="steady 1.4 ms", about="713 tokens/s", scripts=_even(300, 0.0014)),
-    Scenario(name="steady 25 ms", about="40 tokens/s", scripts=_even(25, 0.025)),
-    Scenario(name="heavy tail", about="log-normal gaps, median 5 ms, σ = 1", scripts=_each(_heavy_tailed)),
+    Scenario(name="steady 25 ms", about="40 tokens/s", scripts=_even(20, 0.025)),
+    Scenario(name="heavy tail", about="log-normal gaps, median 5 ms, sigma 1", scripts=_each(_heavy_tailed)),
     Scenario(name="one stall", about="500 ms once, else 10 ms", scripts=_each(_stalled)),
     Scenario(
         name="consumer 5 ms",
         about="the caller works 5 ms on each chunk of a 10 ms stream",
-        scripts=_even(50, 0.01),
-        pause=lambda _: 0.005,
+        scripts=_even(40, 0.01),
+        caller=Caller(pause=lambda _: 0.005),
     ),
     Scenario(
         name="consumer 200 ms",
         about="the caller works 200 ms on each chunk of a 10 ms stream",
-        scripts=_even(8, 0.01),
-        pause=lambda _: 0.2,
+        scripts=_even(5, 0.01),
+        caller=Caller(pause=lambda _: 0.2),
         knowable=frozenset(),
     ),
     Scenario(
         name="consumer pauses",
-        about="the caller pauses once for 2 s; 10 ms stream",
-        scripts=_even(240, 0.01),
-        pause=_pauses(20, 2.0),
+        about="the caller pauses once for 2 s; 25 ms stream",
+        scripts=_even(95, 0.025),
+        caller=Caller(pause=_pauses(8, 2.0)),
         knowable=frozenset({"ttft", "mean"}),
+    ),
+    Scenario(
+        name="consumer late",
+        about="the caller works 300 ms on the role chunk; 10 ms stream",
+        scripts=_even(40, 0.01),
+        caller=Caller(pause=_pauses(0, 0.3)),
+        knowable=frozenset(),
     ),
     Scenario(
         name="loop blocked",
         about="other work blocks the event loop for 300 ms; 10 ms stream",
-        scripts=_even(70, 0.01),
-        face="loop",
-        block=Block(after=0.3, lasts=0.3),
+        scripts=_even(60, 0.01),
+        caller=Caller(face="loop", block=Block(after=0.3, lasts=0.3)),
         knowable=frozenset({"ttft", "mean"}),
     ),
     Scenario(
         name="50 on a loop",
         about="50 streams on one event loop, gaps of 20 to 40 ms",
         scripts=_each(_jittered),
-        face="loop",
+        caller=Caller(face="loop"),
         streams=50,
     ),
     Scenario(
-        name="8 threads", about="8 streams in threads, gaps of 20 to 40 ms", scripts=_each(_jittered), face="threads", streams=8
+        name="8 threads",
+        about="8 streams in threads, gaps of 20 to 40 ms",
+        scripts=_each(_jittered),
+        caller=Caller(face="threads"),
+        streams=8,
     ),
-    Scenario(
-        name="role first", about="a role chunk 300 ms before the first token", scripts=_even(30, 0.01, first=0.3)
-    ),
+    Scenario(name="role first", about="a role chunk 300 ms before the first token", scripts=_even(30, 0.01, first=0.3)),
     Scenario(
         name="reasoning",
         about="20 reasoning tokens, then 20 of the answer",
@@ -153,18 +160,18 @@ SCENARIOS: Final = (
     Scenario(
         name="gzip",
         about="compressed, flushed with each event, 10 ms",
-        scripts=_each(lambda _: replace(chat.reply(50, first=0.05, gaps=0.01), gzip=True)),
+        scripts=_each(lambda _: replace(chat.reply(40, first=0.05, gaps=0.01), gzip=True)),
     ),
     Scenario(
         name="buffering proxy",
         about="forwards every 2,000 bytes or 80 ms; 10 ms stream",
-        scripts=_even(80, 0.01),
+        scripts=_even(60, 0.01),
         buffering=Buffering(size=2_000, delay=0.08),
     ),
     Scenario(
         name="gzip, buffering proxy",
         about="compressed, forwarded every 80 ms; 10 ms stream",
-        scripts=_each(lambda _: replace(chat.reply(80, first=0.05, gaps=0.01), gzip=True)),
+        scripts=_each(lambda _: replace(chat.reply(60, first=0.05, gaps=0.01), gzip=True)),
         buffering=Buffering(size=2_000, delay=0.08),
     ),
     Scenario(
@@ -178,25 +185,31 @@ SCENARIOS: Final = (
     Scenario(
         name="anthropic 25 ms",
         about="the anthropic SDK, 25 ms",
-        scripts=_each(lambda _: messages.reply(25, first=0.05, gaps=0.025)),
-        wire="messages",
+        scripts=_each(lambda _: messages.reply(20, first=0.05, gaps=0.025)),
+        caller=Caller(wire="messages"),
     ),
     Scenario(
         name="responses 25 ms",
         about="the Responses API, 25 ms",
-        scripts=_each(lambda _: responses.reply(25, first=0.05, gaps=0.025)),
-        wire="responses",
+        scripts=_each(lambda _: responses.reply(20, first=0.05, gaps=0.025)),
+        caller=Caller(wire="responses"),
     ),
     Scenario(
         name="HTTP/2",
         about="25 ms over HTTP/2",
-        scripts=_even(25, 0.025),
+        scripts=_even(20, 0.025),
         impossible="the scripted server speaks HTTP/1.1",
     ),
 )
 
 
+_SHORT: Final[Mapping[Wire, Script]] = {
+    "chat": chat.reply(3),
+    "responses": responses.reply(3),
+    "messages": messages.reply(3),
+}
+
+
 def warm_up(wire: Wire) -> Scenario:
     """A few tokens, so that what is done once is done before anything is measured."""
-    reply = {"chat": chat.reply, "responses": responses.reply, "messages": messages.reply}[wire]
-    return Scenario(name="warm-up", about="", scripts=_each(lambda _: reply(3)), wire=wire)
+    return Scenario(name="warm-up", about="", scripts=_each(lambda _: _SHORT[wire]), caller=Caller(wire=wire))

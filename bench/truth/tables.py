@@ -27,7 +27,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def summary(results: Sequence[tuple[Scenario, Runs]]) -> str:
     """How often mean and p99 were right."""
-    header = ["scenario", "what happens", "cannot be known", *(f"{tool}: {figure}" for tool in TOOLS for figure in GOAL)]
+    header = [
+        "scenario",
+        "what happens",
+        "cannot be known",
+        *(f"{tool}: {figure}" for tool in TOOLS for figure in GOAL),
+    ]
     return table(header, (_summary_row(scenario, runs) for scenario, runs in results))
 
 

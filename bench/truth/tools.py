@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from importlib.util import find_spec
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final
 
@@ -12,14 +12,14 @@ from opentelemetry.metrics import Histogram, Meter, NoOpHistogram, NoOpMeter, No
 from opentelemetry.sdk.trace import TracerProvider
 
 import otel_itl
-from bench.truth.callers import Read, Wire
+from bench.truth.callers import Read
 from bench.truth.figures import Stream
 from otel_itl import codec
 from otel_itl.testing import capture_telemetry
 
 OURS, OFFICIAL, NAIVE = "otel_itl", "official", "naive"
-INSTRUMENTATION: Final = "opentelemetry-instrumentation-genai-openai"
-"""The distribution of the official instrumentation."""
+DISTRIBUTIONS: Final = tuple(f"opentelemetry-instrumentation-genai-{sdk}" for sdk in ("openai", "anthropic"))
+"""Of the official instrumentation."""
 
 Readings = dict[str, Stream]
 """By the model that was asked for: each stream has its own. Filled in when the instrumentation is taken away."""
@@ -68,51 +68,49 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
             )
 
 
-@contextmanager
-def official(warm_up: WarmUp) -> Iterator[Readings]:
+def official(sdk: str) -> Instrumentation | None:
     """The official instrumentation, whose histograms are read value by value: no bucket blurs them."""
-    from opentelemetry.instrumentation.genai.openai import OpenAIInstrumentor  # noqa: PLC0415 - may not be installed
-
-    meter_provider = _Values()
-    instrumentor: Any = OpenAIInstrumentor()
-    instrumentor.instrument(tracer_provider=TracerProvider(shutdown_on_exit=False), meter_provider=meter_provider)
-    readings: Readings = {}
     try:
-        warm_up()
-        meter_provider.by_model.clear()
-        yield readings
-    finally:
-        instrumentor.uninstrument()
-    for model, recorded in meter_provider.by_model.items():
-        first = recorded.get(_FIRST)
-        readings[model] = Stream(
-            ttft=first[0] * _SECOND if first else None, samples=[gap * _SECOND for gap in recorded.get(_NEXT, ())]
-        )
+        module: Any = import_module(f"opentelemetry.instrumentation.genai.{sdk}")
+    except ModuleNotFoundError:
+        return None
+    instrumentor = module.OpenAIInstrumentor() if sdk == "openai" else module.AnthropicInstrumentor()
+
+    @contextmanager
+    def instrumentation(warm_up: WarmUp) -> Iterator[Readings]:
+        meter_provider = _Values()
+        instrumentor.instrument(tracer_provider=TracerProvider(shutdown_on_exit=False), meter_provider=meter_provider)
+        readings: Readings = {}
+        try:
+            warm_up()
+            meter_provider.by_model.clear()
+            yield readings
+        finally:
+            instrumentor.uninstrument()
+        for model, recorded in meter_provider.by_model.items():
+            first = recorded.get(_FIRST)
+            readings[model] = Stream(
+                ttft=first[0] * _SECOND if first else None, samples=[gap * _SECOND for gap in recorded.get(_NEXT, ())]
+            )
+
+    return instrumentation
 
 
 def naive(reads: list[Read]) -> Readings:
     """The caller's stopwatch: the first chunk is the first token, and the time between chunks is that of the tokens."""
     return {
         read.model: Stream(
-            ttft=read.chunks_ns[0] - read.called_ns, samples=[after - before for before, after in pairwise(read.chunks_ns)]
+            ttft=read.chunks_ns[0] - read.called_ns,
+            samples=[after - before for before, after in pairwise(read.chunks_ns)],
         )
         for read in reads
     }
 
 
-def instrumentations(wire: Wire) -> Mapping[str, Instrumentation]:
-    """Those that there are for a wire format, by name; each is run by itself."""
-    found: dict[str, Instrumentation] = {OURS: ours}
-    if wire != "messages" and _installed("opentelemetry.instrumentation.genai.openai"):
-        found[OFFICIAL] = official
-    return found
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+def instrumentations(sdk: str) -> dict[str, Instrumentation]:
+    """Those that there are for an SDK, by name; each is run by itself."""
+    theirs = official(sdk)
+    return {OURS: ours} if theirs is None else {OURS: ours, OFFICIAL: theirs}
 
 
 class _Values(NoOpMeterProvider):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from random import Random
+from typing import NamedTuple
 
-from bench.truth.callers import read
 from bench.truth.figures import Measured, compared
 from bench.truth.proxy import BufferingProxy
 from bench.truth.scenarios import Scenario, warm_up
@@ -16,24 +15,32 @@ from bench.truth.sent import true_stream
 from bench.truth.tools import NAIVE, OURS, instrumentations, naive
 from otel_itl.testing import ScriptedServer
 
+LATE_NS = 500_000
 
-def measured(scenario: Scenario, server: ScriptedServer, seed: int) -> Mapping[str, Measured]:
-    """Run it once under each instrumentation, with equal scripts; the caller's stopwatch runs beside `otel_itl`."""
+
+class Trial(NamedTuple):
+    """What each tool said in one run with it, and how well the server kept to its script."""
+
+    measured: dict[str, Measured]
+    """By tool."""
+    sent: int
+    """Events."""
+    late: int
+    """Those that left the server more than half a millisecond late: the machine had other things to do."""
+
+
+def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
+    """Run a scenario once under each instrumentation, with equal scripts; a stopwatch runs beside `otel_itl`."""
     found: dict[str, Measured] = {}
-    for tool, instrumentation in instrumentations(scenario.wire).items():
+    lateness: list[int] = []
+    for tool, instrumentation in instrumentations(scenario.caller.sdk).items():
         models = _play(scenario, server, seed)
         gc.collect()
         gc.freeze()
-        buffering = scenario.buffering
-        proxy = (
-            nullcontext()
-            if buffering is None
-            else BufferingProxy(server.port, size=buffering.size, delay=buffering.delay)
-        )
-        with proxy as between, instrumentation(partial(_warm_up, scenario, server)) as readings:
-            url = server.url if between is None else f"http://127.0.0.1:{between.port}"
-            reads = read(scenario.wire, scenario.face, url, models, scenario.pause, scenario.block)
-            forwards = None if between is None else between.forwarded()
+        with _between(scenario, server) as proxy, instrumentation(partial(_warm_up, scenario, server)) as readings:
+            url = server.url if proxy is None else proxy.url
+            reads = scenario.caller.read(url, models)
+            forwards = None if proxy is None else proxy.forwarded()
         exchanges = {
             exchange.json["model"]: exchange.wait_done() for exchange in server.exchanges if exchange.status == 200
         }
@@ -41,6 +48,7 @@ def measured(scenario: Scenario, server: ScriptedServer, seed: int) -> Mapping[s
             one.model: true_stream(one.called_ns, exchanges[one.model], counted=scenario.counted, forwards=forwards)
             for one in reads
         }
+        lateness += [sent.at_ns - sent.due_ns for model in models for sent in exchanges[model].sent]
         # Exchanges are read from the server when they are looked at: not before they have been.
         server.clear()
         for name, said in {tool: readings, **({NAIVE: naive(reads)} if tool == OURS else {})}.items():
@@ -48,18 +56,24 @@ def measured(scenario: Scenario, server: ScriptedServer, seed: int) -> Mapping[s
             found[name] = compared(
                 [said[model] for model in models], [true[model] for model in models], scenario.knowable
             )
-    return found
+    return Trial(found, sent=len(lateness), late=sum(ns > LATE_NS for ns in lateness))
+
+
+def _between(scenario: Scenario, server: ScriptedServer) -> AbstractContextManager[BufferingProxy | None]:
+    if scenario.buffering is None:
+        return nullcontext()
+    return BufferingProxy(server.port, size=scenario.buffering.size, delay=scenario.buffering.delay)
 
 
 def _warm_up(scenario: Scenario, server: ScriptedServer) -> None:
     """The first stream pays for what is set up then: let it be one that nothing is measured of."""
-    warming = warm_up(scenario.wire)
-    read(scenario.wire, "sync", server.url, _play(warming, server, 0))
+    warming = warm_up(scenario.caller.wire)
+    warming.caller.read(server.url, _play(warming, server, 0))
 
 
 def _play(scenario: Scenario, server: ScriptedServer, seed: int) -> list[str]:
     """Queue the scripts of each stream under a model of its own; returns the models."""
     models = [f"{scenario.name}, stream {number}" for number in range(scenario.streams)]
     for model in models:
-        server.play(*scenario.scripts(Random(f"{model}, run {seed}")), model=model)
+        server.play(*scenario.scripts(Random(f"{model}, run {seed}")), model=model)  # noqa: S311 - gaps
     return models

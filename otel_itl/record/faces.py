@@ -13,14 +13,20 @@ from wrapt import ObjectProxy
 
 from otel_itl.fence import contained
 from otel_itl.record.loop_lag import lag_of_running_loop
-from otel_itl.record.probe import Probe
+from otel_itl.record.probe import Owner, Probe
 
 T = TypeVar("T")
 
 
-def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
-    """Iterate over `source` and take down when each chunk was asked for, when it came and what it carried."""
-    probe.reads(source)
+def timed(source: Iterator[T], probe: Probe, owner: Owner | None = None) -> Generator[T, None, None]:
+    """Iterate over `source` and take down when each chunk was asked for, when it came and what it carried.
+
+    Args:
+        source: the SDK's own iterator.
+        probe: takes it down.
+        owner: the stream object whose iterator this becomes.
+    """
+    probe.reads(source, owner)
     clock, classify, answer = probe.clock, probe.classify, probe.answer
     pull = source.__next__
     for asked, arrived, carried, turns in probe.takings():
@@ -53,9 +59,9 @@ def timed(source: Iterator[T], probe: Probe) -> Generator[T, None, None]:
                 pull = _resumed(source.throw, thrown, source.__next__)
 
 
-async def atimed(source: AsyncIterator[T], probe: Probe) -> AsyncGenerator[T, None]:
+async def atimed(source: AsyncIterator[T], probe: Probe, owner: Owner | None = None) -> AsyncGenerator[T, None]:
     """The async face of `timed`."""
-    probe.reads(source)
+    probe.reads(source, owner)
     probe.read_on(lag_of_running_loop())
     clock, classify, answer = probe.clock, probe.classify, probe.answer
     pull = source.__anext__

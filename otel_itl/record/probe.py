@@ -26,6 +26,7 @@ _CHOICE_SHIFT = 32
 
 Classify = Callable[[Any, Answer], int]
 """What a chunk carried: flags of `Kind`, or `code()` of them with a token count and a choice."""
+Owner = ref[object]
 Note = Callable[[int], None]
 Taking = tuple[Note, Note, Note, Iterator[None]]
 """What to do with the moment of asking, the moment of arrival and the code of a chunk, and for how many chunks."""
@@ -108,7 +109,7 @@ class Probe:
         """The lag of the event loop that the stream is read on."""
         self._on_end = on_end
         self._open = [True]
-        self._owners: list[ref[object]] = []
+        self._owners: list[Owner] = []
         self._source: Callable[[], object] = _nothing
         self._outcome = Outcome.ABANDONED
         self._error_type: str | None = None
@@ -122,16 +123,17 @@ class Probe:
             loop_lag.join()
             self.loop_lag = loop_lag
 
-    def reads(self, source: object) -> None:
+    def reads(self, source: object, owner: Owner | None) -> None:
         """Chunks are pulled from `source`: if it runs outside of a pull, somebody is finalising it."""
         self.pulled = True
+        if owner is not None:
+            self._owners.append(owner)
         with suppress(TypeError):
             self._source = ref(source)
 
     def owned_by(self, owner: object) -> None:
         """The stream lives as long as `owner` does."""
-        # With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle.
-        self._owners.append(ref(owner, _forget))
+        self._owners.append(owner_of(owner))
 
     def disown(self) -> None:
         """Forget the stream without a word: it belongs to the parent of this process."""
@@ -289,6 +291,14 @@ class Probe:
     def __del__(self) -> None:
         if getattr(self, "_open", None):
             self.orphan()
+
+
+def owner_of(stream: object) -> Owner:
+    """A reference to what a stream lives and dies with.
+
+    With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle.
+    """
+    return ref(stream, _forget)
 
 
 def _nothing() -> None:

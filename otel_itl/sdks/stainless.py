@@ -19,7 +19,7 @@ from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
 from otel_itl.fence import contained
 from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
-from otel_itl.record.probe import Classify, Probe
+from otel_itl.record.probe import Classify, Owner, Probe, owner_of
 from otel_itl.record.recorder import Recorder
 from otel_itl.sdks.hooks import Target, Wrapper
 
@@ -193,15 +193,14 @@ class Stainless:
             contained("opening a stream", error)
             return None
 
-    def _stream(self, face: Callable[[Any, Probe], Any]) -> Wrapper:
+    def _stream(self, face: Callable[[Any, Probe, Owner], Any]) -> Wrapper:
         def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
             try:
                 probe = _probe_of(instance.response)
                 if probe is None:
                     return source
-                probe.owned_by(instance)
-                return face(source, probe)
+                return face(source, probe, owner_of(instance))
             except Exception as error:  # noqa: BLE001 - the fence
                 contained("timing a stream", error)
                 return source

@@ -31,7 +31,7 @@ class Host(NamedTuple):
 
 OPENAI: Final = Host("OpenAI", "127.0.0.1", "openai")
 AZURE: Final = Host("AzureOpenAI", "unit.openai.azure.com", "azure.ai.openai")
-COMPATIBLE: Final = Host("OpenAI(base_url=…)", "api.groq.com", "groq")
+COMPATIBLE: Final = Host('OpenAI(base_url="https://api.groq.com/openai/v1")', "api.groq.com", "groq")
 ANTHROPIC: Final = Host("Anthropic", "127.0.0.1", "anthropic")
 
 

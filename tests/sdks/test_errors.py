@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -15,8 +16,8 @@ from surfaces import CREATED, STREAMS, Surface
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, chat, faults, messages, responses
 
 CANARY: Final = "the-prompt-was-quoted-here"
-REPLIES: Final = {"chat": chat.reply(3), "responses": responses.reply(3), "messages": messages.reply(3)}
-EVENTS: Final = {"chat": chat.error, "responses": responses.error, "messages": messages.error}
+BUILDERS: Final[dict[str, ModuleType]] = {"chat": chat, "responses": responses, "messages": messages}
+REPLIES: Final[dict[str, Script]] = {wire: builder.reply(3) for wire, builder in BUILDERS.items()}
 FAULTS: Final[dict[str, Step]] = {
     "connection closed": faults.close(),
     "connection reset": faults.reset(after=0.02),
@@ -39,7 +40,9 @@ async def failure(surface: Surface, client: Any) -> Exception | None:
 
 
 def broken(surface: Surface, fault: str) -> Script:
-    return REPLIES[surface.wire].cut(1) + (EVENTS[surface.wire](CANARY) if fault == "error event" else FAULTS[fault])
+    return REPLIES[surface.wire].cut(1) + (
+        BUILDERS[surface.wire].error(CANARY) if fault == "error event" else FAULTS[fault]
+    )
 
 
 @pytest.mark.parametrize("fault", ["error event", *FAULTS])
@@ -149,14 +152,12 @@ def test_a_request_that_succeeds_at_once_is_one_attempt(
 def test_the_time_to_first_token_includes_the_attempts_that_failed(
     surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
 ) -> None:
-    server.play(
-        faults.status(429, "no", headers={"retry-after-ms": "40"}),
-        Script(REPLIES[surface.wire].cut(0)) + REPLIES[surface.wire][len(REPLIES[surface.wire].cut(0)) :],
-    )
+    refused = faults.status(429, "no", headers={"retry-after-ms": "40"})
+    server.play(refused, BUILDERS[surface.wire].reply(1, first=0.03))
     play(failure, surface, face, server, max_retries=1)
     first, second = server.wait_for(2)
     (span,) = telemetry.spans
-    assert span.attributes["gen_ai.response.time_to_first_chunk"] >= (second.arrived_ns - first.arrived_ns) / 1e9
+    assert span.attributes["itl.time_to_first_token"] >= (second.output_times_ns[0] - first.arrived_ns) / 1e9
 
 
 @pytest.mark.parametrize(
