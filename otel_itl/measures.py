@@ -39,9 +39,11 @@ from otel_itl.timeline import OUTPUT, Kind, Timeline
 SECOND = 1_000_000_000
 NEGLIGIBLE_HOLD = 1_000_000
 """A consumer that kept the stream waiting for no longer than this (ns) cannot have hidden an arrival that matters."""
-LEAST_BLOCKING, MOST_BLOCKING = 200_000, 5_000_000
+LEAST_BLOCKING, MOST_BLOCKING = 1_000_000, 5_000_000
 """Bounds of the wait (ns) from which a pull counts as blocked; in between it follows the waits of the stream."""
 WAITS_LOOKED_AT = 256
+TOGETHER = 200_000
+"""Chunks closer than this (ns), where the second was not waited for, arrived together."""
 MOST_TOKENS = 1_024
 """A chunk that claims more tokens than this is not believed, and counts as one."""
 MOST_SAMPLES = 1 << 21
@@ -220,14 +222,12 @@ def _free(timeline: Timeline, asked: list[int], arrived: list[int]) -> list[int]
 def _blocking(waits: list[int]) -> int:
     """The wait (ns) from which a pull counts as blocked on this stream.
 
-    A chunk that is there already costs what it takes to decode it, which the shortest waits show: four times that is no
-    decoding, and neither is 1 ms. Where chunks are usually waited for much longer, a quarter of that is asked for, so
-    that a hiccup while a pile of chunks is drained does not look like the end of the pile.
+    A chunk that is there already costs what it takes to decode it, which is well under 1 ms. Where chunks are usually
+    waited for much longer, a quarter of that is asked for, so that a hiccup while a pile of chunks is drained does not
+    look like the end of the pile.
     """
-    ordered = sorted(waits[:: len(waits) // WAITS_LOOKED_AT + 1])
-    decoding = min(4 * ordered[len(ordered) // 10], NEGLIGIBLE_HOLD)
-    usual = ordered[len(ordered) // 2]
-    return min(max(LEAST_BLOCKING, decoding, usual // 4), MOST_BLOCKING)
+    usual = sorted(waits[:: len(waits) // WAITS_LOOKED_AT + 1])
+    return min(max(LEAST_BLOCKING, usual[len(usual) // 2] // 4), MOST_BLOCKING)
 
 
 def _observed(
@@ -246,7 +246,7 @@ def _observed(
     blocked = bytes(observed)
     burst = bytearray(len(waits))
     # Chunks of a fast and even upstream come soon after one another, too, but no sooner than they usually do.
-    together = max(LEAST_BLOCKING, (arrived[-1] - arrived[0]) // (4 * len(arrived)))
+    together = max(TOGETHER, (arrived[-1] - arrived[0]) // (4 * len(arrived)))
     before, held, piled = free[0], 0, False
     index = observed.find(0)
     while index >= 0:

@@ -64,7 +64,7 @@ def _jittered(random: Random) -> Script:
 
 
 def _tool_call(_: Random) -> Script:
-    return chat.reply(0, first=0.05, gaps=0.01, tools=[("get_weather", [f'"{index}",' for index in range(40)])])
+    return chat.reply(0, first=0.05, gaps=0.01, tools=[("get_weather", [f'"{index}",' for index in range(30)])])
 
 
 def _three_a_chunk(random: Random) -> Script:
@@ -145,7 +145,7 @@ SCENARIOS: Final = (
         caller=Caller(face="threads"),
         streams=8,
     ),
-    Scenario(name="role first", about="a role chunk 300 ms before the first token", scripts=_even(30, 0.01, first=0.3)),
+    Scenario(name="role first", about="a role chunk 300 ms before the first token", scripts=_even(25, 0.01, first=0.3)),
     Scenario(
         name="reasoning",
         about="20 reasoning tokens, then 20 of the answer",
@@ -155,7 +155,7 @@ SCENARIOS: Final = (
     Scenario(
         name="5 a write",
         about="5 events in each write, every 50 ms",
-        scripts=_each(lambda _: faults.coalesce(chat.reply(60, first=0.05, gaps=0.01), 5)),
+        scripts=_each(lambda _: faults.coalesce(chat.reply(45, first=0.05, gaps=0.01), 5)),
     ),
     Scenario(
         name="gzip",

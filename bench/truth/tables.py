@@ -89,7 +89,7 @@ def _flags(runs: Sequence[Measured]) -> str:
     for flag in ("imputed", "excluded"):
         counts = sorted(getattr(run, flag) for run in runs)
         if counts[-1]:
-            said.append(f"{counts[len(counts) // 2]} {flag}")
+            said.append(f"{counts[0]}…{counts[-1]} {flag}" if counts[0] < counts[-1] else f"{counts[0]} {flag}")
     bound = sum(bool(run.consumer_bound) for run in runs)
     if bound:
         said.append("consumer-bound" if bound == len(runs) else f"consumer-bound {bound}/{len(runs)}")

@@ -157,6 +157,11 @@ class Body(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need
         probe = self._self_probe
         return aiter(self.__wrapped__) if probe.pulled else _aread(aiter(self.__wrapped__), probe)
 
+    @property
+    def stream_observer(self) -> Any:
+        """The body's own, which the anthropic SDK asks for with every event: a proxy that has to look is slow."""
+        return getattr(self.__wrapped__, "stream_observer", None)
+
     def close(self) -> None:
         """Close the body and end the recording."""
         try:

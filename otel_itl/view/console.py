@@ -139,6 +139,7 @@ def _latency_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
 def _stream_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
     widths = [max(len(name) + 1, _COUNT) for _, name in _COUNTS]
     table, name_width = _table(rows, to, sum(widths) + _OUTCOMES)
+    room = to.console.width - name_width - sum(widths) - 1
     above = " " * name_width
     for width, (title, name) in zip(widths, _COUNTS, strict=True):
         above += title.rjust(width)
@@ -147,7 +148,7 @@ def _stream_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
     for row in _by_provider(rows, table):
         counts = (row.streams, row.output_tokens, row.output_chunks, row.imputed, row.excluded, row.consumer_bound)
         numbers = (Text(f"{count:,}" if count else ABSENT) for count in counts)
-        table.add_row(_name(row.model, name_width), *numbers, Padding(_outcomes(row), (0, 0, 0, 1)))
+        table.add_row(_name(row.model, name_width), *numbers, Padding(_outcomes(row, room), (0, 0, 0, 1)))
     yield Text(above, style=STYLES["head"], no_wrap=True, overflow="crop")
     yield table
 
@@ -211,12 +212,17 @@ def _shape(counts: Sequence[int], shown: range, glyphs: Glyphs) -> str:
     return "".join(levels[height] if counts[index] else " " for index, height in zip(shown, heights, strict=True))
 
 
-def _outcomes(row: Row) -> Text:
+def _outcomes(row: Row, room: int) -> Text:
     failures = {Outcome.ERROR.value, Outcome.TRUNCATED.value}
-    words = Text()
+    words, used = Text(overflow="fold"), 0
     for outcome, count in row.outcomes.items():
-        words.append(", " if words else "")
-        words.append(f"{count:,} {outcome}", style=STYLES["outcome"] if outcome in failures else "")
+        word = f"{count:,} {outcome}"
+        if used:
+            fits = used + len(", ") + len(word) <= room
+            words.append(", " if fits else ",\n")
+            used = used + len(", ") if fits else 0
+        words.append(word, style=STYLES["outcome"] if outcome in failures else "")
+        used += len(word)
     return words
 
 

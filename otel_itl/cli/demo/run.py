@@ -53,7 +53,7 @@ def run(*, seed: int, seconds: float, output: str | None, port: int, quiet: bool
         report = summarise(_kept(sink.streams(losses), measured), losses)
         truth = deviation(measured, server.exchanges, {one.scenario.model for one in plans if one.scenario.smooth})
     if not report.streams:
-        why = losses.summary() or "OTEL_* or OTEL_ITL_* variables switch it off, or it was interrupted"
+        why = losses.summary() or "it was interrupted, or OTEL_* variables switch it off"
         raise NothingMeasuredError(f"no stream was measured: {why}.")
     show(report, to)
     if not quiet:

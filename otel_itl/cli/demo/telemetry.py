@@ -106,7 +106,10 @@ class ToFile:
         for provider in (self._tracer_provider, self._meter_provider, self._logger_provider):
             provider.shutdown()
         self._file.close()
-        yield from read_streams([str(self._path)], losses)
+        if self._path.stat().st_size:
+            yield from read_streams([str(self._path)], losses)
+        else:
+            self._path.unlink()
 
     def whereabouts(self) -> list[str]:
         """Where the telemetry is, in words."""
@@ -153,7 +156,8 @@ class AsEnvironmentSays:
         for copy in self._copies:
             copy.force_flush()
         with self._resources:
-            yield from read_streams([str(self._path)], losses)
+            if self._path.stat().st_size:
+                yield from read_streams([str(self._path)], losses)
 
     def whereabouts(self) -> list[str]:
         """Where the telemetry is, in words; no value, which may hold a secret."""
