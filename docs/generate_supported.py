@@ -1,4 +1,4 @@
-"""Writes docs/supported.md from the table of surfaces that the tests walk: `python docs/generate_supported.py`."""  # noqa: INP001 - a script, no package
+"""Writes docs/supported.md and the README's table from the surfaces that the tests walk: run it without arguments."""  # noqa: INP001 - a script, no package
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, Final
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "supported.md"
+README: Final = HERE.parent / "README.md"
+MARKS: Final = "<!-- supported:begin -->\n", "<!-- supported:end -->"
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "sdks")]
 
 from surfaces import SURFACES, Surface  # noqa: E402 - found only now
@@ -62,5 +64,24 @@ def _call(surface: Surface) -> tuple[str, str, str, str]:
     return surface.host.client, surface.call + parsed, surface.operation, surface.host.provider
 
 
+def table() -> str:
+    """The README's table: what is called, and who serves it."""
+    lines = ["| SDK | `client.` (sync and async) | read by |", "|---|---|---|"]
+    rows: dict[tuple[str, str], dict[str, None]] = {}
+    for surface in SURFACES:
+        call = _call(surface)[1]
+        reading = "a loop" if surface.reading.text == "for-loop" else f"`{surface.reading.text}`"
+        rows.setdefault((surface.sdk, call), {})[reading] = None
+    lines += [f"| {sdk} | `{call}` | {', '.join(readings)} |" for (sdk, call), readings in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def readme() -> str:
+    """The README, with the table that it is to hold."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(MARKS[0])
+    return before + MARKS[0] + table() + MARKS[1] + rest.partition(MARKS[1])[2]
+
+
 if __name__ == "__main__":
+    README.write_text(readme(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

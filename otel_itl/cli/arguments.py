@@ -13,38 +13,47 @@ from otel_itl.cli import commands
 
 _EXAMPLES = """\
 examples:
-  otel-itl demo                          watch streams being measured, on this machine alone
-  otel-itl report spans.jsonl            latency by provider and model, and the worst stream
-  otel-itl report *.jsonl.gz --json      the same for machines
-  kubectl logs collector | otel-itl report -
+  otel-itl demo                       watch streams being measured
+  otel-itl report spans.jsonl         latency by model, and the worst stream
+  otel-itl report --json *.jsonl.gz   the same for machines
+  ssh host cat spans.jsonl | otel-itl report -
 """
 _REPORT = """\
-Latency of the streams in OTLP JSON files, by provider and model: time to first token, inter-token latency, how the
-streams ended; and the stream with the longest wait for a token, drawn over time. Everything is derived from the token
+Latency of the streams in OTLP JSON files, by provider and model: time to first
+token, inter-token latency, how the streams ended; and the stream with the
+longest wait for a token, drawn over time. Everything is derived from the token
 events in the files.
 """
 _REPORT_EXAMPLES = """\
 examples:
   otel-itl report spans.jsonl
   otel-itl report spans.jsonl logs.jsonl.gz
-  otel-itl report --json spans.jsonl | jq '.rows[] | {model, p99: .inter_token_latency.p99}'
+  otel-itl report --json spans.jsonl | jq .rows[].inter_token_latency.p99
 
-exit codes: 0 a report was made, 1 no usable stream in the input, 2 a file cannot be read
+exit codes:
+  0  a report was made
+  1  no usable stream in the input
+  2  bad usage, or a file that cannot be read
 """
 _DEMO = """\
-Streams from scripted models, measured: a server on this machine plays smooth, bursty, slow, stalling, degrading and
-breaking models, the real openai and anthropic clients talk to it, and what otel_itl measured is reported.
+A server on this machine plays smooth, bursty, slow, stalling, degrading and
+breaking models; the real openai and anthropic clients stream from it; and what
+otel_itl measured is reported.
 """
 _DEMO_EXAMPLES = """\
-Telemetry goes to a new file of OTLP JSON lines, or, when OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER or the like
-are set and --output is not, where those say.
+Telemetry goes to a new file of OTLP JSON lines. Where the environment says
+where it goes (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER and the like)
+and no --output is given, it goes there.
 
 examples:
   otel-itl demo
   otel-itl demo --seconds 3 --seed 7
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl demo
 
-exit codes: 0 streams were measured, 1 none was, 2 bad usage
+exit codes:
+  0  streams were measured
+  1  none was
+  2  bad usage, a port in use, a file that exists
 """
 _SECONDS = (0.0, 3_600.0)
 _PORTS = (0, 65_535)
@@ -88,7 +97,7 @@ def _add_demo(each: Any) -> None:
     demo = _command(each, "demo", "measure streams from scripted models on this machine", _DEMO, _DEMO_EXAMPLES)
     demo.add_argument(
         "--seconds",
-        type=_number(float, *_SECONDS, "seconds"),
+        type=_number(float, *_SECONDS, "number of seconds"),
         default=10.0,
         metavar="N",
         help="how long to send requests (default: 10); every model gets at least one",
@@ -135,7 +144,9 @@ def _number(kind: Callable[[str], float], least: float, most: float, noun: str) 
             number = math.nan
         if not least <= number <= most:
             whole = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"{text!r} is not a {noun}: it takes {whole} from {least:.0f} to {most:.0f}")
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a {noun}: it takes {whole} from {least:.0f} to {most:.0f}"
+            )
         return number
 
     return check

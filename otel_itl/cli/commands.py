@@ -18,7 +18,7 @@ def report(arguments: argparse.Namespace) -> int:
     if not arguments.json and not _installed(_FOR_TABLES):
         return BAD_USAGE
     from otel_itl.offline.lines import UnreadableError, check, title  # noqa: PLC0415 - what only this command needs
-    from otel_itl.offline.losses import Losses  # noqa: PLC0415 - likewise
+    from otel_itl.offline.losses import Loss, Losses  # noqa: PLC0415 - likewise
     from otel_itl.offline.report import summarise  # noqa: PLC0415 - likewise
     from otel_itl.offline.streams import read_streams  # noqa: PLC0415 - likewise
 
@@ -30,11 +30,14 @@ def report(arguments: argparse.Namespace) -> int:
     except UnreadableError as error:
         _complain("report", str(error))
         return BAD_USAGE
+    inputs = title(arguments.files[0]) if len(arguments.files) == 1 else f"{len(arguments.files)} files"
+    if losses.counts == {Loss.EMPTY: 1} and len(arguments.files) == 1:
+        _complain("report", f"{inputs} is empty.")
+        return NOTHING_USABLE
     for line in losses.lines():
         print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
     if not made.streams:
-        inputs = title(arguments.files[0]) if len(arguments.files) == 1 else f"{len(arguments.files)} files"
-        why = losses.summary() or "no span and no log in it carries token events"
+        why = losses.summary() or "no span and no log record in it carries token events"
         _complain("report", f"no usable stream in {inputs}: {why}.")
         return NOTHING_USABLE
     if arguments.json:

@@ -156,7 +156,9 @@ def _stream_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
 def _table(rows: Sequence[Row], to: Screen, rest: int) -> tuple[Table, int]:
     """A table with a column for names: as wide as the longest, if the `rest` of the table leaves it room."""
     table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
-    longest = max((cell_len(printable(name)) + _INDENT for row in rows for name in (row.model, row.provider)), default=0)
+    longest = max(
+        (cell_len(printable(name)) + _INDENT for row in rows for name in (row.model, row.provider)), default=0
+    )
     width = max(min(longest, to.console.width - rest), _LEAST_NAME)
     table.add_column("", width=width, overflow="fold")
     return table, width

@@ -60,7 +60,9 @@ def run(*, seed: int, seconds: float, output: str | None, port: int, quiet: bool
         put(Text("\n" + "\n".join([*sink.whereabouts(), _truth_sentence(truth)]), overflow="fold"), to)
 
 
-def _play(plans: list[Plan], server: ScriptedServer, sink: ToFile | AsEnvironmentSays, to: Screen, *, quiet: bool) -> None:
+def _play(
+    plans: list[Plan], server: ScriptedServer, sink: ToFile | AsEnvironmentSays, to: Screen, *, quiet: bool
+) -> None:
     """Have all requests made, or those until Ctrl-C."""
     workload = Workload(plans, server, sink.opened)
     requests = sum(len(one.scripts) for one in plans)
