@@ -14,7 +14,7 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `otel-itl` with these arguments (those of the process), and return its exit code.
 
-    0: done. 1: nothing usable in the input. 2: bad usage, which includes a file that cannot be read and a missing extra.
+    0: done. 1: nothing usable in the input. 2: bad usage, a file that cannot be read, or a missing extra.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

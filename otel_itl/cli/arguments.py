@@ -69,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of `otel-itl`; the namespace it gives has `run`, which takes the namespace and returns an exit code."""
+    """The parser of `otel-itl`: its namespace has `run`, which takes the namespace and returns an exit code."""
     made = _Parser(
         prog="otel-itl",
         description="Token-level latency of streaming LLM clients over OpenTelemetry.",
@@ -136,7 +136,7 @@ def _command(each: Any, name: str, short: str, description: str, epilog: str) ->
     return made
 
 
-def _number(kind: Callable[[str], float], least: float, most: float, noun: str) -> Callable[[str], float]:
+def _number(kind: type[int] | type[float], least: float, most: float, noun: str) -> Callable[[str], float]:
     def check(text: str) -> float:
         try:
             number = kind(text)

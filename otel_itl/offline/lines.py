@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import Any, NamedTuple
 
 from otel_itl.offline.losses import Loss, Losses
 
@@ -72,10 +72,10 @@ def read_lines(source: str, losses: Losses) -> Iterator[Line]:
         raise UnreadableError(f"{title(source)} cannot be read: {error.strerror or error}.") from error
 
 
-def _plain(file: IO[bytes]) -> io.BufferedReader:
-    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)  # type: ignore[arg-type]
+def _plain(file: Any) -> io.BufferedReader:
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
     if buffered.peek(2)[:2] == _GZIP:
-        return io.BufferedReader(gzip.GzipFile(fileobj=buffered, mode="rb"))  # type: ignore[arg-type]
+        return io.BufferedReader(gzip.GzipFile(fileobj=buffered, mode="rb"))
     return buffered
 
 

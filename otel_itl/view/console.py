@@ -194,7 +194,7 @@ def _shown_buckets(rows: Sequence[Row], room: int) -> range:
     held = [index for row in rows for index, count in enumerate(row.latency_buckets) if count]
     if not held:
         return range(0)
-    first = max(min(min(held), max(held) + 1 - _SHAPE), 0)
+    first = max(min(*held, max(held) + 1 - _SHAPE), 0)
     shown = range(first, max(max(held) + 1, first + _SHAPE))
     return shown if len(shown) <= room else range(0)
 

@@ -81,8 +81,8 @@ class Scale:
 def draw(timeline: Timeline, scale: Scale, marks: Sequence[Mark] = (), glyphs: Glyphs = UNICODE) -> Drawing:
     """Draw the part of a stream that lies on a scale.
 
-    A column stands for a stretch of time and is filled the higher the more output chunks came in it: a gap is as wide as
-    it is long. A mark is drawn under the columns that lie wholly between its ends.
+    A column stands for a stretch of time, and is filled the higher the more output chunks came in it: a gap is as wide
+    as it is long. A mark is drawn under the columns that lie wholly between its ends.
     """
     columns: dict[str, list[int]] = {}
     for moment, kind in zip(timeline.arrived, timeline.kinds, strict=True):

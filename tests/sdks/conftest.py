@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from clients import run_with_client
 from faces import FACES, Face, taken
-from measuring import measured
+from measuring import bare, measured
 from surfaces import STREAMS, Surface
 
 from otel_itl.record import open_streams
@@ -60,6 +60,13 @@ def server(running_server: ScriptedServer) -> ScriptedServer:
 def face(request: pytest.FixtureRequest) -> Face:
     chosen: Face = request.param
     return chosen
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leave_bare() -> Iterator[None]:
+    """Other folders' tests find the SDKs as they are."""
+    yield
+    bare()
 
 
 @pytest.fixture

@@ -5,34 +5,65 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import otel_itl
 from otel_itl.codec import decode
 from otel_itl.fence import failures
+from otel_itl.record.open_streams import open_streams
 from otel_itl.testing import CapturedTelemetry, capture_telemetry
 from otel_itl.timeline import Timeline
 
+SHARED: Final = CapturedTelemetry(temporality="delta")
+"""For all tests but those of providers: making some takes longer than most tests."""
+
 
 @contextmanager
-def measured(**options: Any) -> Iterator[CapturedTelemetry]:
-    """Streams are measured in the block, and nothing of ours fails in it."""
-    contained = dict(failures)
-    with capture_telemetry(**options) as captured:
+def measured() -> Iterator[CapturedTelemetry]:
+    """Streams are measured in the block, into telemetry that begins empty, and nothing of ours fails in it.
+
+    They go on being measured after it: who wants none of that, calls `bare()`.
+    """
+    if len(open_streams):  # left open by a test before
+        bare()
+    if not otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
+        instrument(SHARED)
+    SHARED.tracer_provider.force_flush()
+    SHARED.clear()
+    with nothing_fails():
+        yield SHARED
+
+
+@contextmanager
+def measured_by(**options: Any) -> Iterator[CapturedTelemetry]:
+    """As `measured`, by providers made for the block, with these options of `capture_telemetry`."""
+    bare()
+    with nothing_fails(), capture_telemetry(**options) as captured:
         instrument(captured)
         try:
             yield captured
         finally:
-            otel_itl.uninstrument()
+            bare()
+
+
+def bare() -> None:
+    """Have the SDKs as they are without instrumentation."""
+    if otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
+        otel_itl.uninstrument()
+
+
+@contextmanager
+def nothing_fails() -> Iterator[None]:
+    contained = dict(failures)
+    yield
     assert failures == contained
 
 
-def instrument(captured: CapturedTelemetry, **options: Any) -> None:
+def instrument(captured: CapturedTelemetry) -> None:
     otel_itl.instrument(
         tracer_provider=captured.tracer_provider,
         meter_provider=captured.meter_provider,
         logger_provider=captured.logger_provider,
-        **options,
     )
 
 

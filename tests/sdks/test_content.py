@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from clients import play
 from faces import Face, taken
-from measuring import measured, timeline_of
+from measuring import bare, measured, timeline_of
 from surfaces import CREATED, Surface
 
 from otel_itl.conventions import provider_of
@@ -396,13 +396,14 @@ def test_an_odd_chunk_passes_and_the_stream_goes_on(case: str, server: ScriptedS
     server.play(script, script)
 
     async def bare_then_measured(surface: Surface, client: Any) -> tuple[int, int, list[str]]:
-        bare = await read(surface, client)
+        bare()
+        expected = await read(surface, client)
         with measured() as telemetry:
             seen = await read(surface, client)
-            return len(bare), len(seen), [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
+            return len(expected), len(seen), [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
 
-    bare, seen, outcomes = play(bare_then_measured, CREATE[wire], "sync", server)
-    assert (seen, outcomes) == (bare, ["completed"])
+    expected, seen, outcomes = play(bare_then_measured, CREATE[wire], "sync", server)
+    assert (seen, outcomes) == (expected, ["completed"])
 
 
 # --- providers -------------------------------------------------------------------------------------------------------

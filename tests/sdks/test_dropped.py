@@ -13,7 +13,7 @@ import openai
 import pytest
 from clients import play
 from faces import drop, pulled, settled
-from measuring import measured, spans_within
+from measuring import measured, measured_by, spans_within
 from scripts import pinned
 from surfaces import CREATED, Surface
 
@@ -111,7 +111,7 @@ def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
         finally:
             gc.enable()
 
-    with measured() as telemetry:
+    with measured_by() as telemetry:
         open_before, called, locks = play(scenario, surface, "sync", server)
         assert (open_before, called, locks) == (1, [], [])
         telemetry.tracer_provider.force_flush()
@@ -133,7 +133,7 @@ def test_what_takes_locks_and_calls_opentelemetry_would_be_noticed(
             stream.close()
         return bool(called), threading.get_ident() in recorded_locks
 
-    with measured():
+    with measured_by():
         assert play(scenario, surface, "sync", server) == (True, True)
 
 

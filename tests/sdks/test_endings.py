@@ -26,7 +26,7 @@ from faces import (
     settled,
     taken,
 )
-from measuring import instrument, measured, spans_within
+from measuring import spans_within
 from opentelemetry.trace import StatusCode
 from surfaces import STREAMS, Surface
 
@@ -407,21 +407,6 @@ CASES: Final = [
     for face in FACES
     if face in ending.faces and surface.wire in ending.wires and (ending.everywhere or "_response." not in surface.call)
 ]
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[CapturedTelemetry]:
-    with measured(temporality="delta") as captured:
-        yield captured
-
-
-@pytest.fixture
-def telemetry(shared: CapturedTelemetry) -> CapturedTelemetry:
-    """Empty, and instrumented with: making providers takes longer than most endings."""
-    if not otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
-        instrument(shared)
-    shared.clear()
-    return shared
 
 
 @pytest.mark.parametrize(("ending", "surface", "face"), CASES)

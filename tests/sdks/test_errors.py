@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from clients import keep_what_is_made, play
 from faces import Face, taken
-from measuring import measured
+from measuring import bare, measured
 from opentelemetry.trace import StatusCode
 from surfaces import CREATED, STREAMS, Surface
 
@@ -52,10 +52,11 @@ def test_an_error_is_of_the_same_type_and_says_the_same(
     surface: Surface, face: Face, fault: str, server: ScriptedServer
 ) -> None:
     server.always(broken(surface, fault))
-    bare = play(failure, surface, face, server)
+    bare()
+    expected = play(failure, surface, face, server)
     with measured():
-        seen = play(failure, surface, face, server)
-    assert (type(seen), str(seen)) == (type(bare), str(bare))
+        actual = play(failure, surface, face, server)
+    assert (type(actual), str(actual)) == (type(expected), str(expected))
 
 
 @streams

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from clients import client_of, skip_what_is_missing
 from faces import FACES, Face, entered, run
-from measuring import measured, timeline_of
+from measuring import bare, measured, timeline_of
 from opentelemetry.trace import SpanKind, StatusCode
 from scripts import OUTPUTS, RESPONSE_ID, RESPONSE_MODEL, WIRES
 from surfaces import SURFACES, Surface
@@ -121,10 +121,11 @@ def run_of(surface: Surface, face: Face, server: ScriptedServer) -> Run:
     scripted = WIRES[surface.wire]
     server.clear()
     server.always(scripted.script)
-    bare = run(face, read_twice(surface, face, server, lambda: None))
+    bare()
+    plain = run(face, read_twice(surface, face, server, lambda: None))
     server.clear()
     server.always(scripted.script)
-    with measured(temporality="delta") as telemetry:
+    with measured() as telemetry:
         requested_ns = 0
 
         def between() -> None:
@@ -134,7 +135,7 @@ def run_of(surface: Surface, face: Face, server: ScriptedServer) -> Run:
             requested_ns = perf_counter_ns()
 
         seen = run(face, read_twice(surface, face, server, between))
-        return Run(surface, face, bare, seen, requested_ns, telemetry.spans, telemetry.metrics)
+        return Run(surface, face, plain, seen, requested_ns, telemetry.spans, telemetry.metrics)
 
 
 @pytest.fixture(scope="module")

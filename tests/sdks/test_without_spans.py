@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from clients import play
 from faces import Face, taken
-from measuring import measured
+from measuring import bare, measured_by
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from surfaces import CREATED, Surface
 
@@ -28,6 +28,7 @@ CHUNKS: Final = {"chat": 7, "responses": 12, "messages": 9}
 @contextmanager
 def metered() -> Iterator[CapturedTelemetry]:
     """Streams are measured with a meter provider alone."""
+    bare()
     with capture_telemetry() as captured:
         otel_itl.instrument(meter_provider=captured.meter_provider)
         try:
@@ -38,8 +39,8 @@ def metered() -> Iterator[CapturedTelemetry]:
 
 Measuring = Callable[[], AbstractContextManager[CapturedTelemetry]]
 WAYS: Final[dict[str, Measuring]] = {
-    "sampled": measured,
-    "not sampled": partial(measured, sampler=ALWAYS_OFF),
+    "sampled": measured_by,
+    "not sampled": partial(measured_by, sampler=ALWAYS_OFF),
     "no tracer provider": metered,
 }
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import IO, Any, cast
 
 from opentelemetry import _logs, trace
 from opentelemetry.exporter.otlp.json.file import FileMetricExporter, FileSpanExporter
@@ -83,11 +83,13 @@ class ToFile:
         self._path, self._file = _made(Path(output)) if output else _made_beside(Path(DEFAULT_OUTPUT))
         resource = Resource.create({"service.name": "otel-itl-demo"})
         self._tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._tracer_provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(stream=self._file)))
-        reader = PeriodicExportingMetricReader(FileMetricExporter(stream=self._file))
+        self._tracer_provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(stream=_text(self._file))))
+        reader = PeriodicExportingMetricReader(FileMetricExporter(stream=_text(self._file)))
         self._meter_provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         self._logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
-        self._logger_provider.add_log_record_processor(BatchLogRecordProcessor(FileLogExporter(stream=self._file)))
+        self._logger_provider.add_log_record_processor(
+            BatchLogRecordProcessor(FileLogExporter(stream=_text(self._file)))
+        )
 
     def instrument(self) -> None:
         """Measure from here on."""
@@ -142,7 +144,10 @@ class AsEnvironmentSays:
         with self._once:
             if self._copies:
                 return
-            spans, logs = BatchSpanProcessor(FileSpanExporter(stream=self._file)), FileLogExporter(stream=self._file)
+            spans, logs = (
+                BatchSpanProcessor(FileSpanExporter(stream=_text(self._file))),
+                FileLogExporter(stream=_text(self._file)),
+            )
             self._copies = [spans, BatchLogRecordProcessor(logs)]
             tracer_provider, logger_provider = trace.get_tracer_provider(), _logs.get_logger_provider()
             if isinstance(tracer_provider, TracerProvider):
@@ -171,6 +176,11 @@ def telemetry(output: str | None) -> ToFile | AsEnvironmentSays:
         OSError: see `ToFile`.
     """
     return AsEnvironmentSays() if output is None and _set() else ToFile(output)
+
+
+def _text(file: OneFile) -> IO[str]:
+    """The file as the exporters' annotations want it: they write, flush and ask whether it is closed."""
+    return cast("IO[str]", file)
 
 
 def _set() -> list[str]:
