@@ -136,7 +136,7 @@ def _command(each: Any, name: str, short: str, description: str, epilog: str) ->
     return made
 
 
-def _number(kind: type[int] | type[float], least: float, most: float, noun: str) -> Callable[[str], float]:
+def _number(kind: type[int | float], least: float, most: float, noun: str) -> Callable[[str], float]:
     def check(text: str) -> float:
         try:
             number = kind(text)

@@ -29,11 +29,8 @@ def running_server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _warm(running_server: ScriptedServer) -> Iterator[None]:
-    """What an SDK does when it is first used, such as making its types, is not part of any test of timing.
-
-    What it made by then stays: the garbage collector need not look at it in every test that drops a stream.
-    """
+def _warm(running_server: ScriptedServer) -> None:
+    """What an SDK does when it is first used, such as making its types, is not part of any test of timing."""
 
     async def read(surface: Surface, client: Any) -> None:
         if surface.missing(client) is None:
@@ -43,9 +40,18 @@ def _warm(running_server: ScriptedServer) -> Iterator[None]:
     for surface in STREAMS:
         for face in FACES:
             run_with_client(read, surface, face, running_server)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _settled(_warm: None) -> Iterator[None]:
+    """What is there by now stays: the garbage collector need not look at it in each test that drops a stream.
+
+    Other folders' tests find the SDKs, and the garbage collector, as they are.
+    """
     gc.collect()
     gc.freeze()
     yield
+    bare()
     gc.unfreeze()
 
 
@@ -60,13 +66,6 @@ def server(running_server: ScriptedServer) -> ScriptedServer:
 def face(request: pytest.FixtureRequest) -> Face:
     chosen: Face = request.param
     return chosen
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _leave_bare() -> Iterator[None]:
-    """Other folders' tests find the SDKs as they are."""
-    yield
-    bare()
 
 
 @pytest.fixture
