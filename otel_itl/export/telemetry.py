@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.context import Context, get_current, get_value
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, get_current_span, set_span_in_context
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
 
 from otel_itl import conventions as names
 from otel_itl.codec import TokenEvent, encode, encode_each
@@ -117,7 +126,8 @@ class Telemetry:
                 timeline=timeline,
                 measures=measures,
                 error_type=ended.error_type,
-                context=ticket.context,
+                # Of the span its ids alone: until the metrics are recorded, its events are to go.
+                context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
                 standard=ticket.own,
             )
         )

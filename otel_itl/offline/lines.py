@@ -17,6 +17,7 @@ from otel_itl.offline.losses import Loss, Losses
 MOST_BYTES = 256 * 1024 * 1024
 """A longer line is not read: it would be held in memory as a whole."""
 STANDARD_INPUT = "-"
+Readable = io.BufferedReader | gzip.GzipFile
 
 _LOOKED_AT = 4_096
 _GZIP = b"\x1f\x8b"
@@ -72,14 +73,14 @@ def read_lines(source: str, losses: Losses) -> Iterator[Line]:
         raise UnreadableError(f"{title(source)} cannot be read: {error.strerror or error}.") from error
 
 
-def _plain(file: Any) -> io.BufferedReader:
+def _plain(file: Any) -> Readable:
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
     if buffered.peek(2)[:2] == _GZIP:
-        return io.BufferedReader(gzip.GzipFile(fileobj=buffered, mode="rb"))
+        return gzip.GzipFile(fileobj=buffered, mode="rb")
     return buffered
 
 
-def _lines(source: str, file: io.BufferedReader, losses: Losses) -> Iterator[Line]:
+def _lines(source: str, file: Readable, losses: Losses) -> Iterator[Line]:
     number = 0
     try:
         start = file.peek(_LOOKED_AT)[:_LOOKED_AT]

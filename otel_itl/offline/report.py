@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
+from itertools import compress, pairwise
 from math import fsum
 from typing import Any, NamedTuple
 
@@ -190,10 +190,11 @@ class _Pool:
         self._samples.extend(measures.samples)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(measures.time_to_first_token)
-        if measures.time_per_output_token is not None and measures.tokens_per_chunk is not None:
-            later = round(measures.tokens_per_chunk * measures.output_chunk_count) - 1
-            self._decode_time += round(measures.time_per_output_token * later * SECOND)
-            self._later_tokens += later
+        if measures.time_per_output_token:
+            outputs = compress(stream.timeline.arrived, map(OUTPUT.__and__, stream.timeline.kinds))
+            first, *_, last = outputs
+            self._decode_time += last - first
+            self._later_tokens += round((last - first) / (measures.time_per_output_token * SECOND))
         self._sums.update(
             output_tokens=measures.token_count,
             output_chunks=measures.output_chunk_count,

@@ -18,7 +18,7 @@ from otel_itl.measures import SECOND
 from otel_itl.offline.report import Report, Row, Worst
 from otel_itl.timeline import Outcome
 from otel_itl.view import strip
-from otel_itl.view.figures import ABSENT, duration, edge, milliseconds, printable, three_digits
+from otel_itl.view.figures import ABSENT, counted, duration, edge, milliseconds, printable, rate
 from otel_itl.view.strip import Drawing, Glyphs, Mark, Scale
 
 STYLES = {
@@ -124,10 +124,12 @@ def _latency_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
         above += " " + f" {title} ".center(len(names) * _CELL - 1, to.glyphs.rule)
     above += "".join(f"{title:>{_CELL}}" for title, _ in _RATES)
     for name in (*columns, *(unit for _, unit in _RATES)):
-        table.add_column(name, width=_CELL, justify="right", no_wrap=True)
+        table.add_column(name, width=_CELL, justify="right", no_wrap=True, overflow="crop")
     shown = _shown_buckets(rows, to.console.width - name_width - rest - _INDENT)
     if shown:
-        table.add_column(_shape_edges(shown), width=len(shown) + _INDENT, justify="right", no_wrap=True)
+        table.add_column(
+            _shape_edges(shown), width=len(shown) + _INDENT, justify="right", no_wrap=True, overflow="crop"
+        )
         above += " " * _INDENT + " ITL ".center(len(shown), to.glyphs.rule)
     for row in _by_provider(rows, table):
         shape = [Text(_shape(row.latency_buckets, shown, to.glyphs), style=STYLES["answer"])] if shown else []
@@ -143,11 +145,11 @@ def _stream_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
     above = " " * name_width
     for width, (title, name) in zip(widths, _COUNTS, strict=True):
         above += title.rjust(width)
-        table.add_column(name, width=width, justify="right", no_wrap=True)
+        table.add_column(name, width=width, justify="right", no_wrap=True, overflow="crop")
     table.add_column(" outcomes", overflow="fold")
     for row in _by_provider(rows, table):
         counts = (row.streams, row.output_tokens, row.output_chunks, row.imputed, row.excluded, row.consumer_bound)
-        numbers = (Text(f"{count:,}" if count else ABSENT) for count in counts)
+        numbers = (Text(counted(count) if count else ABSENT) for count in counts)
         table.add_row(_name(row.model, name_width), *numbers, Padding(_outcomes(row, room), (0, 0, 0, 1)))
     yield Text(above, style=STYLES["head"], no_wrap=True, overflow="crop")
     yield table
@@ -186,7 +188,7 @@ def _numbers(row: Row) -> Iterable[str]:
     ttft, itl = row.time_to_first_token, row.inter_token_latency
     yield from map(milliseconds, (ttft.p50, ttft.p95, ttft.p99, itl.p50, itl.p95, itl.p99, itl.max, itl.mean))
     yield milliseconds(row.time_per_output_token)
-    yield three_digits(row.output_speed)
+    yield rate(row.output_speed)
 
 
 def _shown_buckets(rows: Sequence[Row], room: int) -> range:

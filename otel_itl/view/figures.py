@@ -5,6 +5,7 @@ from __future__ import annotations
 ABSENT = "-"
 
 _SWITCH_TO_SECONDS = 10
+_SWITCH_TO_THOUSANDS = 10_000
 _EDGES = ((10, 2), (100, 1))
 
 
@@ -36,6 +37,19 @@ def three_digits(number: float | None) -> str:
         if round(number, places) < edge:
             return f"{number:.{places}f}"
     return f"{number:,.0f}"
+
+
+def counted(count: int) -> str:
+    """A count for a column of seven: `1,540`, from a million on `2.3M`."""
+    millions = 1_000_000
+    return f"{count:,}" if count < millions else f"{count / millions:,.1f}M"
+
+
+def rate(per_second: float | None) -> str:
+    """Tokens per second for a column of five: `48.9`, `1,540`, from ten thousand on `12k`."""
+    if per_second is None or round(per_second) < _SWITCH_TO_THOUSANDS:
+        return three_digits(per_second)
+    return f"{per_second / 1_000:,.0f}k"
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,0 +1,201 @@
+"""Input that is damaged, half-written, or something else: named, counted, never the end of a report."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from otel_itl.codec import encode
+from otel_itl.offline import lines
+from otel_itl.offline.lines import UnreadableError
+from otel_itl.offline.losses import Losses
+from otel_itl.offline.streams import read_streams
+
+
+@pytest.fixture
+def good(made: Any) -> dict[str, Any]:
+    document: dict[str, Any] = made.spans(made.span(made.timeline(20, 30)))
+    return document
+
+
+def test_a_broken_line_is_named_and_the_others_are_read(made: Any, good: Any, read: Any) -> None:
+    reading = read(good, "not json\n", made.spans(made.span(made.timeline(20, 30))))
+    (line,) = reading.losses.lines()
+    assert (2, {"not_json": 1}, True) == (len(reading.streams), reading.lost, "spans.jsonl:2: not JSON: " in line)
+
+
+def test_a_line_that_breaks_off_after_a_bracket_does_not_swallow_the_next(made: Any, good: Any, read: Any) -> None:
+    reading = read('{"resourceSpans":[{"scopeSpans":[{\n', good, made.spans(made.span(made.timeline(20, 30))))
+    assert (2, {"not_json": 1}) == (len(reading.streams), reading.lost)
+
+
+def test_a_half_written_last_line_is_no_error(good: Any, read: Any) -> None:
+    reading = read(good, json.dumps(good)[:100])
+    assert (1, {"half_written": 1}) == (len(reading.streams), reading.lost)
+
+
+def test_a_half_written_indented_document_is_no_error(read: Any) -> None:
+    reading = read('{\n  "resourceSpans": [\n    {\n')
+    assert ([], {"half_written": 1}) == (reading.streams, reading.lost)
+
+
+def test_gzip_that_ends_early_is_half_written(tmp_path: Path, good: Any, read_files: Any) -> None:
+    file = tmp_path / "spans.jsonl.gz"
+    file.write_bytes(gzip.compress(json.dumps(good).encode() + b"\n" + bytes(range(33, 127)) * 99)[:-30])
+    reading = read_files(str(file))
+    assert (1, {"half_written": 1}) == (len(reading.streams), reading.lost)
+
+
+def test_damaged_gzip_is_named_and_what_came_before_is_read(tmp_path: Path, good: Any, read_files: Any) -> None:
+    file = tmp_path / "spans.jsonl.gz"
+    file.write_bytes(gzip.compress(json.dumps(good).encode() + b"\n") + gzip.compress(b"{}")[:10] + b"\xff" * 40)
+    reading = read_files(str(file))
+    assert (1, {"not_json": 1}) == (len(reading.streams), reading.lost)
+
+
+@pytest.mark.parametrize("line", ["5\n", '"text"\n', "null\n", "{}\n", '{"message": "started"}\n'])
+def test_json_of_another_kind_is_not_otlp(good: Any, read: Any, line: str) -> None:
+    reading = read(line, good)
+    assert (1, {"not_otlp": 1}) == (len(reading.streams), reading.lost)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"resourceSpans": 5},
+        {"resourceSpans": ["text"]},
+        {"resourceSpans": [{"scopeSpans": [{"spans": [{"events": [5]}]}]}]},
+        {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [{"key": "a", "value": {"intValue": "x"}}]}]}]}]},
+        {"resourceLogs": [{"scopeLogs": [{"logRecords": [7]}]}]},
+    ],
+)
+def test_a_document_of_the_wrong_shape_is_not_otlp(good: Any, read: Any, document: Any) -> None:
+    reading = read(document, good)
+    assert (1, {"not_otlp": 1}) == (len(reading.streams), reading.lost)
+
+
+def test_deeply_nested_json_is_refused_like_any_other(good: Any, read: Any) -> None:
+    reading = read("[" * 100_000 + "]" * 100_000 + "\n", good)
+    assert (1, {"not_json": 1}) == (len(reading.streams), reading.lost)
+
+
+def test_token_events_that_do_not_decode_are_named_with_their_span(made: Any, good: Any, read: Any) -> None:
+    (event,) = encode(made.timeline(20, 30))
+    event.attributes["itl.tokens.waits"] = [1]
+    span = made.span(events=[event])
+    reading = read(made.spans(span), good)
+    (line,) = reading.losses.lines()
+    expected = f"spans.jsonl:1: token events that do not decode: span {span['spanId']}: "
+    assert (1, {"not_decodable": 1}, True) == (len(reading.streams), reading.lost, expected in line)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("itl.tokens.offsets", [500_000, 400_000, 300_000]),
+        ("itl.tokens.waits", [-5, 1, 1]),
+        ("itl.tokens.kinds", [2, 10**15]),
+        ("itl.stream.outcome", "exploded"),
+        ("itl.stream.end", "late"),
+        ("itl.stream.headers", "late"),
+        ("itl.tokens.offsets", ["a", "b", "c"]),
+    ],
+)
+def test_what_makes_no_sense_is_a_loss(made: Any, read: Any, attribute: str, value: Any) -> None:
+    (event,) = encode(made.timeline(20, 30))
+    event.attributes[attribute] = value
+    reading = read(made.spans(made.span(events=[event])))
+    assert ([], {"not_decodable": 1}) == (reading.streams, reading.lost)
+
+
+def test_a_stream_that_lost_its_last_token_event_is_named(made: Any, read: Any) -> None:
+    reading = read(made.spans(made.span(events=encode(made.timeline(*[20] * 2_000))[:-1])))
+    assert ([], {"not_decodable": 1}) == (reading.streams, reading.lost)
+
+
+def test_five_of_a_kind_are_named_and_the_others_counted(good: Any, read: Any) -> None:
+    told = list(read(*["oops\n"] * 12, good).losses.lines())
+    assert (6, "... and 7 more: not JSON") == (len(told), told[-1])
+
+
+def test_a_line_longer_than_the_limit_is_skipped(made: Any, write: Any, read_files: Any, monkeypatch: Any) -> None:
+    documents = [made.spans(made.span(made.timeline(*[20] * chunks))) for chunks in (3, 3_000, 3)]
+    file = write(*documents)
+    monkeypatch.setattr(lines, "MOST_BYTES", 20_000)
+    reading = read_files(file)
+    assert (2, {"not_json": 1}) == (len(reading.streams), reading.lost)
+
+
+def test_an_empty_file_is_a_loss(read: Any) -> None:
+    assert {"empty": 1} == read().lost
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\x7fELF\x02\x01\x01\x00\x00", "is binary: a report is made from OTLP JSON, plain or gzip."),
+        (gzip.compress(b"\x00\x01\x02"), "is binary: a report is made from OTLP JSON, plain or gzip."),
+        ('{"resourceSpans": []}'.encode("utf-16"), "is UTF-16 text: OTLP JSON is UTF-8."),
+    ],
+    ids=["binary", "binary in gzip", "UTF-16"],
+)
+def test_a_file_that_is_no_json_at_all_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    with pytest.raises(UnreadableError) as refused:
+        list(read_streams([str(file)], Losses()))
+    assert f"{file} {sentence}" == str(refused.value)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match=r"nothing\.jsonl does not exist\."):
+        list(read_streams([str(tmp_path / "nothing.jsonl")], Losses()))
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="is a directory: name the files in it"):
+        list(read_streams([str(tmp_path)], Losses()))
+
+
+_SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
+_OTLP_WORDS = st.sampled_from(
+    [
+        *(
+            "resourceSpans",
+            "scopeSpans",
+            "spans",
+            "events",
+            "attributes",
+            "name",
+            "key",
+            "value",
+            "arrayValue",
+            "values",
+        ),
+        *("intValue", "itl.tokens", "itl.tokens.offsets", "itl.stream.outcome", "completed", "resourceLogs"),
+    ]
+)
+_JSON = st.recursive(
+    _SCALARS | _OTLP_WORDS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_OTLP_WORDS, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(content=st.binary(max_size=300) | _JSON.map(lambda value: json.dumps(value).encode()))
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nothing_in_a_file_makes_reading_fail(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    try:
+        streams = list(read_streams([str(file)], Losses()))
+    except UnreadableError as refused:
+        assert str(file) in str(refused)  # noqa: PT017 - either outcome is right
+    else:
+        assert streams == []
