@@ -42,6 +42,8 @@ NEGLIGIBLE_HOLD = 1_000_000
 LEAST_BLOCKING, MOST_BLOCKING = 1_000_000, 5_000_000
 """Bounds of the wait (ns) from which a pull counts as blocked; in between it follows the waits of the stream."""
 WAITS_LOOKED_AT = 256
+SLOW_AFTER = 20
+"""A pull that waited for less than this part of the hold before it did not block: caches are cold after a pause."""
 TOGETHER = 200_000
 """Chunks closer than this (ns), where the second was not waited for, arrived together."""
 MOST_TOKENS = 1_024
@@ -222,12 +224,25 @@ def _free(timeline: Timeline, asked: list[int], arrived: list[int]) -> list[int]
 def _blocking(waits: list[int]) -> int:
     """The wait (ns) from which a pull counts as blocked on this stream.
 
-    A chunk that is there already costs what it takes to decode it, which is well under 1 ms. Where chunks are usually
-    waited for much longer, a quarter of that is asked for, so that a hiccup while a pile of chunks is drained does not
-    look like the end of the pile.
+    A chunk that is there already costs what it takes to decode it, which is well under 1 ms. Where chunks that have to
+    be waited for usually take much longer, a quarter of that is asked for, so that a hiccup while a pile of chunks is
+    drained does not look like the end of the pile.
     """
-    usual = sorted(waits[:: len(waits) // WAITS_LOOKED_AT + 1])
-    return min(max(LEAST_BLOCKING, usual[len(usual) // 2] // 4), MOST_BLOCKING)
+    waited = sorted(wait for wait in waits[:: len(waits) // WAITS_LOOKED_AT + 1] if wait >= LEAST_BLOCKING)
+    return min(max(LEAST_BLOCKING, waited[len(waited) // 2] // 4), MOST_BLOCKING) if waited else LEAST_BLOCKING
+
+
+def _blocked(free: list[int], asked: list[int], waits: list[int]) -> bytearray:
+    """One flag per chunk: its pull blocked. After a long hold the first pull is slow by itself: more is asked of it."""
+    blocking = _blocking(waits)
+    blocked = bytearray(map(blocking.__le__, waits))
+    # The very first pays for what an SDK does once.
+    blocked[0] = waits[0] >= MOST_BLOCKING
+    if sum(asked) - sum(free) > SLOW_AFTER * blocking:
+        for index, (ask, since) in enumerate(zip(asked, free, strict=True)):
+            if waits[index] < min((ask - since) // SLOW_AFTER, MOST_BLOCKING):
+                blocked[index] = 0
+    return blocked
 
 
 def _observed(
@@ -239,11 +254,8 @@ def _observed(
     """
     if not waits:
         return b"", b""
-    blocking = _blocking(waits)
-    observed = bytearray(map(blocking.__le__, waits))
-    # The first pull pays for what an SDK does once.
-    observed[0] = waits[0] >= MOST_BLOCKING
-    blocked = bytes(observed)
+    blocked = _blocked(free, asked, waits)
+    observed = bytearray(blocked)
     burst = bytearray(len(waits))
     # Chunks of a fast and even upstream come soon after one another, too, but no sooner than they usually do.
     together = max(TOGETHER, (arrived[-1] - arrived[0]) // (4 * len(arrived)))

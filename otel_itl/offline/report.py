@@ -189,7 +189,7 @@ class _Pool:
         self._outcomes[stream.timeline.outcome.value] += 1
         self._samples.extend(measures.samples)
         if measures.time_to_first_token is not None:
-            self._first_tokens.append(measures.time_to_first_token)
+            self._first_tokens.append(round(measures.time_to_first_token * SECOND))
         if measures.time_per_output_token:
             outputs = compress(stream.timeline.arrived, map(OUTPUT.__and__, stream.timeline.kinds))
             first, *_, last = outputs
@@ -212,8 +212,8 @@ class _Pool:
             operations=sorted(self._operations),
             streams=self._outcomes.total(),
             outcomes=dict(sorted(self._outcomes.items())),
-            time_to_first_token=_distribution(sorted(self._first_tokens), units=1, fewest=1),
-            inter_token_latency=_distribution(samples, units=SECOND, fewest=2),
+            time_to_first_token=_distribution(sorted(self._first_tokens), fewest=1),
+            inter_token_latency=_distribution(samples, fewest=2),
             latency_buckets=_bucketed(samples),
             time_per_output_token=per_token,
             output_speed=1 / per_token if per_token else None,
@@ -225,18 +225,18 @@ class _Pool:
         )
 
 
-def _distribution(ordered: list[float], *, units: int, fewest: int) -> Distribution:
-    """The distribution of ascending values, of which `units` make a second."""
+def _distribution(ordered: list[float], *, fewest: int) -> Distribution:
+    """The distribution of ascending nanoseconds."""
     count = len(ordered)
     if count < fewest:
         return Distribution(count=count, p50=None, p95=None, p99=None, max=None, mean=None)
     return Distribution(
         count=count,
-        p50=percentile(ordered, 50) / units,
-        p95=percentile(ordered, 95) / units,
-        p99=percentile(ordered, 99) / units,
-        max=ordered[-1] / units,
-        mean=fsum(ordered) / count / units,
+        p50=percentile(ordered, 50) / SECOND,
+        p95=percentile(ordered, 95) / SECOND,
+        p99=percentile(ordered, 99) / SECOND,
+        max=ordered[-1] / SECOND,
+        mean=fsum(ordered) / count / SECOND,
     )
 
 

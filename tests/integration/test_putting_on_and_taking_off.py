@@ -348,6 +348,8 @@ def package() -> Iterator[ModuleType]:
     root, streams = ModuleType("acme_llm"), ModuleType("acme_llm.streams")
     exec("class Stream:\n    def pull(self):\n        return 'chunk'\n", streams.__dict__)  # noqa: S102
     sys.modules |= {"acme_llm": root, "acme_llm.streams": streams}
+    # Older wrapt remembers for good that the package was imported, by an earlier test.
+    getattr(wrapt.importer, "_post_import_hooks", {}).pop("acme_llm", None)
     yield streams
     del sys.modules["acme_llm"], sys.modules["acme_llm.streams"]
 

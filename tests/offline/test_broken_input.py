@@ -27,42 +27,42 @@ def good(made: Any) -> dict[str, Any]:
 def test_a_broken_line_is_named_and_the_others_are_read(made: Any, good: Any, read: Any) -> None:
     reading = read(good, "not json\n", made.spans(made.span(made.timeline(20, 30))))
     (line,) = reading.losses.lines()
-    assert (2, {"not_json": 1}, True) == (len(reading.streams), reading.lost, "spans.jsonl:2: not JSON: " in line)
+    assert (len(reading.streams), reading.lost, "spans.jsonl:2: not JSON: " in line) == (2, {"not_json": 1}, True)
 
 
 def test_a_line_that_breaks_off_after_a_bracket_does_not_swallow_the_next(made: Any, good: Any, read: Any) -> None:
     reading = read('{"resourceSpans":[{"scopeSpans":[{\n', good, made.spans(made.span(made.timeline(20, 30))))
-    assert (2, {"not_json": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (2, {"not_json": 1})
 
 
 def test_a_half_written_last_line_is_no_error(good: Any, read: Any) -> None:
     reading = read(good, json.dumps(good)[:100])
-    assert (1, {"half_written": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (1, {"half_written": 1})
 
 
 def test_a_half_written_indented_document_is_no_error(read: Any) -> None:
     reading = read('{\n  "resourceSpans": [\n    {\n')
-    assert ([], {"half_written": 1}) == (reading.streams, reading.lost)
+    assert (reading.streams, reading.lost) == ([], {"half_written": 1})
 
 
 def test_gzip_that_ends_early_is_half_written(tmp_path: Path, good: Any, read_files: Any) -> None:
     file = tmp_path / "spans.jsonl.gz"
     file.write_bytes(gzip.compress(json.dumps(good).encode() + b"\n" + bytes(range(33, 127)) * 99)[:-30])
     reading = read_files(str(file))
-    assert (1, {"half_written": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (1, {"half_written": 1})
 
 
 def test_damaged_gzip_is_named_and_what_came_before_is_read(tmp_path: Path, good: Any, read_files: Any) -> None:
     file = tmp_path / "spans.jsonl.gz"
     file.write_bytes(gzip.compress(json.dumps(good).encode() + b"\n") + gzip.compress(b"{}")[:10] + b"\xff" * 40)
     reading = read_files(str(file))
-    assert (1, {"not_json": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (1, {"not_json": 1})
 
 
 @pytest.mark.parametrize("line", ["5\n", '"text"\n', "null\n", "{}\n", '{"message": "started"}\n'])
 def test_json_of_another_kind_is_not_otlp(good: Any, read: Any, line: str) -> None:
     reading = read(line, good)
-    assert (1, {"not_otlp": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (1, {"not_otlp": 1})
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_json_of_another_kind_is_not_otlp(good: Any, read: Any, line: str) -> No
 )
 def test_a_document_of_the_wrong_shape_is_not_otlp(good: Any, read: Any, document: Any) -> None:
     reading = read(document, good)
-    assert (1, {"not_otlp": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (1, {"not_otlp": 1})
 
 
 def test_deeply_nested_json_is_refused_like_any_other(good: Any, read: Any) -> None:
     reading = read("[" * 100_000 + "]" * 100_000 + "\n", good)
-    assert (1, {"not_json": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (1, {"not_json": 1})
 
 
 def test_token_events_that_do_not_decode_are_named_with_their_span(made: Any, good: Any, read: Any) -> None:
@@ -92,7 +92,7 @@ def test_token_events_that_do_not_decode_are_named_with_their_span(made: Any, go
     reading = read(made.spans(span), good)
     (line,) = reading.losses.lines()
     expected = f"spans.jsonl:1: token events that do not decode: span {span['spanId']}: "
-    assert (1, {"not_decodable": 1}, True) == (len(reading.streams), reading.lost, expected in line)
+    assert (len(reading.streams), reading.lost, expected in line) == (1, {"not_decodable": 1}, True)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_what_makes_no_sense_is_a_loss(made: Any, read: Any, attribute: str, val
     (event,) = encode(made.timeline(20, 30))
     event.attributes[attribute] = value
     reading = read(made.spans(made.span(events=[event])))
-    assert ([], {"not_decodable": 1}) == (reading.streams, reading.lost)
+    assert (reading.streams, reading.lost) == ([], {"not_decodable": 1})
 
 
 def test_a_stream_that_lost_its_last_token_event_is_named(made: Any, read: Any) -> None:
     reading = read(made.spans(made.span(events=encode(made.timeline(*[20] * 2_000))[:-1])))
-    assert ([], {"not_decodable": 1}) == (reading.streams, reading.lost)
+    assert (reading.streams, reading.lost) == ([], {"not_decodable": 1})
 
 
 def test_five_of_a_kind_are_named_and_the_others_counted(good: Any, read: Any) -> None:
     told = list(read(*["oops\n"] * 12, good).losses.lines())
-    assert (6, "... and 7 more: not JSON") == (len(told), told[-1])
+    assert (len(told), told[-1]) == (6, "... and 7 more: not JSON")
 
 
 def test_a_line_longer_than_the_limit_is_skipped(made: Any, write: Any, read_files: Any, monkeypatch: Any) -> None:
@@ -129,11 +129,11 @@ def test_a_line_longer_than_the_limit_is_skipped(made: Any, write: Any, read_fil
     file = write(*documents)
     monkeypatch.setattr(lines, "MOST_BYTES", 20_000)
     reading = read_files(file)
-    assert (2, {"not_json": 1}) == (len(reading.streams), reading.lost)
+    assert (len(reading.streams), reading.lost) == (2, {"not_json": 1})
 
 
 def test_an_empty_file_is_a_loss(read: Any) -> None:
-    assert {"empty": 1} == read().lost
+    assert read().lost == {"empty": 1}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,178 @@
+"""Streams taken together: pooled samples, weighted rates, the worst stream."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from otel_itl.conventions import LATENCY_BUCKETS
+from otel_itl.measures import measure
+from otel_itl.offline.report import Gap, Report, Row, as_data, summarise
+from otel_itl.offline.streams import Stream
+from otel_itl.timeline import Outcome, Timeline
+
+MS = 1_000_000
+
+
+def stream(timeline: Timeline, provider: str = "openai", model: str = "m", operation: str = "chat") -> Stream:
+    return Stream(
+        provider=provider,
+        model=model,
+        operation=operation,
+        trace_id="a" * 32,
+        span_id="b" * 16,
+        where="spans.jsonl:1",
+        timeline=timeline,
+        measures=measure(timeline),
+    )
+
+
+def row_of(*timelines: Timeline) -> Row:
+    (row,) = summarise(stream(timeline) for timeline in timelines).rows
+    return row
+
+
+@pytest.mark.requirement("R38")
+def test_percentiles_are_of_the_pooled_samples_and_not_averaged(made: Any) -> None:
+    # 99 gaps of 10 ms and one of 110 in the first, one gap of 10 ms and one of 410 in the second. Rank 0.99 * 101 of
+    # the pool is 99.99: between 10 (98 to 99 are 10) … that is sample 99 = 10 ms ... 100 of 10 ms, then 110 and 410.
+    latency = row_of(made.timeline(*[10] * 99, 110), made.timeline(10, 410)).inter_token_latency
+    assert (latency.count, latency.p50, latency.max) == (102, 0.01, 0.41)
+    assert latency.p99 == pytest.approx(0.01 + 0.1 * 0.99)
+    assert latency.mean == pytest.approx((100 * 0.01 + 0.11 + 0.41) / 102)
+
+
+def test_the_time_per_token_is_weighted_by_tokens(made: Any) -> None:
+    row = row_of(made.timeline(*[10] * 30), made.timeline(*[40] * 10))
+    assert (row.time_per_output_token, row.output_speed) == pytest.approx((0.7 / 40, 40 / 0.7))
+
+
+def test_streams_whose_tokens_are_unknown_do_not_weigh(made: Any) -> None:
+    unknown = replace(made.timeline(*[500] * 9), output_tokens=None)
+    assert row_of(made.timeline(*[10] * 30), unknown).time_per_output_token == pytest.approx(0.01)
+
+
+def test_a_time_per_token_that_nobody_knows_is_absent(made: Any) -> None:
+    row = row_of(replace(made.timeline(10, 10), output_tokens=None))
+    assert (row.time_per_output_token, row.output_speed) == (None, None)
+
+
+def test_time_to_first_token_has_a_sample_per_stream(made: Any) -> None:
+    row = row_of(*(made.timeline(10, 10, first=first) for first in (100, 200, 300)))
+    distribution = row.time_to_first_token
+    assert (distribution.count, distribution.p50, distribution.max, distribution.mean) == (3, 0.2, 0.3, 0.2)
+
+
+@pytest.mark.requirement("R41")
+def test_a_stream_without_a_token_has_no_sample_of_its_first(made: Any) -> None:
+    nothing = Timeline(request_unix_ns=1, end=5 * MS, outcome=Outcome.ERROR)
+    row = row_of(nothing)
+    assert (row.time_to_first_token.count, row.time_to_first_token.p50, row.streams) == (0, None, 1)
+
+
+def test_one_gap_has_no_distribution(made: Any) -> None:
+    latency = row_of(made.timeline(10)).inter_token_latency
+    assert (latency.count, latency.p50, latency.max) == (1, None, None)
+
+
+def test_outcomes_are_counted(made: Any) -> None:
+    outcomes = [Outcome.COMPLETED, Outcome.CLOSED, Outcome.COMPLETED, Outcome.ERROR]
+    row = row_of(*(made.timeline(10, outcome=outcome) for outcome in outcomes))
+    assert row.outcomes == {"closed": 1, "completed": 2, "error": 1}
+
+
+def test_rows_are_by_provider_and_model(made: Any) -> None:
+    named = [("openai", "b"), ("anthropic", "z"), ("openai", "a"), ("openai", "b")]
+    report = summarise(stream(made.timeline(10, 10), *name) for name in named)
+    expected = [("anthropic", "z", 1), ("openai", "a", 1), ("openai", "b", 2)]
+    assert [(row.provider, row.model, row.streams) for row in report.rows] == expected
+
+
+def test_the_operations_of_a_row_are_listed(made: Any) -> None:
+    report = summarise(stream(made.timeline(10, 10), operation=name) for name in ("text_completion", "chat", "chat"))
+    assert report.rows[0].operations == ["chat", "text_completion"]
+
+
+def test_every_sample_is_in_one_bucket(made: Any) -> None:
+    row = row_of(made.timeline(0.5, 0.6, 20, 20.1, 40_000))
+    held = {index: number for index, number in enumerate(row.latency_buckets) if number}
+    at = LATENCY_BUCKETS.index
+    assert held == {at(0.0005): 1, at(0.001): 1, at(0.02): 1, at(0.025): 1, len(LATENCY_BUCKETS): 1}
+
+
+def test_hidden_gaps_and_slow_callers_are_counted(made: Any) -> None:
+    # The caller works for 50 ms on every chunk: all but the first were there when they were asked for.
+    arrived = array("q", [100 * MS, 150 * MS, 200 * MS, 250 * MS])
+    asked = array("q", [0, *(moment - 10_000 for moment in arrived[1:])])
+    slow = Timeline(request_unix_ns=1, asked=asked, arrived=arrived, kinds=b"\2" * 4, end=260 * MS)
+    row = row_of(slow, made.timeline(10, 10))
+    assert (row.imputed, row.excluded, row.consumer_bound) == (0, 3, 1)
+
+
+# --- the worst stream -------------------------------------------------------------------------------------------------
+
+
+def worst_of(report: Report) -> Any:
+    assert report.worst is not None
+    return report.worst
+
+
+def test_the_worst_stream_has_the_longest_single_gap(made: Any) -> None:
+    quick, stalled, slow = made.timeline(*[5] * 9), made.timeline(5, 5, 700, 5), made.timeline(*[300] * 9)
+    worst = worst_of(summarise(map(stream, (quick, stalled, slow))))
+    assert (worst.stream.timeline, worst.longest) == (stalled, 0.7)
+
+
+def test_the_gap_is_found_where_it_lies(made: Any) -> None:
+    worst = worst_of(summarise([stream(made.timeline(5, 5, 700, 5))]))
+    assert worst.gap == Gap(210 * MS, 910 * MS, 4)
+
+
+def test_a_gap_of_a_chunk_with_several_tokens_is_found(made: Any) -> None:
+    timeline = replace(made.timeline(5, 900, 5), tokens=array("I", [1, 1, 3, 1]))
+    worst = worst_of(summarise([stream(timeline)]))
+    assert (worst.longest, worst.gap) == (0.3, Gap(205 * MS, 1_105 * MS, 3))
+
+
+def test_gaps_are_looked_for_within_one_choice(made: Any) -> None:
+    timeline = replace(made.timeline(10, 400, 10), choices=bytes([0, 1, 0, 1]))
+    worst = worst_of(summarise([stream(timeline)]))
+    assert (worst.longest, worst.gap) == (0.41, Gap(200 * MS, 610 * MS, 2))
+
+
+def test_a_gap_that_is_shared_out_lies_nowhere(made: Any) -> None:
+    # The caller sleeps 200 ms after the second chunk; the third was there, the fourth was waited for.
+    arrived = array("q", [100 * MS, 110 * MS, 310 * MS, 410 * MS])
+    asked = array("q", [0, 100 * MS, 310 * MS - 10_000, 310 * MS])
+    timeline = Timeline(request_unix_ns=1, asked=asked, arrived=arrived, kinds=b"\2" * 4, end=420 * MS)
+    worst = worst_of(summarise([stream(timeline)]))
+    assert (worst.longest, worst.gap) == (0.15, None)
+
+
+def test_streams_without_gaps_have_no_worst(made: Any) -> None:
+    assert summarise([stream(made.timeline())]).worst is None
+
+
+def test_a_report_of_nothing_has_no_rows() -> None:
+    report = summarise([])
+    assert (report.rows, report.streams, report.worst) == ([], 0, None)
+
+
+def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
+    data = as_data(summarise([stream(made.timeline(5, 700, 5))]))
+    distribution = {"count", "p50", "p95", "p99", "max", "mean"}
+    assert set(data) == {"schema", "streams", "latency_bucket_edges", "rows", "worst", "losses"}
+    assert set(data["rows"][0]) == {
+        *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
+        *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
+        *("imputed", "excluded", "consumer_bound"),
+    }
+    assert set(data["rows"][0]["inter_token_latency"]) == distribution
+    assert set(data["worst"]) == {
+        *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
+        *("time_to_first_token", "output_chunks", "longest_latency", "gap"),
+    }
+    assert data["worst"]["gap"] == {"start": 0.205, "end": 0.905, "position": 3}
