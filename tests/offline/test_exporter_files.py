@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
 
@@ -59,7 +58,7 @@ def streamed(file: Path) -> Iterator[Any]:
 def _drain(client: openai.OpenAI) -> None:
     asked: Any = [{"role": "user", "content": "hello"}]
     # How a dropped connection is reported differs from release to release.
-    with suppress(openai.APIError, httpx.HTTPError):
+    with suppress(Exception):
         for _ in client.chat.completions.create(model="gpt-4o", messages=asked, stream=True):
             pass
 

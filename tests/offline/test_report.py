@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from array import array
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,8 +40,8 @@ def row_of(*timelines: Timeline) -> Row:
 
 @pytest.mark.requirement("R38")
 def test_percentiles_are_of_the_pooled_samples_and_not_averaged(made: Any) -> None:
-    # 99 gaps of 10 ms and one of 110 in the first, one gap of 10 ms and one of 410 in the second. Rank 0.99 * 101 of
-    # the pool is 99.99: between 10 (98 to 99 are 10) … that is sample 99 = 10 ms ... 100 of 10 ms, then 110 and 410.
+    # The pool: 100 gaps of 10 ms, one of 110, one of 410. The p99 has rank 0.99 * 101 = 99.99, between the last 10 and
+    # the 110. Averaged, the p99s of the two streams, 11 and 406 ms, would be 208 ms.
     latency = row_of(made.timeline(*[10] * 99, 110), made.timeline(10, 410)).inter_token_latency
     assert (latency.count, latency.p50, latency.max) == (102, 0.01, 0.41)
     assert latency.p99 == pytest.approx(0.01 + 0.1 * 0.99)
@@ -176,3 +179,18 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
         *("time_to_first_token", "output_chunks", "longest_latency", "gap"),
     }
     assert data["worst"]["gap"] == {"start": 0.205, "end": 0.905, "position": 3}
+
+
+def test_every_key_of_the_data_is_documented(made: Any) -> None:
+    def keys(data: Any) -> Iterator[str]:
+        if isinstance(data, dict):
+            for key, value in data.items():
+                yield key
+                yield from keys(value)
+        elif isinstance(data, list):
+            for item in data:
+                yield from keys(item)
+
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    data = as_data(summarise([stream(made.timeline(5, 700, 5))]))
+    assert [key for key in keys(data) if not re.search(rf"`\.?{key}`", page)] == []

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from clients import play
+from clients import play, undisturbed
 from faces import Face, taken
 from measuring import bare, measured, timeline_of
 from surfaces import CREATED, Surface
@@ -156,14 +156,11 @@ def test_each_chunk_is_known_for_what_it_carries(
 
 @pytest.mark.parametrize("case", CONTENT)
 @pytest.mark.requirement("R31", "R32", "R33")
-def test_the_first_token_is_the_first_chunk_that_carries_output(
-    case: str, server: ScriptedServer, telemetry: CapturedTelemetry
-) -> None:
+def test_the_first_token_is_the_first_chunk_that_carries_output(case: str, server: ScriptedServer) -> None:
     wire, script, kinds = CONTENT[case]
-    server.play(Script(replace(step, delay=0.002) for step in script))
-    play(read, CREATE[wire], "sync", server)
-    span = span_of(telemetry)
-    arrived = timeline_of(span).arrived
+    slowed = Script(replace(step, delay=0.003) for step in script)
+    told = undisturbed(read, CREATE[wire], "sync", server, slowed)
+    arrived = told.timeline.arrived
     outputs = [index for index, kind in enumerate(kinds) if kind & OUTPUT]
     answers = [index for index, kind in enumerate(kinds) if kind & (A | T)]
     expected = {
@@ -171,7 +168,7 @@ def test_the_first_token_is_the_first_chunk_that_carries_output(
         **({"itl.time_to_first_token": arrived[outputs[0]] / 1e9} if outputs else {}),
         **({"itl.time_to_first_answer_token": arrived[answers[0]] / 1e9} if answers else {}),
     }
-    assert {name: value for name, value in span.attributes.items() if ".time_to_first_" in name} == expected
+    assert {name: value for name, value in told.attributes.items() if ".time_to_first_" in name} == expected
 
 
 LATE_ANSWERS: Final = {
@@ -183,16 +180,11 @@ LATE_ANSWERS: Final = {
 
 @pytest.mark.parametrize("wire", LATE_ANSWERS)
 @pytest.mark.requirement("R31", "R32")
-def test_opening_reasoning_and_answer_are_told_apart_in_time(
-    wire: str, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
-) -> None:
-    server.play(LATE_ANSWERS[wire])
-    play(read, CREATE[wire], face, server)
-    (exchange,) = server.wait_for(1)
-    span = span_of(telemetry)
-    thought, answered = ((sent - exchange.arrived_ns) / 1e9 for sent in exchange.output_times_ns)
-    first_chunk = span.attributes["gen_ai.response.time_to_first_chunk"]
-    ttft, ttfa = span.attributes["itl.time_to_first_token"], span.attributes["itl.time_to_first_answer_token"]
+def test_opening_reasoning_and_answer_are_told_apart_in_time(wire: str, face: Face, server: ScriptedServer) -> None:
+    told = undisturbed(read, CREATE[wire], face, server, LATE_ANSWERS[wire])
+    thought, answered = ((sent - told.exchange.arrived_ns) / 1e9 for sent in told.exchange.output_times_ns)
+    first_chunk = told.attributes["gen_ai.response.time_to_first_chunk"]
+    ttft, ttfa = told.attributes["itl.time_to_first_token"], told.attributes["itl.time_to_first_answer_token"]
     assert first_chunk < thought <= ttft < answered <= ttfa
 
 
@@ -272,38 +264,31 @@ def test_the_tokens_of_a_chunk_are_counted_where_the_provider_says_them(
 
 @packed
 @pytest.mark.requirement("R36")
-def test_a_gap_before_n_tokens_is_n_samples(
-    case: str, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
-) -> None:
-    server.play(PACKED[case])
-    play(read, CREATE[wire_of(case)], face, server)
-    (point,) = telemetry.metrics["itl.client.inter_token_latency"]
+def test_a_gap_before_n_tokens_is_n_samples(case: str, face: Face, server: ScriptedServer) -> None:
+    told = undisturbed(read, CREATE[wire_of(case)], face, server, PACKED[case])
+    (point,) = told.metrics["itl.client.inter_token_latency"]
     assert (point.count, point.raw.max < 0.03) == (3 + 2, True)
 
 
 @pytest.mark.requirement("R36")
-def test_without_counts_a_gap_is_one_sample(face: Face, server: ScriptedServer, telemetry: CapturedTelemetry) -> None:
-    server.play(chat.reply(3, first=0.01, gaps=0.01, usage=False))
-    play(read, CREATE["chat"], face, server)
-    (point,) = telemetry.metrics["itl.client.inter_token_latency"]
-    attributes = span_of(telemetry).attributes
-    assert (point.count, attributes["itl.token_count.source"], attributes.get("itl.time_per_output_token")) == (
-        2,
-        "chunk",
-        None,
-    )
+def test_without_counts_a_gap_is_one_sample(face: Face, server: ScriptedServer) -> None:
+    told = undisturbed(read, CREATE["chat"], face, server, chat.reply(3, first=0.01, gaps=0.01, usage=False))
+    (point,) = told.metrics["itl.client.inter_token_latency"]
+    assert (point.count, told.attributes["itl.token_count.source"]) == (2, "chunk")
+
+
+@pytest.mark.requirement("R36")
+def test_without_counts_there_is_no_time_per_output_token(face: Face, server: ScriptedServer) -> None:
+    told = undisturbed(read, CREATE["chat"], face, server, chat.reply(3, first=0.01, gaps=0.01, usage=False))
+    assert "itl.time_per_output_token" not in told.attributes
 
 
 @pytest.mark.requirement("R39")
-def test_the_gaps_of_two_choices_are_taken_within_each(
-    face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
-) -> None:
+def test_the_gaps_of_two_choices_are_taken_within_each(face: Face, server: ScriptedServer) -> None:
     # Taking turns every 20 ms, each choice has a token every 40 ms.
-    server.play(chat.reply(4, choices=2, first=0.02, gaps=0.02))
-    play(read, CREATE["chat"], face, server)
-    attributes = span_of(telemetry).attributes
-    (point,) = telemetry.metrics["itl.client.inter_token_latency"]
-    assert (point.count, attributes["itl.latency.p50"] > 0.03) == (2 * 3, True)
+    told = undisturbed(read, CREATE["chat"], face, server, chat.reply(4, choices=2, first=0.02, gaps=0.02))
+    (point,) = told.metrics["itl.client.inter_token_latency"]
+    assert (point.count, told.attributes["itl.latency.p50"] > 0.03) == (2 * 3, True)
 
 
 @pytest.mark.requirement("R39")

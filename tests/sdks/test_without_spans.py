@@ -58,7 +58,7 @@ async def read(surface: Surface, client: Any) -> None:
 def test_a_stream_is_in_the_metrics_whatever_becomes_of_its_span(
     surface: Surface, face: Face, way: str, server: ScriptedServer
 ) -> None:
-    for _ in range(3):
+    for _ in range(5):
         server.always(REPLIES[surface.wire])
         with WAYS[way]() as telemetry:
             play(read, surface, face, server)

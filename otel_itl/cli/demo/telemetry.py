@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import threading
 from collections.abc import Iterator
@@ -42,7 +41,7 @@ _DIRECTING = (
 """Variables that say where telemetry goes."""
 
 
-class OneFile(io.TextIOBase):
+class OneFile:
     """A new file, for its owner's eyes, that three exporters may write lines to, from three threads.
 
     Raises:
@@ -53,6 +52,7 @@ class OneFile(io.TextIOBase):
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _OWNER_ONLY)
         self._writing = threading.Lock()
+        self.closed = False
 
     def write(self, text: str) -> int:
         """Write a whole line, or several."""
@@ -62,11 +62,15 @@ class OneFile(io.TextIOBase):
                 rest = rest[os.write(self._descriptor, rest) :]
         return len(text)
 
+    def flush(self) -> None:
+        """Nothing: what was written is written."""
+
     def close(self) -> None:
         """Close the file; closing it twice is closing it once."""
-        if not self.closed:
-            super().close()
-            os.close(self._descriptor)
+        with self._writing:
+            if not self.closed:
+                self.closed = True
+                os.close(self._descriptor)
 
 
 class ToFile:
@@ -131,7 +135,8 @@ class AsEnvironmentSays:
         self._resources = ExitStack()
         folder = self._resources.enter_context(TemporaryDirectory(prefix="otel-itl-demo-"))
         self._path = Path(folder, DEFAULT_OUTPUT)
-        self._file = self._resources.enter_context(OneFile(self._path))
+        self._file = OneFile(self._path)
+        self._resources.callback(self._file.close)
         self._once = threading.Lock()
         self._copies: list[Any] = []
 

@@ -1,0 +1,58 @@
+"""What `otel-itl` says of arguments that it does not take, and its help."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from otel_itl.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "otel-itl: name a command: report or demo"),
+        (
+            ["demo", "--port", "99999"],
+            "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
+        ),
+        (["demo", "--port", "http"], "argument --port: 'http' is not a port: it takes a whole number from 0 to 65535"),
+        (["demo", "--seconds", "-1"], "'-1' is not a number of seconds: it takes a number from 0 to 3600"),
+        (["demo", "--seconds", "nan"], "'nan' is not a number of seconds: it takes a number from 0 to 3600"),
+        (["demo", "--seed", "x"], "'x' is not a seed: it takes a whole number from 0 to 4294967295"),
+        (["report"], "otel-itl report: the following arguments are required: FILE"),
+        (["report", "--xml", "f"], "unrecognized arguments: --xml"),
+        (["repeat"], "invalid choice: 'repeat'"),
+    ],
+)
+def test_a_bad_argument_is_exit_code_2_and_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    code = main(arguments)
+    printed = capsys.readouterr()
+    assert (code, printed.out, printed.err.count("\n")) == (2, "", 1)
+    assert sentence in printed.err
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (main(["--version"]), capsys.readouterr().out.split()[0]) == (0, "otel-itl")
+
+
+@pytest.mark.parametrize("command", [[], ["report"], ["demo"]], ids=["otel-itl", "report", "demo"])
+def test_help_has_examples(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    assert (main([*command, "--help"]), "examples:\n  otel-itl " in capsys.readouterr().out) == (0, True)
+
+
+@pytest.mark.parametrize("command", [[], ["report"], ["demo"]], ids=["otel-itl", "report", "demo"])
+def test_the_documented_help_is_the_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main([*command, "--help"])
+    shown = " ".join(["$ otel-itl", *command, "--help"])
+    documented = dict(re.findall(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL))
+    assert capsys.readouterr().out == documented[shown]

@@ -1,0 +1,225 @@
+"""`otel-itl demo`, end to end, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenTelemetry 1.45 or later")
+
+MODELS = (
+    *("smooth-1", "bursty-1", "reasoning-1", "cut-off-1", "smooth-2"),
+    *("slow-start-1", "stalling-1", "degrading-1", "left-early-1"),
+)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's, without what somebody exports for telemetry or terminals of their own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "FORCE_", "NO_COLOR"))}
+    return {**kept, "COLUMNS": "100", **more}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "otel_itl", *arguments]
+
+
+def run(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=cwd,
+        env=environment(**(env or {})),
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def done(place: Path) -> subprocess.CompletedProcess[str]:
+    return run("demo", "--seconds", "2", "--seed", "1", "--output", "out.jsonl", cwd=place)
+
+
+@pytest.fixture(scope="module")
+def report(done: subprocess.CompletedProcess[str], place: Path) -> Any:
+    assert done.returncode == 0
+    return json.loads(run("report", "--json", "out.jsonl", cwd=place).stdout)
+
+
+@pytest.mark.slow
+def test_the_demo_ends_well_and_says_nothing_on_standard_error(done: subprocess.CompletedProcess[str]) -> None:
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_output_that_is_no_terminal_is_plain(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.stdout.isascii()
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.slow
+def test_the_report_on_the_file_is_the_one_that_the_demo_showed(
+    done: subprocess.CompletedProcess[str], place: Path
+) -> None:
+    again = run("report", "out.jsonl", cwd=place)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout in done.stdout
+
+
+@pytest.mark.slow
+def test_every_model_was_measured(report: Any) -> None:
+    assert {row["model"] for row in report["rows"]} == set(MODELS)
+
+
+@pytest.mark.slow
+def test_streams_end_as_their_model_is_called(report: Any) -> None:
+    ends = {row["model"]: set(row["outcomes"]) for row in report["rows"]}
+    expected = {model: {"completed"} for model in MODELS} | {"cut-off-1": {"error"}, "left-early-1": {"closed"}}
+    assert ends == expected
+
+
+@pytest.mark.slow
+def test_nothing_of_the_file_is_lost(report: Any) -> None:
+    assert set(report["losses"].values()) == {0}
+
+
+@pytest.mark.slow
+def test_the_worst_stream_stalled(report: Any) -> None:
+    worst = report["worst"]
+    assert worst["model"] == "stalling-1"
+    assert worst["gap"]["end"] - worst["gap"]["start"] == pytest.approx(worst["longest_latency"])
+
+
+@pytest.mark.slow
+def test_the_last_line_compares_with_the_scripted_truth(done: subprocess.CompletedProcess[str]) -> None:
+    said = r"scripted truth: TTFT within [\d.,]+ m?s, p99 ITL within [\d.,]+ m?s \(\d+ smooth streams\)"
+    assert re.fullmatch(said, done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_the_demo_says_where_the_telemetry_is_and_how_to_read_it(done: subprocess.CompletedProcess[str]) -> None:
+    assert "telemetry: out.jsonl " in done.stdout
+    assert "\nthe same report again: otel-itl report out.jsonl\n" in done.stdout
+
+
+@pytest.mark.slow
+def test_traces_metrics_and_logs_are_in_the_file(done: subprocess.CompletedProcess[str], place: Path) -> None:
+    assert done.returncode == 0
+    signals = {next(iter(json.loads(line))) for line in (place / "out.jsonl").read_text("utf-8").splitlines()}
+    assert signals == {"resourceSpans", "resourceMetrics", "resourceLogs"}
+
+
+@pytest.mark.slow
+def test_the_file_is_for_its_owner_alone(done: subprocess.CompletedProcess[str], place: Path) -> None:
+    assert done.returncode == 0
+    assert stat.S_IMODE((place / "out.jsonl").stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+def test_quiet_is_the_report_and_nothing_else(tmp_path: Path) -> None:
+    shown = run("demo", "--seconds", "0", "--quiet", cwd=tmp_path).stdout
+    assert shown == run("report", "otel-itl-demo.jsonl", cwd=tmp_path).stdout
+
+
+@pytest.mark.slow
+def test_without_a_name_an_existing_file_is_kept_and_the_next_gets_a_number(tmp_path: Path) -> None:
+    earlier = tmp_path / "otel-itl-demo.jsonl"
+    earlier.write_text("kept\n")
+    done = run("demo", "--seconds", "0", cwd=tmp_path)
+    assert (earlier.read_text(), "report otel-itl-demo-2.jsonl" in done.stdout) == ("kept\n", True)
+
+
+@pytest.mark.slow
+def test_telemetry_goes_where_the_environment_says(tmp_path: Path) -> None:
+    exporters = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("METRICS", "LOGS")}
+    env = {**exporters, "OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "100"}
+    done = run("demo", "--seconds", "0", cwd=tmp_path, env=env)
+    assert (done.returncode, list(tmp_path.iterdir())) == (0, [])
+    assert '"name": "chat stalling-1"' in done.stdout
+    assert "telemetry: where OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER, OTEL_LOGS_EXPORTER said" in done.stdout
+    assert re.search(r"^  stalling-1 .* 1 completed$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_a_named_output_wins_over_the_environment(tmp_path: Path) -> None:
+    env = {"OTEL_TRACES_EXPORTER": "console"}
+    done = run("demo", "--seconds", "0", "--output", "here.jsonl", "--quiet", cwd=tmp_path, env=env)
+    assert ('"name"' in done.stdout, (tmp_path / "here.jsonl").exists()) == (False, True)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_with_what_was_measured_so_far(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command("demo", "--seconds", "60"),
+        cwd=tmp_path,
+        env=environment(PYTHONUNBUFFERED="1"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        # The first spans are written when their batch is due, five seconds after the start at the latest.
+        deadline = time.monotonic() + 30
+        file = tmp_path / "otel-itl-demo.jsonl"
+        while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=20)
+    assert (running.returncode, err) == (0, "")
+    assert "interrupted: what was measured so far" in out
+    assert re.search(r"^  smooth-1 .*\b1 closed\b", out, re.MULTILINE)
+
+
+def test_a_port_in_use_is_exit_code_2_and_one_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = run("demo", "--port", str(port), cwd=tmp_path)
+    said = f"otel-itl demo: port {port} is in use: give --port another one, or 0 for any that is free.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_named_output_that_exists_is_exit_code_2_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text("kept\n")
+    done = run("demo", "--output", "mine.jsonl", cwd=tmp_path)
+    said = "otel-itl demo: mine.jsonl exists and is left as it is: give --output a new name.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    assert (tmp_path / "mine.jsonl").read_text() == "kept\n"
+
+
+def test_an_output_that_cannot_be_made_is_exit_code_2_and_one_sentence(tmp_path: Path) -> None:
+    done = run("demo", "--output", "no/such/folder.jsonl", cwd=tmp_path)
+    said = (
+        "otel-itl demo: no/such/folder.jsonl cannot be written to (No such file or directory): give --output a place.\n"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+@pytest.mark.slow
+def test_where_measuring_is_switched_off_one_sentence_says_so(tmp_path: Path) -> None:
+    done = run("demo", "--seconds", "0", cwd=tmp_path, env={"OTEL_SDK_DISABLED": "true"})
+    said = "otel-itl demo: no stream was measured: it was interrupted, or OTEL_* variables switch it off.\n"
+    assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (1, said, [])
+
+
+@pytest.mark.slow
+def test_streams_without_token_events_are_counted_in_one_sentence(tmp_path: Path) -> None:
+    done = run("demo", "--seconds", "0", cwd=tmp_path, env={"OTEL_ITL_TOKEN_EVENTS": "none"})
+    said = "otel-itl demo: no stream was measured: 9 streams are without token events.\n"
+    assert (done.returncode, done.stderr) == (1, said)

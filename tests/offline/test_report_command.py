@@ -1,0 +1,156 @@
+"""`otel-itl report`: what it prints, where, and its exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_itl.cli import main
+
+
+@pytest.fixture
+def good(made: Any) -> dict[str, Any]:
+    document: dict[str, Any] = made.spans(made.span(made.timeline(20, 512, 20)))
+    return document
+
+
+def run(*arguments: str, stdin: str = "", code: str = "from otel_itl.cli import main") -> Any:
+    program = [sys.executable, "-c", f"{code}\nimport sys; sys.exit(main(sys.argv[1:]))", *arguments]
+    return subprocess.run(program, input=stdin, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_a_report_is_printed(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["report", write(good)])
+    printed = capsys.readouterr()
+    assert (code, printed.err, "longest wait for a token: 512 ms, openai gpt-4o" in printed.out) == (0, "", True)
+
+
+def test_json_is_printed(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["report", "--json", write(good)])
+    report = json.loads(capsys.readouterr().out)
+    row = report["rows"][0]
+    assert (code, report["schema"], row["inter_token_latency"]["max"]) == (0, "otel-itl.report.v1", 0.512)
+
+
+def test_json_does_not_need_orjson(
+    write: Any, good: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(good)
+    main(["report", "--json", file])
+    expected = json.loads(capsys.readouterr().out)
+    monkeypatch.setitem(sys.modules, "orjson", None)
+    main(["report", "--json", file])
+    assert json.loads(capsys.readouterr().out) == expected
+
+
+def test_standard_input_is_read(good: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(good).encode())))
+    assert (main(["report", "-"]), "gpt-4o" in capsys.readouterr().out) == (0, True)
+
+
+def test_a_pipe_is_read(good: Any) -> None:
+    assert run("report", "-", stdin=json.dumps(good)).returncode == 0
+
+
+def test_several_files_make_one_report(made: Any, write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [write(made.spans(made.span(made.timeline(20, 30))), name=f"{number}.jsonl") for number in range(3)]
+    main(["report", "--json", *files])
+    assert json.loads(capsys.readouterr().out)["streams"] == 3
+
+
+def test_broken_lines_are_told_on_standard_error(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("oops\n", good)
+    code = main(["report", "--json", file])
+    printed = capsys.readouterr()
+    assert (code, json.loads(printed.out)["losses"]["not_json"]) == (0, 1)
+    assert printed.err.startswith(f"{file}:1: not JSON: ")
+
+
+def test_what_would_steer_the_terminal_is_not_told(
+    made: Any, write: Any, good: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    span = made.span(made.timeline(20, 30)) | {"spanId": "\x1b[2J", "events": [{"name": "itl.tokens"}]}
+    main(["report", write(made.spans(span), good)])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        ([], "{file} is empty."),
+        (["oops\n"], "no usable stream in {file}: 1 line is not JSON."),
+        (
+            ['{"resourceSpans": []}\n'],
+            "no usable stream in {file}: no span and no log record in it carries token events.",
+        ),
+        (['{"resourceSp'], "no usable stream in {file}: 1 last line is half-written."),
+    ],
+    ids=["empty", "not JSON", "no token events", "half-written"],
+)
+def test_a_file_without_a_stream_is_exit_code_1_and_one_sentence(
+    write: Any, capsys: pytest.CaptureFixture[str], lines: list[str], sentence: str
+) -> None:
+    file = write(*lines)
+    code = main(["report", file])
+    printed = capsys.readouterr()
+    expected = (1, "", f"otel-itl report: {sentence.format(file=file)}")
+    assert (code, printed.out, printed.err.splitlines()[-1]) == expected
+
+
+def test_an_empty_file_beside_a_good_one_is_told(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = write(name="empty.jsonl")
+    code = main(["report", empty, write(good)])
+    assert (code, capsys.readouterr().err) == (0, f"{empty}: empty\n")
+
+
+def test_a_file_that_cannot_be_read_is_exit_code_2_and_one_sentence(
+    tmp_path: Path, write: Any, good: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["report", write(good), str(tmp_path / "nothing")])
+    printed = capsys.readouterr()
+    assert (code, printed.out, printed.err) == (2, "", f"otel-itl report: {tmp_path / 'nothing'} does not exist.\n")
+
+
+def test_without_rich_one_sentence_says_what_to_install(write: Any, good: Any) -> None:
+    done = run("report", write(good), code="import sys; sys.modules['rich'] = None; from otel_itl.cli import main")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "otel-itl needs rich for this: pip install 'otel-itl[cli]'\n"
+
+
+def test_without_rich_json_is_printed(write: Any, good: Any) -> None:
+    code = "import sys; sys.modules['rich'] = None; from otel_itl.cli import main"
+    assert run("report", "--json", write(good), code=code).returncode == 0
+
+
+def test_a_reader_that_leaves_is_no_error(made: Any, write: Any) -> None:
+    spans = [made.span(made.timeline(20, 30), model=f"model-{number}") for number in range(3_000)]
+    file = write(made.spans(*spans))
+    program = "import sys; from otel_itl.cli import main; sys.exit(main(sys.argv[1:]))"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, "report", file], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as reporting:
+        assert reporting.stdout is not None
+        assert reporting.stderr is not None
+        reporting.stdout.readline()
+        reporting.stdout.close()
+        assert (reporting.stderr.read(), reporting.wait(30)) == (b"", 0)
+
+
+@pytest.mark.requirement("R61")
+def test_the_command_loads_no_renderer_before_it_needs_one() -> None:
+    done = run("--version", code="import sys; from otel_itl.cli import main as m; main = lambda a: print(*sys.modules)")
+    loaded = {name.partition(".")[0] for name in done.stdout.split()} & {"rich", "orjson", "openai", "anthropic"}
+    assert loaded == set()
+
+
+def test_the_package_itself_runs(write: Any, good: Any) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "otel_itl", "report", write(good)], capture_output=True, timeout=30, check=False
+    )
+    assert done.returncode == 0
