@@ -1,4 +1,4 @@
-"""Token-level latency of streaming LLM clients over OpenTelemetry: time to first token, inter-token latency, stalls.
+"""Token-level latency of streaming LLM clients over OpenTelemetry: time to first token, inter-token latency.
 
     import otel_itl
 

@@ -23,7 +23,7 @@ from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.export.processor import ITLSpanProcessor, claim
 from otel_itl.export.telemetry import Telemetry, Ticket
-from otel_itl.fence import contained, failures
+from otel_itl.fence import failures
 from otel_itl.record.open_streams import open_streams
 from otel_itl.record.probe import Classify, Probe
 
@@ -204,7 +204,9 @@ def _configure_from_environment() -> None:
         _OTelSDKConfigurator().configure()  # type: ignore[no-untyped-call, unused-ignore]  # no types
         logger.info("No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment.")
     except Exception as error:  # noqa: BLE001 - the fence
-        contained("setting up the SDK", error)
+        # Nothing here comes from a prompt: what is wrong with the environment may be said.
+        failures["setting up the SDK"] += 1
+        logger.warning("otel_itl could not set up the OpenTelemetry SDK from the OTEL_* environment: %s", error)
     finally:
         for variable in defaulted:
             os.environ.pop(variable, None)

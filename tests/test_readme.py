@@ -46,8 +46,8 @@ def test_the_python_blocks_run_one_after_another() -> None:
 
 
 def test_what_is_installed_is_offered() -> None:
-    (install,) = (block for block in blocks("bash") if block.startswith("pip install"))
-    extras = re.findall(r"otel-itl\[(.*)\]", install)[0].split(",")
+    named = [re.findall(r"otel-itl\[(.*)\]", block) for block in blocks("bash") if block.startswith("pip install")]
+    extras = ",".join(extra for found in named for extra in found).split(",")
     project = README.with_name("pyproject.toml").read_text(encoding="utf-8")
     assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras)
 
@@ -83,7 +83,7 @@ def test_the_picture_is_what_the_demo_draws(demonstrated: tuple[str, Path]) -> N
 
 
 def test_the_report_command_reads_what_the_demo_left(demonstrated: tuple[str, Path]) -> None:
-    (report,) = (block.strip() for block in blocks("bash") if block.startswith("otel-itl report"))
+    (report,) = (line for block in blocks("bash") for line in block.splitlines() if line.startswith("otel-itl report"))
     _, telemetry = demonstrated
     arguments = report.replace("traces.jsonl", str(telemetry)).split()[1:]
     ran = run([sys.executable, "-m", "otel_itl", *arguments])

@@ -13,6 +13,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from inspect import signature
 from math import fsum
 from time import time_ns
 from typing import Any
@@ -63,7 +64,7 @@ def _recorded(histogram: Any, ordered: Sequence[float], scale: float, attributes
     """Whether the instrument is one of the SDK's and took the values."""
     consumer: Any = getattr(histogram, "_measurement_consumer", None)
     storages = getattr(consumer, "_reader_storages", None)
-    if storages is None or not getattr(histogram, "_is_enabled", bool)():
+    if storages is None or not getattr(histogram, "_is_enabled", lambda: True)():
         return False
     exemplar_filter = consumer._sdk_config.exemplar_filter
     matches = [
@@ -95,12 +96,10 @@ class _Batch:
 
     def into(self, match: Any, *, sampled: bool) -> None:
         """Aggregate the batch where the SDK would aggregate each value for this reader and view."""
-        from opentelemetry.sdk.metrics._internal._view_instrument_match import _hash_attributes
-
         kept = match._view._attribute_keys
         attributes = {key: value for key, value in self._attributes.items() if kept is None or key in kept}
         with match._lock:
-            aggregation = match._get_or_create_aggregation(_hash_attributes(attributes), attributes)
+            aggregation = _aggregation_of(match, attributes)
             with aggregation._lock:
                 if hasattr(aggregation, "_boundaries"):
                     representatives = self._into_explicit(aggregation)
@@ -162,7 +161,7 @@ class _Batch:
 
     def _summarise(self, aggregation: Any) -> None:
         aggregation._sum += self._total
-        if aggregation._record_min_max:
+        if getattr(aggregation, "_record_min_max", True):
             aggregation._min = min(aggregation._min, self._ordered[0] / self._scale)
             aggregation._max = max(aggregation._max, self.largest)
 
@@ -192,6 +191,26 @@ class _Batch:
             start = end
 
 
+def _aggregation_of(match: Any, attributes: dict[str, Any]) -> Any:
+    """Where the SDK aggregates values with these attributes; called with the lock of `match` held."""
+    if hasattr(match, "_get_or_create_aggregation"):
+        from opentelemetry.sdk.metrics._internal._view_instrument_match import _hash_attributes
+
+        return match._get_or_create_aggregation(_hash_attributes(attributes), attributes)
+    # Until 1.45.1 the SDK had no function for it, and no limit to the number of aggregations.
+    from opentelemetry.sdk.metrics.view import DefaultAggregation
+
+    key = frozenset(attributes.items())
+    if key not in match._attributes_aggregation:
+        asked = match._view._aggregation
+        if isinstance(asked, DefaultAggregation):
+            asked = match._instrument_class_aggregation[type(match._instrument)]
+        match._attributes_aggregation[key] = asked._create_aggregation(
+            match._instrument, attributes, match._view._exemplar_reservoir_factory, time_ns()
+        )
+    return match._attributes_aggregation[key]
+
+
 def _increment(buckets: Any, index: int, count: int, max_size: int) -> None:
     if len(buckets) == 0:
         buckets.index_start = buckets.index_end = buckets.index_base = index
@@ -214,7 +233,9 @@ def _trials() -> Iterator[tuple[Any, Any]]:
     )
 
     aggregations = (ExplicitBucketHistogramAggregation(), ExponentialBucketHistogramAggregation(max_size=8))
-    view = View(instrument_name="trial", attribute_keys={"kept"}, aggregation_cardinality_limit=2)
+    limited = "aggregation_cardinality_limit" in signature(View).parameters
+    limit: dict[str, Any] = {"aggregation_cardinality_limit": 2} if limited else {}
+    view = View(instrument_name="trial", attribute_keys={"kept"}, **limit)
     for aggregation in aggregations:
         for temporality in (AggregationTemporality.CUMULATIVE, AggregationTemporality.DELTA):
             for views in ((), (view,)):

@@ -35,7 +35,7 @@ class Lane(Protocol):
 
 
 class Progress:
-    """A display of lanes for as long as the `with` block lasts, then gone. Where the screen is plain there is none."""
+    """A display of lanes for as long as the `with` block lasts, then gone. Only a terminal has one."""
 
     def __init__(self, lanes: Sequence[Lane], to: Screen, *, shown: bool = True) -> None:
         self._lanes = sorted(lanes, key=lambda lane: (lane.provider, lane.model))
@@ -43,7 +43,9 @@ class Progress:
         columns = max(min(_ARRIVAL_COLUMNS, to.console.width - 44), 0)
         self._arrivals = [deque([0] * columns, columns) for _ in self._lanes]
         self._chunks = [0 for _ in self._lanes]
-        self._live = Live(console=to.console, auto_refresh=False, transient=True) if shown and not to.plain else None
+        # Colours may be forced into a file, a display that overwrites itself not.
+        shown = shown and not to.plain and to.console.file.isatty()
+        self._live = Live(console=to.console, auto_refresh=False, transient=True) if shown else None
 
     def __enter__(self) -> Progress:  # noqa: PYI034 - `Self` is in typing from 3.11 on
         """Begin the display."""

@@ -76,9 +76,14 @@ def undisturbed(
             (span,) = telemetry.spans
             metrics = telemetry.metrics
         attributes = dict(span.attributes)
-        if not any(attributes[name] for name in ("itl.consumer_bound", "itl.latency.imputed", "itl.latency.excluded")):
+        if not disturbed(attributes):
             break
     return Undisturbed(attributes, timeline_of(span), metrics, server.wait_for(len(scripts))[-1])
+
+
+def disturbed(attributes: dict[str, Any]) -> bool:
+    """Whether a caller who did nothing but read was late all the same: the machine had other work."""
+    return any(attributes[name] for name in ("itl.consumer_bound", "itl.latency.imputed", "itl.latency.excluded"))
 
 
 def run_with_client(

@@ -1,0 +1,61 @@
+"""The live display of streams."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console
+
+from otel_itl.view import strip
+from otel_itl.view.console import Screen
+from otel_itl.view.progress import Progress
+
+
+@dataclass
+class Lane:
+    provider: str
+    model: str
+    total: int = 4
+    done: int = 0
+    chunks: int = 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def lane() -> Lane:
+    return Lane("openai", "smooth-1")
+
+
+def shown(lane: Lane, file: io.StringIO, glyphs: strip.Glyphs, *chunks: int) -> str:
+    """What the display shows last, after updates with so many chunks each."""
+    console = Console(file=file, force_terminal=True, color_system=None, width=80, height=20, _environ={})
+    with Progress([lane], Screen(console, glyphs)) as progress:
+        for more in chunks:
+            lane.chunks += more
+            progress.update()
+        text = file.getvalue()
+    return re.split(r"\x1b\[\?25l|\x1b\[2K", text)[-1]
+
+
+def test_what_arrives_is_drawn_as_it_comes(lane: Lane) -> None:
+    assert re.search(r"smooth-1 +▂▄▆█ █ +0/4", shown(lane, Terminal(), strip.UNICODE, 2, 4, 6, 8, 0, 80))
+
+
+def test_streams_and_chunks_are_counted(lane: Lane) -> None:
+    lane.done = 3
+    assert "3 of 4 streams done, 1 open, 1,540 chunks" in shown(lane, Terminal(), strip.UNICODE, 1_540)
+
+
+def test_a_plain_screen_has_no_display(lane: Lane) -> None:
+    assert shown(lane, Terminal(), strip.ASCII, 5) == ""
+
+
+def test_a_file_has_no_display_even_in_colour(lane: Lane) -> None:
+    assert shown(lane, io.StringIO(), strip.UNICODE, 5) == ""
