@@ -30,4 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader has left (`otel-itl report … | head`). What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # Standard output that takes no more (a full disk): what is still buffered must not fail again, either.
+        sys.stderr.write(f"otel-itl: the output cannot be written: {error.strerror or error}.\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     return code

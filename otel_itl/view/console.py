@@ -35,6 +35,8 @@ STYLES = {
 _GUTTER = 10
 """Columns left of a drawing, for the names of its lanes."""
 _INDENT = 2
+_FALLBACK_WIDTH = 80
+"""Columns of a terminal that says it has none."""
 _LEAST_NAME = 12
 _CELL = 6
 """Columns of a latency, the blank before it included."""
@@ -80,6 +82,8 @@ def screen(file: IO[str] | None = None, width: int | None = None) -> Screen:
     terminal of anything, `COLUMNS` says how wide it is. All else gets ASCII.
     """
     console = Console(file=file, width=width, highlight=False, soft_wrap=False)
+    if console.width < 1:
+        console.width = _FALLBACK_WIDTH
     utf8 = console.encoding.lower().replace("-", "") == "utf8"
     if console.is_terminal and not console.is_dumb_terminal and utf8 and not os.environ.get("NO_COLOR"):
         return Screen(console, strip.UNICODE)
