@@ -137,9 +137,15 @@ def test_a_set_up_that_fails_is_one_sentence_and_the_stream_goes_on(start_app: C
         f"import otel_itl\n{STREAM}\notel_itl.instrument()\nprint(stream())\nprint(stream())",
         OTEL_TRACES_EXPORTER="nonsense",
     ).wait()
-    assert (app.stdout, app.stderr.count("\n"), "setting up the SDK" in app.stderr) == (
+    assert (
+        app.stdout,
+        app.stderr.count("\n"),
+        "set up the OpenTelemetry SDK" in app.stderr,
+        "nonsense" in app.stderr,
+    ) == (
         "['Hel', 'lo']\n['Hel', 'lo']\n",
         1,
+        True,
         True,
     )
 
