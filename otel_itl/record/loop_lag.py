@@ -88,6 +88,15 @@ def lag_of_running_loop() -> LoopLag | None:
     return found
 
 
+def running_loop_is_closing() -> bool:
+    """Whether the asyncio loop that runs here is closing what its program left open."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return bool(getattr(loop, "_asyncgens_shutdown_called", False))
+
+
 def charged(asked: array[int], arrived: array[int], lags: list[Lag]) -> array[int]:
     """The moments at which chunks were asked for, with a blocked loop counted as the consumer's hold.
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import openai
 import pytest
 from clients import play
-from faces import drop, pulled, settled
+from faces import Face, drop, pulled, settled
 from measuring import measured, measured_by, spans_within
 from scripts import pinned
 from surfaces import CREATED, Surface
@@ -98,7 +98,7 @@ async def leave_in_a_cycle(surface: Surface, client: Any) -> None:
 @created
 @pytest.mark.requirement("R25")
 def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
-    surface: Surface, server: ScriptedServer, recorded_locks: list[int]
+    surface: Surface, face: Face, server: ScriptedServer, recorded_locks: list[int]
 ) -> None:
     async def scenario(surface: Surface, client: Any) -> tuple[int, list[str], list[int]]:
         gc.disable()
@@ -107,13 +107,14 @@ def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
             recorded_locks.clear()
             with called_functions() as called:
                 gc.collect()
-            return len(open_streams), called, [thread for thread in recorded_locks if thread == threading.get_ident()]
+            locks = [thread for thread in recorded_locks if thread == threading.get_ident()]
+            return len(open_streams), called, locks
         finally:
             gc.enable()
+            await drop()
 
     with measured_by() as telemetry:
-        open_before, called, locks = play(scenario, surface, "sync", server)
-        assert (open_before, called, locks) == (1, [], [])
+        assert play(scenario, surface, face, server) == (1, [], [])
         telemetry.tracer_provider.force_flush()
         assert [span.attributes["itl.stream.outcome"] for span in telemetry.spans] == ["abandoned"]
 

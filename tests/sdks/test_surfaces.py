@@ -75,7 +75,7 @@ class Run:
     @property
     def disturbed(self) -> bool:
         """The machine kept the client from reading for longer than a gap."""
-        return not all(self.punctual) or disturbed(self.attributes)
+        return not self.surface.reading.bytewise and (not all(self.punctual) or disturbed(self.attributes))
 
 
 def public(stream: Any) -> dict[str, type]:
@@ -131,7 +131,7 @@ def run_of(surface: Surface, face: Face, server: ScriptedServer) -> Run:
         def between() -> None:
             nonlocal requested_ns
             telemetry.clear()
-            server.play(scripted.paced(GAP))
+            server.play(scripted.script if surface.reading.bytewise else scripted.paced(GAP))
             requested_ns = perf_counter_ns()
 
         seen = run(face, read_twice(surface, face, server, between))

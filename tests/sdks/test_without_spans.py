@@ -18,9 +18,9 @@ import otel_itl
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat, messages, responses
 
 REPLIES: Final = {
-    "chat": chat.reply(4, first=0.02, gaps=0.02),
-    "responses": responses.reply(4, first=0.02, gaps=0.02),
-    "messages": messages.reply(4, first=0.02, gaps=0.02),
+    "chat": chat.reply(4, first=0.01, gaps=0.01),
+    "responses": responses.reply(4, first=0.01, gaps=0.01),
+    "messages": messages.reply(4, first=0.01, gaps=0.01),
 }
 CHUNKS: Final = {"chat": 7, "responses": 12, "messages": 9}
 
