@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,11 @@ from otel_itl.testing import ScriptedServer, chat
 
 if TYPE_CHECKING:
     from conftest import App, Finished, Receiver
+
+pytestmark = pytest.mark.skipif(
+    sys.version_info[:3] == (3, 13, 0),
+    reason="CPython 3.13.0 crashes when it exits with an open stream of the openai client, instrumented or not",
+)
 
 BEGIN = """
 import otel_itl
