@@ -71,11 +71,7 @@ class Runtime:
             self._config = None
             for processor in self._processors.values():
                 processor.rest()
-        self.flush(abandon=True)
-
-    def flush(self, *, abandon: bool = False) -> None:
-        """Conclude what was dropped (all that is open, to `abandon`), and record every measure that waits."""
-        open_streams.abandon() if abandon else open_streams.sweep()
+        open_streams.abandon()
 
     @property
     def config(self) -> Config | None:
@@ -133,8 +129,8 @@ class Runtime:
         if self._drain not in open_streams.chores:
             open_streams.chores.append(self._drain)
         # Again for every set of providers: what is registered last runs first, before they shut down.
-        atexit.unregister(self._leave)
-        atexit.register(self._leave)
+        atexit.unregister(open_streams.abandon)
+        atexit.register(open_streams.abandon)
         return Telemetry(
             tracer_provider.get_tracer(names.SCOPE),
             _logs.get_logger(names.SCOPE, logger_provider=given.logger_provider),
@@ -167,9 +163,6 @@ class Runtime:
             )
             provider.add_span_processor(processor)
             self._processors[provider] = processor
-
-    def _leave(self) -> None:
-        self.flush(abandon=True)
 
     def _drain(self) -> None:
         for stream_metrics in self._metrics:

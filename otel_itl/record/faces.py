@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from wrapt import ObjectProxy
 
 from otel_itl.fence import contained
-from otel_itl.record.loop_lag import lag_of_running_loop, running_loop_is_closing
+from otel_itl.record.loop_lag import lag_of_running_loop
 from otel_itl.record.probe import Owner, Probe
 
 T = TypeVar("T")
@@ -174,10 +174,7 @@ class Body(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need
         try:
             await self.__wrapped__.aclose()
         finally:
-            if running_loop_is_closing():
-                self._self_probe.orphan()
-            else:
-                self._self_probe.closed()
+            self._self_probe.closed()
 
 
 def _read(body: Iterator[bytes], probe: Probe) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from otel_itl.record.probe import Probe
 
 SWEEP_SECONDS = 0.25
+CONCLUDING_SECONDS = 1.0
 
 
 class OpenStreams:
@@ -44,6 +45,7 @@ class OpenStreams:
             probe.disown()
         self.orphans.clear()
         self._lock = threading.Lock()
+        self._concluding = threading.RLock()
         self._open = {}
         self._load_ns = 0
         self._changed = perf_counter_ns()
@@ -88,9 +90,16 @@ class OpenStreams:
 
     def sweep(self) -> None:
         """Conclude every stream that a finaliser left, and do the chores."""
-        with suppress(IndexError):
-            while True:
-                self.orphans.popleft().conclude()
+        # Who sweeps before a flush wants what another thread's sweep is still concluding too. It waits for it, but not
+        # for ever: a span processor may be waiting for the very locks that this caller holds.
+        mine = self._concluding.acquire(timeout=CONCLUDING_SECONDS)
+        try:
+            with suppress(IndexError):
+                while True:
+                    self.orphans.popleft().conclude()
+        finally:
+            if mine:
+                self._concluding.release()
         for chore in self.chores:
             try:
                 chore()

@@ -12,7 +12,7 @@ from weakref import ref
 
 from otel_itl.exchange import Answer, Concurrency, Ended, Request
 from otel_itl.fence import contained
-from otel_itl.record.loop_lag import LoopLag, charged
+from otel_itl.record.loop_lag import LoopLag, charged, running_loop_is_closing
 from otel_itl.record.open_streams import open_streams
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
 
@@ -174,7 +174,7 @@ class Probe:
         """The stream is in the hands of the garbage collector, or of a loop that closes what is left."""
         source = self._source()
         running = getattr(source, "gi_running", False) or getattr(source, "ag_running", False)
-        return running or any(owner() is None for owner in self._owners)
+        return running or any(owner() is None for owner in self._owners) or running_loop_is_closing()
 
     def exhausted(self) -> None:
         """The SDK's iterator came to its end."""
