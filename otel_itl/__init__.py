@@ -5,7 +5,7 @@
     otel_itl.instrument()
 
 Every streaming request of the openai and anthropic SDKs becomes one span with its per-token timeline, from which TTFT,
-ITL percentiles and outcomes are derived into span attributes and metrics.
+ITL percentiles, stalls and outcomes are derived into span attributes and metrics.
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ if TYPE_CHECKING:
     from otel_itl.instrumentor import ITLInstrumentor
     from otel_itl.measures import Measures, measure
     from otel_itl.observing import observe
+    from otel_itl.session_scope import session
+    from otel_itl.slo import SLO
+    from otel_itl.stalls import Stall, StallPolicy
     from otel_itl.timeline import Kind, Outcome, Timeline
 
 __all__ = [
+    "SLO",
     "ITLInstrumentor",
     "ITLSpanProcessor",
     "Kind",
     "Measures",
     "Outcome",
+    "Stall",
+    "StallPolicy",
     "Timeline",
     "instrument",
     "measure",
     "observe",
+    "session",
     "uninstrument",
 ]
 
@@ -39,9 +46,13 @@ _HOMES = {
     "Kind": "otel_itl.timeline",
     "Measures": "otel_itl.measures",
     "Outcome": "otel_itl.timeline",
+    "SLO": "otel_itl.slo",
+    "Stall": "otel_itl.stalls",
+    "StallPolicy": "otel_itl.stalls",
     "Timeline": "otel_itl.timeline",
     "measure": "otel_itl.measures",
     "observe": "otel_itl.observing",
+    "session": "otel_itl.session_scope",
 }
 """Loaded when they are first asked for: importing `otel_itl` is to cost an application nothing."""
 
@@ -55,6 +66,12 @@ def instrument(**options: Any) -> None:  # noqa: D417 - what it takes is listed 
         standard_names: generation of the standard metrics' names: `operation` (default) or `inference`.
         model_limit: how many model names the metrics tell apart (default 100); the rest become `other`.
         chunk_events: names of span events with which another instrumentation marks output chunks.
+        stall: a `StallPolicy`: from when on a silence is a stall (10 s before the first token, 2 s between tokens of
+            the answer by default); None or `off`: nobody looks out for stalls.
+        on_stall: called with each `Stall` that begins, while the stream is silent, on a thread of its own.
+        slo: an objective: `chat`, `code`, `agent`, `batch` or an `SLO`; by model as `{"gpt-4o*": "chat"}`.
+        session_from: where a request says which session it belongs to: a field such as `metadata.session_id` or
+            `user`, `header:NAME`, or a function of the request's body and headers.
         tracer_provider: instead of the global provider; likewise `meter_provider` and `logger_provider`.
 
     Where neither arguments nor the application give a provider, the SDK is set up from the `OTEL_*` environment when

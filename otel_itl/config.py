@@ -6,15 +6,21 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from otel_itl.conventions import STANDARD_NAMES
+from otel_itl.slo import PROFILES, SLO, Objectives
+from otel_itl.stalls import Stall, StallPolicy
 
 logger = logging.getLogger("otel_itl")
 
 PREFIX: Final = "OTEL_ITL_"
 TOKEN_EVENT_FORMS: Final = ("packed", "each", "log", "none")
 SDKS: Final = ("openai", "anthropic")
+OFF: Final = ("off", "none")
+
+SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
+"""The session's id, from the body and the headers of a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +35,10 @@ class Config:
         model_limit: how many model names the metrics tell apart; the rest become `other`.
         chunk_events: names of the span events with which another instrumentation marks output chunks; spans that carry
             them are measured when they end.
+        stall: from when on a silence is a stall; None: nobody looks out for stalls.
+        on_stall: called with each `Stall` that begins, on the watchdog's thread.
+        slo: the objectives, by model.
+        session_from: where a request says which session it belongs to.
     """
 
     token_events: str = "packed"
@@ -36,6 +46,10 @@ class Config:
     standard_names: str = "operation"
     model_limit: int = 100
     chunk_events: tuple[str, ...] = ()
+    stall: StallPolicy | None = StallPolicy()  # noqa: RUF009 - immutable
+    on_stall: Callable[[Stall], object] | None = None
+    slo: Objectives = Objectives()  # noqa: RUF009 - immutable
+    session_from: SessionFrom | None = None
 
 
 class InvalidValueError(ValueError):
@@ -82,13 +96,128 @@ def _positive(value: Any) -> int:
     return number
 
 
+def _pairs(value: str) -> list[tuple[str, str]]:
+    """`a=1, b=2` as pairs; what has no `=` is the value of no name."""
+    parts = [part.strip().rpartition("=") for part in value.split(",")]
+    return [(name.strip(), given.strip()) for name, _, given in parts]
+
+
+def _stall(value: Any) -> StallPolicy | None:
+    if isinstance(value, StallPolicy):
+        return value
+    if value is None or value is False or (isinstance(value, str) and value.lower() in OFF):
+        return None
+    try:
+        given = {name: None if number in OFF else float(number) for name, number in _pairs(value)}
+        return StallPolicy(**given)
+    except (AttributeError, TypeError, ValueError):
+        accepted = (
+            "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 "
+            "(seconds above 0, or off), or off"
+        )
+        raise InvalidValueError(accepted) from None
+
+
+def _callable(value: Any) -> Callable[[Stall], object] | None:
+    if value is None or callable(value):
+        return cast("Callable[[Stall], object] | None", value)
+    accepted = "a function of one Stall"
+    raise InvalidValueError(accepted)
+
+
+def _slo(value: Any) -> Objectives:
+    if isinstance(value, Objectives):
+        return value
+    if value is None or (isinstance(value, str) and value.lower() in OFF):
+        return Objectives()
+    by_model: Iterable[tuple[Any, Any]]
+    if isinstance(value, Mapping):
+        by_model = value.items()
+    elif isinstance(value, str):
+        by_model = [(pattern or "*", objective) for pattern, objective in _pairs(value)]
+    else:
+        by_model = [("*", value)]
+    return Objectives(tuple((_pattern(pattern), _objective(objective)) for pattern, objective in by_model))
+
+
+_OBJECTIVES: Final = (
+    f"{', '.join(PROFILES)}, an SLO, TTFT/ITL in seconds such as 0.5/0.05 or 0.5/0.05@0.995, or off; each may be given "
+    "for models, as {'gpt-4o*': 'chat'} or gpt-4o*=chat,*=batch"
+)
+
+
+def _pattern(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise InvalidValueError(_OBJECTIVES)
+
+
+def _objective(value: Any) -> SLO:
+    if isinstance(value, SLO):
+        return value
+    if isinstance(value, str) and value in PROFILES:
+        return PROFILES[value]
+    try:
+        times, _, target = value.partition("@")
+        ttft, itl = (float(time) if time.strip() else None for time in times.split("/"))
+        return SLO(ttft=ttft, itl=itl, target=float(target) if target else 0.99)
+    except (AttributeError, TypeError, ValueError):
+        raise InvalidValueError(_OBJECTIVES) from None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOf:
+    """A field of the request's body, at any depth."""
+
+    path: tuple[str, ...]
+
+    def __call__(self, body: Mapping[str, Any], _: Mapping[str, Any]) -> object:
+        """What the request says there."""
+        found: Any = body
+        for field in self.path:
+            found = found.get(field) if isinstance(found, Mapping) else None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderOf:
+    """A header of the request."""
+
+    name: str
+
+    def __call__(self, _: Mapping[str, Any], headers: Mapping[str, Any]) -> object:
+        """What the request says there."""
+        return next((value for name, value in headers.items() if name.lower() == self.name), None)
+
+
+def _session_from(value: Any) -> SessionFrom | None:
+    if value is None or callable(value):
+        return cast("SessionFrom | None", value)
+    if isinstance(value, str):
+        where, colon, header = value.strip().partition(":")
+        if where == "header" and header:
+            return HeaderOf(header.strip().lower())
+        if not colon and all(where.split(".")):
+            return FieldOf(tuple(where.split(".")))
+    accepted = (
+        "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME, or a function of "
+        "its body and headers"
+    )
+    raise InvalidValueError(accepted)
+
+
 _CHECKS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "token_events": _one_of(*TOKEN_EVENT_FORMS),
     "sdks": _sdks,
     "standard_names": _one_of(*STANDARD_NAMES),
     "model_limit": _positive,
     "chunk_events": _names,
+    "stall": _stall,
+    "on_stall": _callable,
+    "slo": _slo,
+    "session_from": _session_from,
 }
+_ARGUMENTS_ONLY: Final = {"on_stall"}
 OPTIONS: Final = tuple(field.name for field in fields(Config))
 
 
@@ -122,15 +251,16 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         if not variable.startswith(PREFIX) or not value.strip():
             continue
         name = variable[len(PREFIX) :].lower()
-        if name not in _CHECKS:
-            known = ", ".join(PREFIX + option.upper() for option in OPTIONS)
+        if name not in _CHECKS or name in _ARGUMENTS_ONLY:
+            known = ", ".join(PREFIX + option.upper() for option in OPTIONS if option not in _ARGUMENTS_ONLY)
             logger.warning("%s=%r is not known to otel_itl, which reads %s.", variable, value, known)
             continue
         try:
             settings[name] = _CHECKS[name](value.strip())
         except InvalidValueError as accepted:
             default = Config.__dataclass_fields__[name].default
+            shown = repr(default) if isinstance(default, (str, int, tuple)) else default
             logger.warning(
-                "%s=%r is not accepted: it takes %s. The default %r is used.", variable, value, accepted, default
+                "%s=%r is not accepted: it takes %s. The default %s is used.", variable, value, accepted, shown
             )
     return settings

@@ -55,6 +55,31 @@ STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
 STREAM_STATE: Final = "itl.stream.state"
 REQUEST_ATTEMPTS: Final = "itl.request.attempts"
+STALL_COUNT: Final = "itl.stall.count"
+STALL_DURATION: Final = "itl.stall.duration"
+STALL_MAX: Final = "itl.stall.max"
+STALL_THRESHOLD: Final = "itl.stall.threshold"
+STALLED_RATIO: Final = "itl.stalled_ratio"
+STALL_PHASE: Final = "itl.stall.phase"
+STALL_CAUSE: Final = "itl.stall.cause"
+STALL_ALIVE: Final = "itl.stall.alive"
+STALL_END: Final = "itl.stall.end"
+STALL_NUMBER: Final = "itl.stall.number"
+STALL_START: Final = "itl.stall.start"
+SLO_PROFILE: Final = "itl.slo.profile"
+SLO_MET: Final = "itl.slo.met"
+SLO_TTFT: Final = "itl.slo.ttft"
+SLO_ITL: Final = "itl.slo.itl"
+SLO_MISSED_TOKENS: Final = "itl.slo.missed_tokens"
+SESSION_ID: Final = "session.id"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+SESSION_REQUEST_INDEX: Final = "itl.session.request.index"
+SESSION_LATENCY_RATIO: Final = "itl.session.latency.ratio"
+SESSION_STALL_COUNT: Final = "itl.session.stall.count"
+SESSION_DECODE_DURATION: Final = "itl.session.decode.duration"
+SESSION_DEGRADED: Final = "itl.session.degraded"
+SESSION_DEGRADED_SCOPE: Final = "itl.session.degraded.scope"
+SESSION_MODEL_RATIO: Final = "itl.session.model.ratio"
 SELF_WHERE: Final = "itl.self.where"
 """Where a failure of our own happened; on `itl.self.errors`."""
 
@@ -106,6 +131,13 @@ STREAM_END: Final = "itl.stream.end"
 
 # Log events.
 EXCEPTION_EVENT: Final = "gen_ai.client.operation.exception"
+STALL_STARTED_EVENT: Final = "itl.stall.started"
+STALL_ENDED_EVENT: Final = "itl.stall.ended"
+TRUNCATED_EVENT: Final = "itl.stream.truncated"
+STALL_EVENT: Final = "itl.stall"
+"""A stall, on the span; at the moment at which it began."""
+STALLS_TOLD: Final = 10
+"""So many stalls of a stream are told of, on its span and in log events; every one is counted."""
 
 
 class Metric(NamedTuple):
@@ -144,8 +176,21 @@ TIME_PER_OUTPUT_TOKEN: Final = Metric(
     "Mean time per output token after the first, by the provider's token count.",
     LATENCY_BUCKETS,
 )
-STREAMS: Final = Metric("itl.client.streams", "{stream}", "Streams that are open now.")
+STREAMS: Final = Metric("itl.client.streams", "{stream}", "Streams that are open now, by whether they have stalled.")
 STREAM_OUTCOMES: Final = Metric("itl.client.stream.outcomes", "{stream}", "Streams that ended, by how they ended.")
+STALLS: Final = Metric("itl.client.stalls", "{stall}", "Stalls, each counted when it begins.")
+STALL_DURATIONS: Final = Metric(
+    "itl.client.stall.duration",
+    "s",
+    "How long the consumer waited in vain, for each stall that is over.",
+    (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0),
+)
+SLO_TOKENS: Final = Metric(
+    "itl.client.slo.tokens", "{token}", "Gaps between output chunks, by whether they met the ITL objective."
+)
+SLO_STREAMS: Final = Metric(
+    "itl.client.slo.streams", "{stream}", "Streams, by whether the first token met its objective and none stalled."
+)
 SELF_ERRORS: Final = Metric("itl.self.errors", "{error}", "Failures of the instrumentation itself that it contained.")
 
 

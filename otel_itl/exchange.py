@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from otel_itl.timeline import Timeline
+
+if TYPE_CHECKING:
+    from otel_itl.stalls import Stall
 
 MOST_REASONS = 128
 """Finish reasons that are kept: one for each choice, where the provider behaves."""
@@ -23,6 +26,7 @@ class Request:
     server_port: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """`gen_ai.request.*` attributes of the parameters that were given."""
+    session_id: str | None = None
 
 
 class Answer:
@@ -92,3 +96,6 @@ class Ended(NamedTuple):
     timeline: Timeline
     concurrency: Concurrency
     error_type: str | None
+    stalls: tuple[Stall, ...] = ()
+    stall_threshold: float | None = None
+    """What was in force at the end, in seconds; None: nobody looked out for stalls."""

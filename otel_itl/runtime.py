@@ -17,7 +17,7 @@ from opentelemetry import _logs, context, metrics, trace
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from otel_itl import conventions as names
-from otel_itl.config import Config, load
+from otel_itl.config import Config, SessionFrom, load
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import StreamMetrics
@@ -26,6 +26,8 @@ from otel_itl.export.telemetry import Telemetry, Ticket
 from otel_itl.fence import failures
 from otel_itl.record.open_streams import open_streams
 from otel_itl.record.probe import Classify, Probe
+from otel_itl.record.watchdog import Watch
+from otel_itl.session_scope import in_session
 
 logger = logging.getLogger("otel_itl")
 
@@ -82,10 +84,10 @@ class Runtime:
         """Begin the recording of a request; None where it is suppressed."""
         if self._config is None or not is_instrumentation_enabled() or _disabled():
             return None
-        telemetry = self._telemetry or self._connect()
+        config, telemetry = self._config, self._telemetry or self._connect()
+        request = in_session(request)
         unix_ns, requested = time_ns(), perf_counter_ns()
         ticket = telemetry.begin(request, unix_ns)
-
         probe = Probe(
             request,
             classify,
@@ -94,9 +96,17 @@ class Runtime:
             requested=requested,
             ticket=ticket,
         )
+        if config.stall is not None:
+            reports = telemetry.stall_reports(ticket, request, unix_ns)
+            probe.watched(Watch(probe, config.stall, reports, config.on_stall))
         if not ticket.own:
             telemetry.follow(ticket, probe.so_far)
         return probe
+
+    @property
+    def session_from(self) -> SessionFrom | None:
+        """Where a request says which session it belongs to."""
+        return None if self._config is None else self._config.session_from
 
     def open_observed(self, request: Request, classify: Classify) -> Probe | None:
         """As `open`, for a stream that no SDK's hook sees: it is measured whether or not `instrument()` was called."""
@@ -135,8 +145,9 @@ class Runtime:
             tracer_provider.get_tracer(names.SCOPE),
             _logs.get_logger(names.SCOPE, logger_provider=given.logger_provider),
             stream_metrics,
-            config.token_events,
-            claim,
+            token_events=config.token_events,
+            objectives=config.slo,
+            claim=claim,
         )
 
     def _stream_metrics(self, provider: metrics.MeterProvider, config: Config) -> StreamMetrics:
@@ -146,8 +157,9 @@ class Runtime:
             provider.get_meter(names.SCOPE),
             names.STANDARD_NAMES[config.standard_names],
             ModelNames(config.model_limit),
-            _in_flight,
-            _failures,
+            in_flight=_in_flight,
+            failures=_failures,
+            objectives=config.slo,
         )
         self._metrics.append(made)
         return made
@@ -169,8 +181,8 @@ class Runtime:
             stream_metrics.drain()
 
 
-def _in_flight() -> Iterable[Request]:
-    return [probe.request for probe in open_streams.probes()]
+def _in_flight() -> Iterable[tuple[Request, bool]]:
+    return [(probe.request, probe.watch is not None and probe.watch.stalled) for probe in open_streams.probes()]
 
 
 def _failures() -> Mapping[str, int]:

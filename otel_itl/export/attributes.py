@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from otel_itl import conventions as names
-from otel_itl.exchange import Answer, Concurrency, Request
-from otel_itl.measures import Measures
+from otel_itl.exchange import Answer, Concurrency, Ended, Request
+from otel_itl.measures import SECOND, Measures
+from otel_itl.sessions import Degradation, Standing
+from otel_itl.slo import Verdict
+from otel_itl.stalls import Stall
 from otel_itl.timeline import Timeline
 
 OTHER_MODEL = "other"
@@ -24,6 +27,7 @@ def at_start(request: Request) -> dict[str, Any]:
         names.REQUEST_MODEL: request.model,
         names.SERVER_ADDRESS: request.server_address,
         names.SERVER_PORT: request.server_port,
+        names.SESSION_ID: request.session_id,
     }
     return attributes | {name: value for name, value in optional.items() if value is not None}
 
@@ -41,6 +45,84 @@ def standard(answer: Answer, measures: Measures, error_type: str | None) -> dict
         names.USAGE_CACHE_READ_TOKENS: answer.cache_read_tokens,
         names.USAGE_CACHE_CREATION_TOKENS: answer.cache_creation_tokens,
         names.ERROR_TYPE: error_type,
+    }
+    return {name: value for name, value in optional.items() if value is not None}
+
+
+def of_request(request: Request) -> dict[str, Any]:
+    """What was asked of whom, for a log event."""
+    optional = {
+        names.OPERATION_NAME: request.operation,
+        names.PROVIDER_NAME: request.provider,
+        names.REQUEST_MODEL: request.model,
+        names.SESSION_ID: request.session_id,
+    }
+    return {name: value for name, value in optional.items() if value is not None}
+
+
+def of_stall(stall: Stall) -> dict[str, Any]:
+    """One stall, for a log event or an event of its span."""
+    attributes = {
+        names.STALL_NUMBER: stall.number,
+        names.STALL_PHASE: stall.phase.value,
+        names.STALL_CAUSE: stall.cause.value,
+        names.STALL_START: stall.start,
+        names.STALL_DURATION: stall.duration,
+        names.STALL_THRESHOLD: stall.threshold,
+        names.STALL_ALIVE: stall.alive,
+    }
+    return attributes if stall.end is None else {**attributes, names.STALL_END: stall.end}
+
+
+def of_stalls(ended: Ended) -> dict[str, Any]:
+    """The stalls of a stream, summed up; nothing where nobody looked out for any."""
+    if ended.stall_threshold is None:
+        return {}
+    durations = [stall.duration for stall in ended.stalls]
+    attributes: dict[str, Any] = {names.STALL_COUNT: len(durations), names.STALL_THRESHOLD: ended.stall_threshold}
+    if durations:
+        attributes[names.STALL_DURATION] = sum(durations)
+        attributes[names.STALL_MAX] = max(durations)
+        attributes[names.STALLED_RATIO] = sum(durations) * SECOND / max(ended.timeline.end, 1)
+    return attributes
+
+
+def of_verdict(verdict: Verdict | None) -> dict[str, Any]:
+    """The objective in force; what it was, where the stream missed it."""
+    if verdict is None:
+        return {}
+    slo = verdict.slo
+    attributes: dict[str, Any] = {names.SLO_PROFILE: slo.profile}
+    if verdict.missed:
+        attributes[names.SLO_MET] = False
+        attributes[names.SLO_MISSED_TOKENS] = verdict.tokens_missed
+        objectives = {names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl}
+        attributes |= {name: value for name, value in objectives.items() if value is not None}
+    return attributes
+
+
+def of_standing(standing: Standing | None) -> dict[str, Any]:
+    """How the session stands with this request; nothing where it belongs to none."""
+    if standing is None:
+        return {}
+    optional = {
+        names.SESSION_REQUEST_INDEX: standing.request_index,
+        names.SESSION_LATENCY_RATIO: standing.latency_ratio,
+        names.SESSION_STALL_COUNT: standing.stall_count,
+        names.SESSION_DECODE_DURATION: standing.decode_duration,
+        names.SESSION_DEGRADED: standing.degraded,
+        names.SESSION_DEGRADED_SCOPE: None if standing.scope is None else standing.scope.value,
+    }
+    return {name: value for name, value in optional.items() if value is not None}
+
+
+def of_degradation(onset: Degradation) -> dict[str, Any]:
+    """The beginning of a session's degradation, for its log event."""
+    optional = {
+        names.SESSION_REQUEST_INDEX: onset.request_index,
+        names.SESSION_LATENCY_RATIO: onset.latency_ratio,
+        names.SESSION_MODEL_RATIO: onset.model_ratio,
+        names.SESSION_DEGRADED_SCOPE: onset.scope.value,
     }
     return {name: value for name, value in optional.items() if value is not None}
 

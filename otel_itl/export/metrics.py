@@ -6,6 +6,7 @@ import threading
 from collections import Counter as Tally
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
 from operator import sub
@@ -22,6 +23,8 @@ from otel_itl.export.attributes import ModelNames, labels
 from otel_itl.export.bulk import record_all
 from otel_itl.fence import contained
 from otel_itl.measures import SECOND, Measures
+from otel_itl.slo import Objectives, Verdict
+from otel_itl.stalls import Stall
 from otel_itl.timeline import Timeline
 
 Labels = Mapping[str, Any]
@@ -39,6 +42,8 @@ class Measured(NamedTuple):
     """Holds the stream's span: slow samples point to it as exemplars."""
     standard: bool
     """The standard metrics are ours to record: nobody else does so for this request."""
+    verdict: Verdict | None = None
+    """What the stream makes of its objective, if it has one."""
 
 
 class StreamMetrics:
@@ -48,17 +53,20 @@ class StreamMetrics:
         meter: where the instruments are made.
         standard_names: the names of the standard metrics.
         models: the model names that are told apart.
-        in_flight: the requests whose streams are open now; None: nobody here knows.
+        in_flight: the requests whose streams are open now, and whether they have stalled; None: nobody here knows.
         failures: how many failures of our own were contained, by where; None: nobody here knows.
+        objectives: where histograms are to have an edge.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is counted, and for whom
         self,
         meter: Meter,
         standard_names: StandardNames,
         models: ModelNames,
-        in_flight: Callable[[], Iterable[Request]] | None = None,
+        *,
+        in_flight: Callable[[], Iterable[tuple[Request, bool]]] | None = None,
         failures: Callable[[], Mapping[str, int]] | None = None,
+        objectives: Objectives = Objectives(),  # noqa: B008 - immutable
     ) -> None:
         self._models = models
         self._in_flight = in_flight
@@ -70,10 +78,14 @@ class StreamMetrics:
         self._first_chunk = _histogram(meter, standard_names.time_to_first_chunk)
         self._per_chunk = _histogram(meter, standard_names.time_per_output_chunk)
         self._usage = _histogram(meter, standard_names.token_usage)
-        self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY)
-        self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN)
+        self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
+        self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
         self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
+        self._stall_duration = _histogram(meter, names.STALL_DURATIONS)
         self._outcomes = meter.create_counter(*names.STREAM_OUTCOMES[:3])
+        self._stalls = meter.create_counter(*names.STALLS[:3])
+        self._slo_tokens = meter.create_counter(*names.SLO_TOKENS[:3])
+        self._slo_streams = meter.create_counter(*names.SLO_STREAMS[:3])
         _observe(meter, self)
 
     def retire(self) -> None:
@@ -83,6 +95,18 @@ class StreamMetrics:
     def add(self, measured: Measured) -> None:
         """Take a stream that ended; it is recorded before the next collection."""
         self._pending.append(measured)
+
+    def stalled(self, stall: Stall) -> None:
+        """Count a stall, which has just begun: this does not wait for a collection."""
+        self._stalls.add(1, self._of_stall(stall))
+
+    def stall_over(self, stall: Stall) -> None:
+        """Record how long a stall was."""
+        self._stall_duration.record(stall.duration, self._of_stall(stall))
+
+    def _of_stall(self, stall: Stall) -> Labels:
+        about = {names.STALL_PHASE: stall.phase.value, names.STALL_CAUSE: stall.cause.value}
+        return {**labels(stall.request, None, self._models), **about}
 
     def drain(self) -> None:
         """Record what was added."""
@@ -105,8 +129,19 @@ class StreamMetrics:
             self._ttft.record(measures.time_to_first_token, stream, context)
         if measures.time_per_output_token is not None:
             self._tpot.record(measures.time_per_output_token, stream, context)
+        if measured.verdict is not None:
+            self._record_verdict(measured.verdict, stream, context)
         if measured.standard:
             self._record_standard(measured, stream)
+
+    def _record_verdict(self, verdict: Verdict, stream: Labels, context: Context | None) -> None:
+        judged = {**stream, names.SLO_PROFILE: verdict.slo.profile}
+        for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
+            # Both from the start: a rate needs the series to be there before the first miss.
+            if verdict.tokens_met or verdict.tokens_missed:
+                self._slo_tokens.add(tokens, {**judged, names.SLO_MET: met}, context)
+            if verdict.stream_met is not None:
+                self._slo_streams.add(int(verdict.stream_met is met), {**judged, names.SLO_MET: met}, context)
 
     def _record_standard(self, measured: Measured, stream: Labels) -> None:
         timeline, context = measured.timeline, measured.context
@@ -121,13 +156,16 @@ class StreamMetrics:
                 self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)
 
     def open_streams(self) -> Iterator[Observation]:
-        """How many streams are open now, of each kind that there has been."""
+        """How many streams are open now, of each kind that there has been, by whether they have stalled."""
         if self._in_flight is None:
             return
-        tally = Tally(tuple(labels(request, None, self._models).items()) for request in self._in_flight())
-        self._seen.update(dict.fromkeys(tally))
+        tally = Tally(
+            (tuple(labels(request, None, self._models).items()), stalled) for request, stalled in self._in_flight()
+        )
+        self._seen.update(dict.fromkeys(stream for stream, _ in tally))
         for stream in list(self._seen):
-            yield Observation(tally[stream], {**dict(stream), names.STREAM_STATE: "active"})
+            for stalled, state in ((False, "active"), (True, "stalled")):
+                yield Observation(tally[stream, stalled], {**dict(stream), names.STREAM_STATE: state})
 
     def self_errors(self) -> Iterator[Observation]:
         """How many failures of our own were contained, by where they happened."""
@@ -164,7 +202,8 @@ def _self_errors(members: list[StreamMetrics], _: CallbackOptions) -> list[Obser
     return [observation for member in members for observation in member.self_errors()]
 
 
-def _histogram(meter: Meter, metric: Metric) -> Histogram:
+def _histogram(meter: Meter, metric: Metric, edges: AbstractSet[float] = frozenset()) -> Histogram:
+    buckets = sorted(edges | set(metric.buckets))
     return meter.create_histogram(
-        metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=metric.buckets
+        metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=buckets
     )

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from opentelemetry._logs import Logger, LogRecord, SeverityNumber
+from opentelemetry._logs import Logger, SeverityNumber
 from opentelemetry.context import Context, get_current, get_value
 from opentelemetry.trace import (
+    Link,
     NonRecordingSpan,
     Span,
+    SpanContext,
     SpanKind,
     Status,
     StatusCode,
@@ -23,10 +25,14 @@ from otel_itl import conventions as names
 from otel_itl.codec import TokenEvent, encode, encode_each
 from otel_itl.exchange import Ended, Request
 from otel_itl.export import attributes
+from otel_itl.export.logs import EventLog, StallReports
 from otel_itl.export.metrics import Measured, StreamMetrics
 from otel_itl.fence import contained
-from otel_itl.measures import Measures, measure
-from otel_itl.timeline import Outcome, Timeline
+from otel_itl.measures import SECOND, Measures, measure
+from otel_itl.sessions import Sessions, Standing, Turn
+from otel_itl.slo import Objectives, Verdict, judge
+from otel_itl.stalls import Cause
+from otel_itl.timeline import OUTPUT, Outcome, Timeline
 
 logger = logging.getLogger("otel_itl")
 
@@ -40,6 +46,8 @@ class Ticket(NamedTuple):
 
     span: Span
     context: Context
+    turn: Turn[SpanContext] | None
+    """Its place in the session that it belongs to, if any."""
     own: bool
     """False: the span is another instrumentation's, which ends it and records the standard metrics."""
 
@@ -52,36 +60,49 @@ class Telemetry:
         logger: emits log events.
         stream_metrics: take the streams that ended.
         token_events: the form of the token events.
+        objectives: what streams are held against.
         claim: told the id of every span that is measured here.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the three signals, and what each says
         self,
         tracer: Tracer,
         logger: Logger,
         stream_metrics: StreamMetrics,
+        *,
         token_events: str,
+        objectives: Objectives,
         claim: Callable[[int], None],
     ) -> None:
         self._tracer = tracer
         self._logger = logger
         self._metrics = stream_metrics
         self._token_events = token_events
+        self._objectives = objectives
         self._claim = claim
+        self._sessions: Sessions[SpanContext] = Sessions()
         self._fell_back = False
 
     def begin(self, request: Request, unix_ns: int) -> Ticket:
         """Start the span of a request, or join the one that another instrumentation has started for it."""
         context = get_current()
+        turn = None if request.session_id is None else self._sessions.enter(request.session_id, request.model)
         if get_value(FOREIGN_INFERENCE, context) is not None:
-            return Ticket(get_current_span(context), context, own=False)
-        span = self._tracer.start_span(
-            f"{request.operation} {request.model}" if request.model else request.operation,
-            kind=SpanKind.CLIENT,
-            attributes=attributes.at_start(request),
-            start_time=unix_ns,
-        )
-        return Ticket(span, set_span_in_context(span), own=True)
+            ticket = Ticket(get_current_span(context), context, turn, own=False)
+            if turn is not None and turn.previous is not None:
+                ticket.span.add_link(turn.previous)
+        else:
+            span = self._tracer.start_span(
+                f"{request.operation} {request.model}" if request.model else request.operation,
+                kind=SpanKind.CLIENT,
+                attributes=attributes.at_start(request),
+                links=[Link(turn.previous)] if turn is not None and turn.previous is not None else None,
+                start_time=unix_ns,
+            )
+            ticket = Ticket(span, set_span_in_context(span), turn, own=True)
+        if turn is not None:
+            turn.leave(ticket.span.get_span_context())
+        return ticket
 
     def follow(self, ticket: Ticket, so_far: Callable[[], Ended]) -> None:
         """Enrich another instrumentation's span at the latest when it ends, which may be before the stream does."""
@@ -94,7 +115,8 @@ class Telemetry:
             span.__dict__.pop("end", None)
             try:
                 ended = so_far()
-                self._describe(ticket, ended, measure(ended.timeline))
+                measures = measure(ended.timeline)
+                self._describe(ticket, ended, measures, self._judge(ended, measures), None)
             except Exception as error:  # noqa: BLE001 - the fence
                 contained("enriching a span", error)
             end(*args, **kwargs)
@@ -104,20 +126,24 @@ class Telemetry:
         except AttributeError:
             return
 
+    def stall_reports(self, ticket: Ticket, request: Request, unix_ns: int) -> StallReports:
+        """Who tells of the stalls of a stream while it is open."""
+        return StallReports(EventLog(self._logger, ticket.context, request, unix_ns), self._metrics)
+
     def conclude(self, ticket: Ticket, ended: Ended) -> None:
         """Report a stream that ended: on its span, in log events, and to the metrics."""
         timeline, span = ended.timeline, ticket.span
         measures = measure(timeline)
+        verdict = self._judge(ended, measures)
+        standing = _standing(ticket.turn, ended, measures)
         if not ticket.own:
             getattr(span, "__dict__", {}).pop("end", None)
-        self._describe(ticket, ended, measures)
-        if self._token_events == "log":
-            for event in encode(timeline):
-                self._emit(event, ticket.context)
+        self._describe(ticket, ended, measures, verdict, standing)
+        log = EventLog(self._logger, ticket.context, ended.request, timeline.request_unix_ns)
+        self._tell(log, ticket, ended, standing)
         if ticket.own:
             if timeline.outcome is Outcome.ERROR:
                 span.set_status(Status(StatusCode.ERROR))
-                self._emit(_exception(timeline, ended.error_type), ticket.context, SeverityNumber.WARN)
             span.end(end_time=timeline.request_unix_ns + timeline.end)
         self._metrics.add(
             Measured(
@@ -129,18 +155,55 @@ class Telemetry:
                 # Of the span its ids alone: until the metrics are recorded, its events are to go.
                 context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
                 standard=ticket.own,
+                verdict=verdict,
             )
         )
 
-    def _describe(self, ticket: Ticket, ended: Ended, measures: Measures) -> None:
+    def _judge(self, ended: Ended, measures: Measures) -> Verdict | None:
+        slo = self._objectives.of(ended.request.model)
+        if slo is None:
+            return None
+        stalled = any(stall.cause is Cause.UPSTREAM for stall in ended.stalls)
+        return judge(slo, ended.timeline, measures, stalled=stalled)
+
+    def _tell(self, log: EventLog, ticket: Ticket, ended: Ended, standing: Standing | None) -> None:
+        """The log events of a stream's end."""
+        timeline = ended.timeline
+        if self._token_events == "log":
+            for event in encode(timeline):
+                log.emit(event.name, event.unix_ns, event.attributes)
+        if ticket.own and timeline.outcome is Outcome.ERROR:
+            # Without the exception's text: it may quote the prompt.
+            said: dict[str, Any] = {"exception.type": ended.error_type or "unknown"}
+            log.emit(names.EXCEPTION_EVENT, timeline.request_unix_ns + timeline.end, said, SeverityNumber.WARN)
+        if timeline.outcome is Outcome.TRUNCATED:
+            said = {names.CHUNK_COUNT: len(timeline) + timeline.unrecorded}
+            log.tell(names.TRUNCATED_EVENT, timeline.end, said, SeverityNumber.WARN)
+        if standing is not None and standing.onset is not None:
+            log.tell(
+                names.SESSION_DEGRADED, timeline.end, attributes.of_degradation(standing.onset), SeverityNumber.WARN
+            )
+
+    def _describe(
+        self, ticket: Ticket, ended: Ended, measures: Measures, verdict: Verdict | None, standing: Standing | None
+    ) -> None:
         """Put attributes and token events on the span, if it is still open."""
         span = ticket.span
         if not span.is_recording():
             return
         self._claim(span.get_span_context().span_id)
-        if ticket.own:
-            span.set_attributes(attributes.standard(ended.answer, measures, ended.error_type))
-        span.set_attributes(attributes.ours(ended.timeline, measures, ended.concurrency))
+        span.set_attributes(
+            {
+                **(attributes.standard(ended.answer, measures, ended.error_type) if ticket.own else {}),
+                **attributes.ours(ended.timeline, measures, ended.concurrency),
+                **attributes.of_stalls(ended),
+                **attributes.of_verdict(verdict),
+                **attributes.of_standing(standing),
+            }
+        )
+        for stall in ended.stalls[: names.STALLS_TOLD]:
+            began = ended.timeline.request_unix_ns + round(stall.start * SECOND)
+            span.add_event(names.STALL_EVENT, attributes.of_stall(stall), began)
         if self._token_events in {"packed", "each"}:
             for event in self._events(ended.timeline, _event_limit(span)):
                 span.add_event(event.name, event.attributes, event.unix_ns)
@@ -158,17 +221,16 @@ class Telemetry:
             )
         return encode(timeline, limit)
 
-    def _emit(self, event: TokenEvent, context: Context, severity: SeverityNumber = SeverityNumber.INFO) -> None:
-        self._logger.emit(
-            LogRecord(
-                timestamp=event.unix_ns,
-                context=context,
-                severity_number=severity,
-                severity_text=severity.name,
-                attributes=event.attributes,
-                event_name=event.name,
-            )
-        )
+
+def _standing(turn: Turn[SpanContext] | None, ended: Ended, measures: Measures) -> Standing | None:
+    """How the stream's session stands with it."""
+    if turn is None:
+        return None
+    kinds, arrived = ended.timeline.kinds, ended.timeline.arrived
+    outputs = [index for index, kind in enumerate(kinds) if kind & OUTPUT]
+    decode = (arrived[outputs[-1]] - arrived[outputs[0]]) / SECOND if outputs else 0.0
+    samples = () if measures.consumer_bound else measures.samples
+    return turn.end(samples, stalls=len(ended.stalls), decode=decode)
 
 
 def _event_limit(span: Span) -> int:
@@ -176,10 +238,3 @@ def _event_limit(span: Span) -> int:
     limit = getattr(getattr(span, "_limits", None), "max_events", DEFAULT_EVENT_LIMIT)
     held: Any = getattr(span, "events", ())
     return (1 << 31 if limit is None else limit) - len(held)
-
-
-def _exception(timeline: Timeline, error_type: str | None) -> TokenEvent:
-    """The standard event of a failed operation, without the exception's text: it may quote the prompt."""
-    return TokenEvent(
-        names.EXCEPTION_EVENT, timeline.request_unix_ns + timeline.end, {"exception.type": error_type or "unknown"}
-    )

@@ -57,6 +57,13 @@ class LoopLag:
         """The intervals in which the loop was blocked that reach beyond `moment`."""
         return [lag for lag in tuple(self.lags) if lag.end > moment]
 
+    def until(self, now: int, since: int) -> list[Lag]:
+        """As `since`, with the block that is going on as of `now`."""
+        lags = self.since(since)
+        if self._beating and now - self._due > TOLERANCE_NS:
+            lags.append(Lag(self._due, now))
+        return lags
+
     def _schedule(self) -> None:
         loop = self._loop()
         if loop is not None and not loop.is_closed():

@@ -1,4 +1,4 @@
-"""The streams of this process that are open now, and those that were dropped and wait to be concluded."""
+"""The streams of this process that are open now, those that were dropped, and the one thread that sees to both."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from weakref import ref
 
 from otel_itl.exchange import Concurrency
 from otel_itl.fence import contained
+from otel_itl.record.watchdog import watchdog
 
 if TYPE_CHECKING:
     from otel_itl.record.probe import Probe
 
-SWEEP_SECONDS = 0.25
+SWEEP_SECONDS = 0.1
 CONCLUDING_SECONDS = 1.0
+SECOND = 1_000_000_000
 
 
 class OpenStreams:
-    """Registry of open streams, their number over time, and the thread that concludes what was dropped.
+    """Registry of open streams, their number over time, and the thread that looks after them.
 
     Streams are held weakly: being registered keeps nothing alive. `orphans` takes streams from finalisers, which may
     run anywhere, even inside a lock of the metrics SDK: appending to a deque takes no lock.
@@ -51,6 +53,7 @@ class OpenStreams:
         self._changed = perf_counter_ns()
         self._sweeper: threading.Thread | None = None
         self._wake = threading.Event()
+        watchdog.reset()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -123,14 +126,16 @@ class OpenStreams:
         if self._sweeper is None or not self._sweeper.is_alive():
             with self._lock:
                 if self._sweeper is None or not self._sweeper.is_alive():
-                    self._sweeper = threading.Thread(target=self._run, name="otel_itl sweeper", daemon=True)
+                    self._sweeper = threading.Thread(target=self._run, name="otel_itl watchdog", daemon=True)
                     self._sweeper.start()
 
     def _run(self) -> None:
         wake = self._wake
         pause = threading.Event()
         while wake.wait():
+            due = perf_counter_ns() + int(SWEEP_SECONDS * SECOND)
             pause.wait(SWEEP_SECONDS)
+            watchdog.round(due, perf_counter_ns())
             self.sweep()
             if not self._open and not self.orphans:
                 wake.clear()

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Protocol
 from weakref import ref
 
 from otel_itl.exchange import Answer, Concurrency, Ended, Request
 from otel_itl.fence import contained
 from otel_itl.record.loop_lag import LoopLag, charged, running_loop_is_closing
 from otel_itl.record.open_streams import open_streams
+from otel_itl.record.watchdog import Watch, watchdog
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
 
 CHUNK_LIMIT = 1 << 20
@@ -37,6 +38,18 @@ def code(kind: int, tokens: int = 0, choice: int = 0) -> int:
     return kind | min(tokens, _TOKENS_MASK) << _TOKENS_SHIFT | min(choice, 0xFF) << _CHOICE_SHIFT
 
 
+class Breaker(Protocol):
+    """How to break a wait off, from any thread."""
+
+    def cut(self) -> bool:
+        """End the wait; False where that cannot be done without harm to others."""
+        ...
+
+    def error(self, message: str) -> BaseException:
+        """What whoever waits is to get instead."""
+        ...
+
+
 class Probe:
     """The recording of one stream, from the request to its end.
 
@@ -53,10 +66,12 @@ class Probe:
         "_outcome",
         "_owners",
         "_source",
+        "aborting",
         "answer",
         "arrived",
         "asked",
         "attempts",
+        "breaker",
         "classify",
         "clock",
         "codes",
@@ -74,6 +89,7 @@ class Probe:
         "unix_ns",
         "unrecorded",
         "waiting",
+        "watch",
     )
 
     def __init__(  # noqa: PLR0913 - the facts that only the opener knows
@@ -107,6 +123,11 @@ class Probe:
         self.unrecorded = 0
         self.loop_lag: LoopLag | None = None
         """The lag of the event loop that the stream is read on."""
+        self.watch: Watch | None = None
+        """Looks out for stalls."""
+        self.breaker: Breaker | None = None
+        self.aborting: str | None = None
+        """Why the stream is being broken off, if it is."""
         self._on_end = on_end
         self._open = [True]
         self._owners: list[Owner] = []
@@ -122,6 +143,26 @@ class Probe:
         if loop_lag is not None and self._open:
             loop_lag.join()
             self.loop_lag = loop_lag
+
+    def watched(self, watch: Watch) -> None:
+        """Stalls are to be looked out for."""
+        self.watch = watch
+        watchdog.attend(watch)
+
+    def abort(self, waited: float | None = None) -> bool:
+        """Break the stream off, after `waited` seconds of silence; False where that cannot be."""
+        if self.breaker is None or not self._open or self.aborting is not None:
+            return False
+        silent = "" if waited is None else f" after {waited:.1f} s without a token"
+        self.aborting = f"The stream was broken off{silent}: it had stalled."
+        try:
+            cut = self.breaker.cut()
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("breaking a stream off", error)
+            cut = False
+        if not cut:
+            self.aborting = None
+        return cut
 
     def reads(self, source: object, owner: Owner | None) -> None:
         """Chunks are pulled from `source`: if it runs outside of a pull, somebody is finalising it."""
@@ -165,6 +206,11 @@ class Probe:
             self.asked.append(now)
 
     @property
+    def outcome(self) -> Outcome:
+        """How the stream ended."""
+        return self._outcome
+
+    @property
     def pulling(self) -> bool:
         """A chunk is being awaited right now."""
         return self.waiting or len(self.asked) > len(self.arrived)
@@ -177,7 +223,8 @@ class Probe:
         return running or any(owner() is None for owner in self._owners) or running_loop_is_closing()
 
     def exhausted(self) -> None:
-        """The SDK's iterator came to its end."""
+        """The SDK's iterator came to its end; raises what a stream that was broken off ends with."""
+        self._raise_if_broken_off()
         self._end(self._exhausted_as(), self.answer.failure)
 
     def _exhausted_as(self) -> Outcome:
@@ -186,13 +233,25 @@ class Probe:
         return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
 
     def failed(self, error: BaseException) -> None:
-        """The SDK raised, or the wait was interrupted (anything that is no `Exception`)."""
+        """The SDK raised, or the wait was interrupted (anything that is no `Exception`).
+
+        Raises what a stream that was broken off ends with, in place of what breaking it off led to.
+        """
+        self._raise_if_broken_off()
         if isinstance(error, GeneratorExit):
             self.orphan()
         elif isinstance(error, Exception):
             self._end(Outcome.ERROR, type(error).__qualname__)
         else:
             self._end(Outcome.CANCELLED)
+
+    def _raise_if_broken_off(self) -> None:
+        if self.aborting is None or self.breaker is None or (self.pulled and self.answer.finished):
+            return
+        error = self.breaker.error(self.aborting)
+        self.aborting = None
+        self._end(Outcome.ERROR, type(error).__qualname__)
+        raise error
 
     def closed(self) -> None:
         """The caller closed the stream, or its response.
@@ -233,7 +292,16 @@ class Probe:
         return self._report(open_streams.share(self))
 
     def _report(self, concurrency: Concurrency) -> Ended:
-        return Ended(self.request, self.answer, self.timeline(), concurrency, self._error_type)
+        watch = self.watch
+        return Ended(
+            self.request,
+            self.answer,
+            self.timeline(),
+            concurrency,
+            self._error_type,
+            stalls=() if watch is None else watch.stalls(over=not self._open),
+            stall_threshold=None if watch is None else watch.threshold,
+        )
 
     def timeline(self) -> Timeline:
         """The facts so far, in whole microseconds after the request."""
@@ -247,6 +315,7 @@ class Probe:
         answer = self.answer
         asked, arrived = self.asked[:chunks], self.arrived[:chunks]
         lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
+        lags += [freeze for freeze in tuple(watchdog.freezes) if freeze.end > self.requested]
         if lags:
             asked = charged(asked, arrived, lags)
         return Timeline(

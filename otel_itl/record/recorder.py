@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from otel_itl.config import SessionFrom
 from otel_itl.exchange import Request
 from otel_itl.record.probe import Classify, Probe
 
 
 class Recorder(Protocol):
     """Opens recordings; implemented where spans and metrics are."""
+
+    @property
+    def session_from(self) -> SessionFrom | None:
+        """Where a request says which session it belongs to; None: nowhere."""
+        ...
 
     def open(self, request: Request, classify: Classify) -> Probe | None:
         """Begin the recording of a request; None where it is not to be measured (suppressed)."""

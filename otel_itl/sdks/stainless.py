@@ -12,12 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib import import_module
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from otel_itl.config import SessionFrom
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
 from otel_itl.fence import contained
+from otel_itl.record.connection import Connection, TimeoutErrors
 from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
 from otel_itl.record.probe import Classify, Owner, Probe, owner_of
 from otel_itl.record.recorder import Recorder
@@ -71,7 +74,9 @@ class Member:
     routes: tuple[Route, ...]
     marker: Marker
 
-    def describe(self, client: Any, options: Any) -> tuple[Request, Classify] | None:
+    def describe(
+        self, client: Any, options: Any, session_from: SessionFrom | None = None
+    ) -> tuple[Request, Classify] | None:
         """What a request asks of whom, and how to read its chunks; None for what is no inference."""
         path = str(options.url)
         route = next((route for route in self.routes if route.serves(options.method, path)), None)
@@ -87,8 +92,17 @@ class Member:
             server_address=base_url.host or None,
             server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
             parameters=parameters(body),
+            session_id=None if session_from is None else _session_id(session_from, client, options, body),
         )
         return request, route.classify
+
+
+def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapping[str, Any]) -> str | None:
+    try:
+        return word(session_from(body, {**_mapping(client.default_headers), **_mapping(options.headers)}))
+    except Exception as error:  # noqa: BLE001 - the application's function
+        contained("calling session_from", error)
+        return None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
@@ -186,9 +200,11 @@ class Stainless:
             return None
         try:
             options = kwargs["options"] if "options" in kwargs else args[1]
-            described = self._member.describe(client, options)
+            described = self._member.describe(client, options, self._recorder.session_from)
             probe = None if described is None else self._recorder.open(*described)
-            return None if probe is None else _Opening(probe, self._recorder)
+            if probe is None:
+                return None
+            return _Opening(probe, self._recorder, import_module(self._member.package).APITimeoutError)
         except Exception as error:  # noqa: BLE001 - the fence
             contained("opening a stream", error)
             return None
@@ -225,11 +241,12 @@ class Stainless:
 class _Opening:
     """The time in which a request is made: its span is current, and its probe waits for the response."""
 
-    __slots__ = ("_cell", "_context", "_probe", "_recorder", "_reset")
+    __slots__ = ("_cell", "_context", "_probe", "_recorder", "_reset", "_timeout_error")
 
-    def __init__(self, probe: Probe, recorder: Recorder) -> None:
+    def __init__(self, probe: Probe, recorder: Recorder, timeout_error: TimeoutErrors) -> None:
         self._probe = probe
         self._recorder = recorder
+        self._timeout_error = timeout_error
         self._cell = [probe]
         self._reset = _opening.set(self._cell)
         self._context = recorder.attach(probe)
@@ -245,6 +262,7 @@ class _Opening:
             )
             self._probe.responded(_attempts(response))
             self._probe.owned_by(response)
+            self._probe.breaker = Connection(response, self._timeout_error)
             response.extensions[PROBE] = self._probe
             response.stream = Body(response.stream, self._probe)
         except Exception as error:  # noqa: BLE001 - the fence
@@ -252,10 +270,12 @@ class _Opening:
 
     def failed(self, error: BaseException) -> None:
         """There is no stream: the request failed, or the wait for it was interrupted."""
-        self._probe.failed(error)
-        if not isinstance(error, GeneratorExit):
-            # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
-            self._over()
+        try:
+            self._probe.failed(error)
+        finally:
+            if not isinstance(error, GeneratorExit):
+                # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
+                self._over()
 
     def _over(self) -> None:
         self._cell.clear()

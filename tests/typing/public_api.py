@@ -9,7 +9,20 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from typing_extensions import assert_type
 
 import otel_itl
-from otel_itl import ITLInstrumentor, ITLSpanProcessor, Kind, Measures, Outcome, Timeline, measure, observe
+from otel_itl import (
+    SLO,
+    ITLInstrumentor,
+    ITLSpanProcessor,
+    Kind,
+    Measures,
+    Outcome,
+    Stall,
+    StallPolicy,
+    Timeline,
+    measure,
+    observe,
+    session,
+)
 
 
 class Chunk:
@@ -69,6 +82,25 @@ def a_timeline_gives_measures(timeline: Timeline) -> None:
 
     timeline.outcome = Outcome.COMPLETED  # type: ignore[misc]
     measures.duration = 0.0  # type: ignore[misc]
+
+
+def a_stall_says_what_it_is(stall: Stall) -> None:
+    assert_type(stall.duration, float)
+    assert_type(stall.end, str | None)
+    assert_type(stall.abort(), bool)
+    stall.alive = True  # type: ignore[misc]
+
+
+def options_are_objects(policy: StallPolicy, objective: SLO) -> None:
+    assert_type(policy.relative, float | None)
+    assert_type(objective.itl, float | None)
+    StallPolicy(2)  # type: ignore[misc]
+
+
+def a_session_is_a_scope() -> None:
+    with session("s1") as scope:
+        assert_type(scope, None)
+    session(1)  # type: ignore[arg-type]
 
 
 def an_outcome_is_a_string(outcome: Outcome) -> str:

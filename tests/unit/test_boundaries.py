@@ -14,7 +14,18 @@ import otel_itl
 
 PACKAGE = Path(otel_itl.__file__).parent
 
-CENTRE = {"timeline", "measures", "codec", "conventions", "definitions", "exchange", "fence", "stalls", "sessions"}
+CENTRE = {
+    "timeline",
+    "measures",
+    "codec",
+    "conventions",
+    "definitions",
+    "exchange",
+    "fence",
+    "stalls",
+    "slo",
+    "sessions",
+}
 """Modules of the pure centre. Every other module beside them wires the parts together, but for `config`."""
 
 MAY_IMPORT = {

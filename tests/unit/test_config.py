@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from otel_itl.config import OPTIONS, PREFIX, Config, load
+from otel_itl.config import OPTIONS, PREFIX, Config, FieldOf, load
+from otel_itl.slo import PROFILES, SLO, Objectives
+from otel_itl.stalls import StallPolicy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 OTHERS = {
@@ -20,6 +22,10 @@ OTHERS = {
     "standard_names": ("inference", "operation"),
     "model_limit": (7, 9),
     "chunk_events": (["a"], ["b", "c"]),
+    "stall": ("next_token=5", "off"),
+    "on_stall": (print, repr),
+    "slo": ("chat", "code"),
+    "session_from": ("user", "metadata.id"),
 }
 """Option → two values that are not its default, or at least not each other."""
 LOADED = {
@@ -28,7 +34,25 @@ LOADED = {
     "standard_names": ("inference", "operation"),
     "model_limit": (7, 9),
     "chunk_events": (("a",), ("b", "c")),
+    "stall": (StallPolicy(next_token=5), None),
+    "on_stall": (print, repr),
+    "slo": (Objectives((("*", PROFILES["chat"]),)), Objectives((("*", PROFILES["code"]),))),
+    "session_from": (FieldOf(("user",)), FieldOf(("metadata", "id"))),
 }
+STALL = (
+    "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 "
+    "(seconds above 0, or off), or off"
+)
+SLOS = (
+    "chat, code, agent, batch, an SLO, TTFT/ITL in seconds such as 0.5/0.05 or 0.5/0.05@0.995, or off; each may be "
+    "given for models, as {'gpt-4o*': 'chat'} or gpt-4o*=chat,*=batch"
+)
+SESSION = (
+    "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME, or a function of "
+    "its body and headers"
+)
+VARIABLE_OPTIONS = [option for option in OPTIONS if option != "on_stall"]
+"""A variable cannot hold a function."""
 ARGUMENTS: list[tuple[str, Any, str]] = [
     ("token_events", "every", "one of packed, each, log, none"),
     ("token_events", "PACKED", "one of packed, each, log, none"),
@@ -64,6 +88,27 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("chunk_events", [3], "names, as a list or separated by commas"),
     ("chunk_events", ["a", 3], "names, as a list or separated by commas"),
     ("chunk_events", [""], "names, as a list or separated by commas"),
+    ("stall", "soon", STALL),
+    ("stall", "next_token=0", STALL),
+    ("stall", "next_token=-1", STALL),
+    ("stall", "next_token=nan", STALL),
+    ("stall", "next_tokens=1", STALL),
+    ("stall", 3, STALL),
+    ("stall", True, STALL),
+    ("on_stall", "print", "a function of one Stall"),
+    ("slo", "talk", SLOS),
+    ("slo", "", SLOS),
+    ("slo", 0.5, SLOS),
+    ("slo", "0.5", SLOS),
+    ("slo", "0.5/0/1", SLOS),
+    ("slo", "0.5/-1", SLOS),
+    ("slo", "0.5/0.1@1", SLOS),
+    ("slo", {"gpt*": "talk"}, SLOS),
+    ("slo", {3: "chat"}, SLOS),
+    ("session_from", "", SESSION),
+    ("session_from", "header:", SESSION),
+    ("session_from", "metadata..id", SESSION),
+    ("session_from", 3, SESSION),
 ]
 """Option, a value that it does not take, what the message says that it takes."""
 VARIABLES = [
@@ -77,6 +122,9 @@ VARIABLES = [
     ("model_limit", "1.5", "a whole number from 1", "100"),
     ("model_limit", "9" * 5_000, "a whole number from 1", "100"),
     ("chunk_events", ",", "names, as a list or separated by commas", "()"),
+    ("stall", "2 s", STALL, "first_token=10,reasoning=10,next_token=2"),
+    ("slo", "gpt*=talk", SLOS, "off"),
+    ("session_from", "header:", SESSION, "None"),
 ]
 """Option, text that its variable does not take, what the warning says that it takes, the default that it names."""
 
@@ -86,6 +134,8 @@ def variable(option: str) -> str:
 
 
 def text(value: Any) -> str:
+    if value is None:
+        return ""
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -99,6 +149,10 @@ def test_without_arguments_and_variables_there_are_the_defaults() -> None:
         standard_names="operation",
         model_limit=100,
         chunk_events=(),
+        stall=StallPolicy(first_token=10, reasoning=10, next_token=2, relative=None, abort_after=None),
+        on_stall=None,
+        slo=Objectives(),
+        session_from=None,
     )
     assert load({}, {}) == expected
 
@@ -108,12 +162,12 @@ def test_an_argument_wins_over_the_default(option: str) -> None:
     assert getattr(load({option: OTHERS[option][0]}, {}), option) == LOADED[option][0]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", VARIABLE_OPTIONS)
 def test_a_variable_wins_over_the_default(option: str) -> None:
     assert getattr(load({}, {variable(option): text(OTHERS[option][0])}), option) == LOADED[option][0]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", VARIABLE_OPTIONS)
 def test_an_argument_wins_over_a_variable(option: str) -> None:
     loaded = load({option: OTHERS[option][0]}, {variable(option): text(OTHERS[option][1])})
     assert getattr(loaded, option) == LOADED[option][0]
@@ -151,6 +205,57 @@ def test_a_configuration_does_not_change() -> None:
         load({}, {}).model_limit = 3  # type: ignore[misc]
 
 
+# --- What options mean ---------------------------------------------------------------------------------------------
+
+STALLS = [
+    ("off", None),
+    (None, None),
+    (False, None),
+    ("first_token=off, next_token=0.5", StallPolicy(first_token=None, next_token=0.5)),
+    ("relative=20,abort_after=60", StallPolicy(relative=20, abort_after=60)),
+    (StallPolicy(next_token=9), StallPolicy(next_token=9)),
+]
+SLO_FORMS = [
+    ("off", ()),
+    (None, ()),
+    ("agent", (("*", PROFILES["agent"]),)),
+    ("0.5/0.05", (("*", SLO(ttft=0.5, itl=0.05)),)),
+    ("/0.05@0.995", (("*", SLO(itl=0.05, target=0.995)),)),
+    (SLO(itl=0.2), (("*", SLO(itl=0.2)),)),
+    ("gpt-4o*=chat, *=0.5/", (("gpt-4o*", PROFILES["chat"]), ("*", SLO(ttft=0.5)))),
+    ({"llama3:8b": "code", "*": SLO(itl=1)}, (("llama3:8b", PROFILES["code"]), ("*", SLO(itl=1)))),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), STALLS)
+def test_a_stall_policy_may_be_given_in_many_forms(given: Any, expected: StallPolicy | None) -> None:
+    assert load({"stall": given}, {}).stall == expected
+
+
+@pytest.mark.parametrize(("given", "expected"), SLO_FORMS)
+def test_objectives_may_be_given_in_many_forms(given: Any, expected: tuple[tuple[str, SLO], ...]) -> None:
+    assert load({"slo": given}, {}).slo == Objectives(expected)
+
+
+def test_a_session_may_be_a_field_at_any_depth_of_the_body() -> None:
+    found = load({"session_from": "metadata.session_id"}, {}).session_from
+    assert found is not None
+    assert found({"metadata": {"session_id": "s1"}}, {}) == "s1"
+
+
+def test_a_session_may_be_a_header_in_any_case() -> None:
+    found = load({"session_from": "header:X-Session"}, {}).session_from
+    assert found is not None
+    assert found({}, {"x-session": "s1"}) == "s1"
+
+
+@pytest.mark.parametrize("body", [{}, {"metadata": None}, {"metadata": "s1"}, {"metadata": {}}])
+def test_a_session_that_a_request_does_not_name_is_none(body: dict[str, Any]) -> None:
+    found = load({"session_from": "metadata.session_id"}, {}).session_from
+    assert found is not None
+    assert found(body, {}) is None
+
+
 # --- A wrong argument raises ---------------------------------------------------------------------------------------
 
 
@@ -172,7 +277,7 @@ def test_a_wrong_argument_is_the_only_exception_of_its_traceback() -> None:
 
 
 def test_an_unknown_option_raises_with_the_options_that_there_are() -> None:
-    known = "token_events, sdks, standard_names, model_limit, chunk_events"
+    known = ", ".join(OPTIONS)
     with pytest.raises(TypeError, match=rf"^instrument\(\) has no option 'tokens': it takes {known} and "):
         load({"tokens": 1}, {})
 
@@ -198,7 +303,7 @@ def test_a_wrong_variable_is_one_warning_that_says_everything(
 
 def test_an_unknown_variable_is_one_warning_that_lists_what_is_read(caplog: pytest.LogCaptureFixture) -> None:
     load({}, {"OTEL_ITL_TOKENS": "each"})
-    listed = ", ".join(variable(option) for option in OPTIONS)
+    listed = ", ".join(variable(option) for option in VARIABLE_OPTIONS)
     assert caplog.messages == [f"OTEL_ITL_TOKENS='each' is not known to otel_itl, which reads {listed}."]
 
 
@@ -225,7 +330,7 @@ def test_the_documentation_lists_the_options_in_their_order() -> None:
     assert list(documented()) == [field.name for field in fields(Config)]
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("option", VARIABLE_OPTIONS)
 def test_the_documentation_names_the_variable_of_each_option(option: str) -> None:
     assert documented()[option][1] == f"`{PREFIX}{option.upper()}`"
 

@@ -98,7 +98,9 @@ def stream_metrics(
 ) -> StreamMetrics:
     meter_provider = getattr(telemetry, "meter_provider", telemetry)
     standard = names.STANDARD_NAMES[generation]
-    return StreamMetrics(meter_provider.get_meter("test"), standard, ModelNames(limit), in_flight, failures)
+    flowing = None if in_flight is None else lambda: [(request, False) for request in in_flight()]
+    meter, models = meter_provider.get_meter("test"), ModelNames(limit)
+    return StreamMetrics(meter, standard, models, in_flight=flowing, failures=failures)
 
 
 @pytest.fixture
@@ -376,27 +378,40 @@ def test_a_stream_that_cannot_be_recorded_does_not_hold_up_the_others(
     assert [found.value for found in telemetry.metrics.get("itl.client.stream.outcomes", [])] == [1]
 
 
+def active(telemetry: CapturedTelemetry) -> int:
+    """The streams that are open and flow."""
+    points = telemetry.metrics["itl.client.streams"]
+    (value,) = [one.value for one in points if one.attributes["itl.stream.state"] == "active"]
+    return value
+
+
 # --- What is open now ----------------------------------------------------------------------------------------------
 
 
 def test_open_streams_are_counted_by_request(telemetry: CapturedTelemetry) -> None:
     other = replace(REQUEST, model="small")
     stream_metrics(telemetry, in_flight=lambda: [REQUEST, REQUEST, other])
-    counted = {one.attributes["gen_ai.request.model"]: one.value for one in telemetry.metrics["itl.client.streams"]}
-    assert counted == {"gpt": 2, "small": 1}
+    points = telemetry.metrics["itl.client.streams"]
+    counted = {
+        (one.attributes["gen_ai.request.model"], one.attributes["itl.stream.state"]): one.value for one in points
+    }
+    assert counted == {("gpt", "active"): 2, ("gpt", "stalled"): 0, ("small", "active"): 1, ("small", "stalled"): 0}
 
 
-def test_open_streams_are_active(telemetry: CapturedTelemetry) -> None:
-    stream_metrics(telemetry, in_flight=lambda: [REQUEST])
-    assert point(telemetry, "itl.client.streams").attributes["itl.stream.state"] == "active"
+def test_open_streams_are_active_or_stalled(telemetry: CapturedTelemetry) -> None:
+    meter = telemetry.meter_provider.get_meter("test")
+    states = [(REQUEST, False), (REQUEST, True), (REQUEST, True)]
+    StreamMetrics(meter, names.STANDARD_NAMES["operation"], ModelNames(9), in_flight=lambda: states)
+    points = telemetry.metrics["itl.client.streams"]
+    assert {one.attributes["itl.stream.state"]: one.value for one in points} == {"active": 1, "stalled": 2}
 
 
 def test_streams_that_are_open_no_more_are_zero(telemetry: CapturedTelemetry) -> None:
     in_flight = [REQUEST, REQUEST]
     stream_metrics(telemetry, in_flight=lambda: in_flight)
-    first = point(telemetry, "itl.client.streams").value
+    first = active(telemetry)
     in_flight.clear()
-    assert (first, point(telemetry, "itl.client.streams").value) == (2, 0)
+    assert (first, active(telemetry)) == (2, 0)
 
 
 def test_two_sets_of_metrics_on_one_meter_are_both_collected(telemetry: CapturedTelemetry) -> None:
@@ -411,7 +426,7 @@ def test_metrics_that_retired_record_what_was_added_and_count_no_open_streams(te
     retired.add(measured())
     retired.retire()
     stream_metrics(telemetry, in_flight=lambda: [REQUEST])
-    counted = point(telemetry, "itl.client.streams").value
+    counted = active(telemetry)
     assert (counted, point(telemetry, "itl.client.stream.outcomes").value) == (1, 1)
 
 
@@ -462,7 +477,7 @@ def test_a_delta_reader_gets_the_open_streams_of_now() -> None:
     seen = []
     for _ in range(3):
         telemetry.clear()
-        seen.append(point(telemetry, "itl.client.streams").value)
+        seen.append(active(telemetry))
         in_flight[:] = in_flight[:-1]
     telemetry.shutdown()
     assert seen == [2, 1, 0]

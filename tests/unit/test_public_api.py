@@ -9,15 +9,19 @@ import pytest
 import otel_itl
 
 PUBLIC = [
+    "SLO",
     "ITLInstrumentor",
     "ITLSpanProcessor",
     "Kind",
     "Measures",
     "Outcome",
+    "Stall",
+    "StallPolicy",
     "Timeline",
     "instrument",
     "measure",
     "observe",
+    "session",
     "uninstrument",
 ]
 
@@ -27,7 +31,7 @@ def test_all_is_exactly_the_public_names() -> None:
 
 
 def test_dir_lists_the_public_names_and_no_others() -> None:
-    assert dir(otel_itl) == PUBLIC
+    assert dir(otel_itl) == sorted(PUBLIC)
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -1,0 +1,122 @@
+"""Service-level objectives: for time to first token and inter-token latency, by model; and what a stream makes of them.
+
+"p99 ITL is at most X" *is* "at most 1 % of the gaps are longer than X": counted, it is exact, whatever the histogram.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple
+
+from otel_itl.measures import SECOND, Measures
+from otel_itl.timeline import Outcome, Timeline
+
+CUSTOM: Final = "custom"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SLO:
+    """An objective. Times are seconds; None: no objective.
+
+    Args:
+        ttft: time to first token.
+        itl: inter-token latency.
+        target: the share of tokens, and of streams, that is to meet it.
+        profile: its name, as telemetry gives it.
+
+    Raises:
+        ValueError: a time that is not positive, or a target that is not between 0 and 1.
+    """
+
+    ttft: float | None = None
+    itl: float | None = None
+    target: float = 0.99
+    profile: str = CUSTOM
+
+    def __post_init__(self) -> None:
+        for name in ("ttft", "itl"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and value > 0):
+                message = f"SLO({name}={value!r}) is not accepted: it takes seconds above 0, or None for no objective."
+                raise ValueError(message)
+        if not (_is_number(self.target) and 0 < self.target < 1):
+            message = f"SLO(target={self.target!r}) is not accepted: it takes a share between 0 and 1, such as 0.99."
+            raise ValueError(message)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+PROFILES: Final[Mapping[str, SLO]] = {
+    "chat": SLO(ttft=0.5, itl=0.1, profile="chat"),
+    "code": SLO(ttft=0.5, itl=0.03, profile="code"),
+    "agent": SLO(ttft=2.0, itl=0.015, profile="agent"),
+    "batch": SLO(profile="batch"),
+}
+"""Whose attention is protected: `chat` a reader's pace; `code` MLPerf interactive, 8B; `agent` MLPerf interactive,
+gpt-oss-120b; `batch` nobody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objectives:
+    """Which objective holds for which model: the first pattern that fits (`*` and `?` as in file names)."""
+
+    by_model: tuple[tuple[str, SLO], ...] = ()
+
+    def __str__(self) -> str:
+        """For people."""
+        return ",".join(f"{pattern}={slo.profile}" for pattern, slo in self.by_model) or "off"
+
+    def of(self, model: str | None) -> SLO | None:
+        """The objective for a model; None: there is none."""
+        return next((slo for pattern, slo in self.by_model if fnmatchcase(model or "", pattern)), None)
+
+    def edges(self, field: str) -> set[float]:
+        """The distinct `ttft` or `itl` objectives: a histogram is to have an edge at each."""
+        return {edge for _, slo in self.by_model if (edge := getattr(slo, field)) is not None}
+
+
+class Verdict(NamedTuple):
+    """What one stream makes of its objective. None: there is nothing to judge."""
+
+    slo: SLO
+    tokens_met: int
+    """Gaps within the ITL objective."""
+    tokens_missed: int
+    stream_met: bool | None
+    """The first token came in time, and the upstream did not stall."""
+
+    @property
+    def missed(self) -> bool:
+        """The objective was not met: too many slow gaps for the target, a late first token, or a stall."""
+        tokens = self.tokens_met + self.tokens_missed
+        return self.stream_met is False or self.tokens_missed > (1 - self.slo.target) * tokens
+
+
+def judge(slo: SLO, timeline: Timeline, measures: Measures, *, stalled: bool) -> Verdict:
+    """Hold a stream that ended against its objective."""
+    met = missed = 0
+    if slo.itl is not None:
+        met = bisect_right(measures.samples, round(slo.itl * SECOND))
+        missed = len(measures.samples) - met
+    return Verdict(slo, met, missed, _stream_met(slo, timeline, measures, stalled=stalled))
+
+
+def _stream_met(slo: SLO, timeline: Timeline, measures: Measures, *, stalled: bool) -> bool | None:
+    if slo.ttft is None and slo.itl is None:
+        return None
+    if stalled:
+        return False
+    if slo.ttft is None:
+        return True
+    if measures.time_to_first_token is not None:
+        return measures.time_to_first_token <= slo.ttft
+    if measures.output_chunk_count:
+        return None
+    # Nobody got a token. Who left in time cannot know whether it would have come.
+    failed = timeline.outcome in {Outcome.ERROR, Outcome.TRUNCATED}
+    return False if failed or (timeline.outcome is not Outcome.COMPLETED and measures.duration > slo.ttft) else None
