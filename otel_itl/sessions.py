@@ -8,8 +8,8 @@ With `x` the log of the mean ITL of a request and `s` its standard error:
 
 * baseline `b`: the median `x` of the first three requests, then an average that follows slowly, by no more than
   `SOUGHT / 2` of any one request's difference, and not at all while the session is degraded; `p` is its variance.
-* ordinary spread `t²`: the variance of `x` from request to request, learned for each model from what its sessions' requests
-  that were *faster* than the baseline show, so that a slowdown does not widen what counts as ordinary.
+* ordinary spread `t²`: the variance of `x` from request to request, learned for each model from what its sessions'
+  requests that were *faster* than the baseline show, so that a slowdown does not widen what counts as ordinary.
 * evidence of a request: `SOUGHT / (t² + s² + p) * (x - b - SOUGHT / 2)`, the log-likelihood ratio of "slower by the
   factor 1.5" against "as ever", in nats. A request counts for half of what an alarm takes at most.
 * `W`, the evidence so far, is held between 0 and `ALARM` = ln 1000. The session is degraded from when `W` reaches

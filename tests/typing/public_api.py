@@ -94,7 +94,7 @@ def a_stall_says_what_it_is(stall: Stall) -> None:
 def options_are_objects(policy: StallPolicy, objective: SLO) -> None:
     assert_type(policy.relative, float | None)
     assert_type(objective.itl, float | None)
-    StallPolicy(2)  # type: ignore[misc]
+    StallPolicy(2)  # type: ignore[call-arg]
 
 
 def a_session_is_a_scope() -> None:
