@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import compress, pairwise
+from itertools import pairwise
 from math import fsum
 from typing import Any, NamedTuple
 
 from otel_itl.conventions import LATENCY_BUCKETS
 from otel_itl.definitions import DEFINITIONS, speak, speak_all
-from otel_itl.measures import SECOND, percentile
+from otel_itl.measures import SECOND, delivered, percentile
 from otel_itl.offline.losses import Loss, Losses
 from otel_itl.offline.streams import Stream
 from otel_itl.timeline import OUTPUT, Outcome, Timeline
@@ -205,13 +205,14 @@ def _longest(stream: Stream) -> float:
 
 def _gap_of(timeline: Timeline, longest: float) -> Gap | None:
     """The gap that a sample is of."""
+    came = delivered(timeline)
     by_choice: dict[int, list[int]] = {}
     for index, kind in enumerate(timeline.kinds):
         if kind & OUTPUT:
             by_choice.setdefault(timeline.choices[index] if timeline.choices else 0, []).append(index)
     for indexes in by_choice.values():
         for position, (before, after) in enumerate(pairwise(indexes), start=2):
-            start, end = timeline.arrived[before], timeline.arrived[after]
+            start, end = came[before], came[after]
             tokens = timeline.tokens[after] if timeline.tokens else 1
             if longest in {end - start, (end - start) / (tokens or 1)}:
                 return Gap(start, end, position)
@@ -241,11 +242,9 @@ class _Pool:
         self._samples.extend(measures.samples)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
-        if measures.time_per_output_token:
-            outputs = compress(stream.timeline.arrived, map(OUTPUT.__and__, stream.timeline.kinds))
-            first, *_, last = outputs
-            self._decode_time += last - first
-            self._later_tokens += round((last - first) / (measures.time_per_output_token * SECOND))
+        if measures.decode_time and measures.time_per_output_token:
+            self._decode_time += round(measures.decode_time * SECOND)
+            self._later_tokens += round(measures.decode_time / measures.time_per_output_token)
         self._sums.update(
             output_tokens=measures.token_count,
             output_chunks=measures.output_chunk_count,
