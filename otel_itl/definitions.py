@@ -816,7 +816,7 @@ _TABLE = (
         version="mlcommons-loadgen 6.0.17, token latencies",
         counts=OUTPUT_CHUNKS,
         ends="finish chunk, when the query is reported complete",
-        percentiles="value at index ⌊n · p⌋, no interpolation",
+        percentiles="value at index floor(n * p), no interpolation",
         roles={
             "ttft": "first_token_latency_ns",
             "tpot": "time_per_output_token_ns",
@@ -838,7 +838,7 @@ _TABLE = (
         version="opentelemetry-util-genai 1.3b0",
         counts="every chunk: role, finish and usage too",
         ends="last chunk of any kind",
-        percentiles="`histogram_quantile` over the buckets 0.01, 0.02, 0.04 … 81.92 s",
+        percentiles="`histogram_quantile` over the buckets 0.01, 0.02, 0.04 to 81.92 s",
         roles={"ttft": "time_to_first_chunk_ms", "itl": "time_per_output_chunk_ms"},
         formulas={
             "time_to_first_chunk_ms": "t of the first chunk of any kind",

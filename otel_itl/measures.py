@@ -20,6 +20,15 @@ between observed arrivals is exact. A run of hidden arrivals between two observe
 evenly (the gaps are *imputed*): that keeps the mean and invents no tail. A hidden run that no observed arrival opens or
 closes is *excluded*. What cannot be known is absent (None), never wrong.
 
+Three refinements, each of which keeps what is known:
+
+* A pull that blocks in the middle of a pile may have been a hiccup of the caller. It ends the pile if it waited for at
+  least half of what pulls that block usually wait, or if the next pull blocks too.
+* A hidden chunk had arrived when its pull returned. Where an even share would put it later, the gaps before it share
+  the time until then, and those after it the rest: a stall after a pause is as long as the caller waited for it.
+* Chunks that came together came when the first of them did, where a pause follows that is long beside the time it took
+  to hand them over: that time is decoding, and belongs to no gap.
+
 Worked example. Role chunk at 200 ms; "Let" at 500 ms, " me" at 540, " think" at 1,540; usage says 6 tokens.
 TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean 0.52 s; TPOT 1.04 / 5 = 0.208 s;
 2 tokens per chunk.
@@ -46,6 +55,8 @@ SLOW_AFTER = 20
 """A pull that waited for less than this part of the hold before it did not block: caches are cold after a pause."""
 TOGETHER = 200_000
 """Chunks closer than this (ns), where the second was not waited for, arrived together."""
+DECODED_WITHIN = 20
+"""Chunks that came together were handed over within this part of the gap after them, else they may be a fast stream."""
 MOST_TOKENS = 1_024
 """A chunk that claims more tokens than this is not believed, and counts as one."""
 MOST_SAMPLES = 1 << 21
@@ -87,6 +98,8 @@ class Measures:
     """More than half of the gaps are not exact, or the first token's arrival is hidden: the caller was too slow."""
     consumer_time: float
     """How long the caller kept the stream waiting."""
+    decode_time: float | None
+    """From the first to the last output chunk, `t_l - t_f`."""
     time_per_output_token: float | None
     time_per_output_chunk: float | None
     """Mean time between output chunks, `(t_l - t_f) / (C - 1)`: what is left where the token count is unknown."""
@@ -144,6 +157,7 @@ def measure(timeline: Timeline) -> Measures:
     waits = list(map(sub, arrived, asked))
     free = _free(timeline, asked, arrived)
     observed, burst = _observed(free, asked, arrived, waits)
+    arrived = _delivered(arrived, observed, burst)
     is_output = kinds.translate(_IS_OUTPUT)
     outputs = is_output.count(1)
 
@@ -179,6 +193,7 @@ def measure(timeline: Timeline) -> Measures:
         excluded=excluded,
         consumer_bound=imputed + excluded > exact or (outputs > 0 and not first_known),
         consumer_time=(sum(asked) - sum(free)) / SECOND,
+        decode_time=None if decode is None else decode / SECOND,
         time_per_output_token=per_token,
         time_per_output_chunk=decode / (streamed - 1) / SECOND if decode is not None and streamed > 1 else None,
         output_speed=1 / per_token if per_token else None,
@@ -190,6 +205,13 @@ def measure(timeline: Timeline) -> Measures:
         chunk_count=len(kinds) + timeline.unrecorded + sum(timeline.skipped),
         output_chunk_count=outputs,
     )
+
+
+def delivered(timeline: Timeline) -> list[int]:
+    """When each chunk came, in nanoseconds after the request: those that came together, when the first of them did."""
+    asked, arrived = timeline.asked.tolist(), timeline.arrived.tolist()
+    observed, burst = _observed(_free(timeline, asked, arrived), asked, arrived, list(map(sub, arrived, asked)))
+    return _delivered(arrived, observed, burst)
 
 
 def _latency(samples: list[float]) -> dict[str, float | None]:
@@ -221,20 +243,20 @@ def _free(timeline: Timeline, asked: list[int], arrived: list[int]) -> list[int]
     return free
 
 
-def _blocking(waits: list[int]) -> int:
-    """The wait (ns) from which a pull counts as blocked on this stream.
+def _usual_wait(waits: list[int]) -> int:
+    """How long (ns) pulls that wait at all usually wait on this stream."""
+    waited = sorted(wait for wait in waits[:: len(waits) // WAITS_LOOKED_AT + 1] if wait >= LEAST_BLOCKING)
+    return waited[len(waited) // 2] if waited else LEAST_BLOCKING
+
+
+def _blocked(free: list[int], asked: list[int], waits: list[int], usual: int) -> bytearray:
+    """One flag per chunk: its pull blocked.
 
     A chunk that is there already costs what it takes to decode it, which is well under 1 ms. Where chunks that have to
     be waited for usually take much longer, a quarter of that is asked for, so that a hiccup while a pile of chunks is
-    drained does not look like the end of the pile.
+    drained does not look like the end of the pile. After a long hold the first pull is slow by itself: more is asked.
     """
-    waited = sorted(wait for wait in waits[:: len(waits) // WAITS_LOOKED_AT + 1] if wait >= LEAST_BLOCKING)
-    return min(max(LEAST_BLOCKING, waited[len(waited) // 2] // 4), MOST_BLOCKING) if waited else LEAST_BLOCKING
-
-
-def _blocked(free: list[int], asked: list[int], waits: list[int]) -> bytearray:
-    """One flag per chunk: its pull blocked. After a long hold the first pull is slow by itself: more is asked of it."""
-    blocking = _blocking(waits)
+    blocking = min(max(LEAST_BLOCKING, usual // 4), MOST_BLOCKING)
     blocked = bytearray(map(blocking.__le__, waits))
     # The very first pays for what an SDK does once.
     blocked[0] = waits[0] >= MOST_BLOCKING
@@ -254,7 +276,8 @@ def _observed(
     """
     if not waits:
         return b"", b""
-    blocked = _blocked(free, asked, waits)
+    usual = _usual_wait(waits)
+    blocked = _blocked(free, asked, waits, usual)
     observed = bytearray(blocked)
     burst = bytearray(len(waits))
     # Chunks of a fast and even upstream come soon after one another, too, but no sooner than they usually do.
@@ -264,7 +287,13 @@ def _observed(
     while index >= 0:
         hold = asked[index] - free[index]
         if index and blocked[index - 1]:
-            before, held, piled = arrived[index - 1], 0, False
+            # This pull did not block. Where there may be a pile, the one before it may have been a hiccup.
+            draining = piled and not blocked[index - 2]
+            piled = (draining or asked[index - 1] - free[index - 1] > usual) and waits[index - 1] < usual // 2
+            if piled:
+                observed[index - 1] = 0
+            else:
+                before, held = arrived[index - 1], 0
         held += hold
         piled = piled or hold > NEGLIGIBLE_HOLD or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)
         if not piled:
@@ -272,6 +301,27 @@ def _observed(
             burst[index] = index > 0 and arrived[index] - arrived[index - 1] < together
         index = observed.find(0, index + 1)
     return observed, burst
+
+
+def _delivered(arrived: list[int], observed: bytes | bytearray, burst: bytes | bytearray) -> list[int]:
+    """The arrivals, those of chunks that came together moved to that of the first."""
+    follower = burst.find(1)
+    if follower < 0:
+        return arrived
+    came = list(arrived)
+    while follower >= 0:
+        head, after = follower - 1, follower
+        while after < len(arrived) and burst[after] and arrived[after] - arrived[after - 1] < TOGETHER:
+            after += 1
+        handed_over = arrived[after - 1] - arrived[head]
+        if (
+            after < len(arrived)
+            and observed[after]
+            and handed_over * DECODED_WITHIN <= arrived[after] - came[after - 1]
+        ):
+            came[follower:after] = repeat(arrived[head], after - follower)
+        follower = burst.find(1, max(after, follower + 1))
+    return came
 
 
 def _gaps_by_choice(
@@ -307,13 +357,38 @@ def _gaps(arrived: list[int], observed: bytes, tokens: list[int], skipped: list[
         shares = sum(counts) if believed else gaps
         if len(samples) + shares > MOST_SAMPLES:
             continue
-        samples.extend(repeat((arrived[after] - arrived[before]) / shares, shares))
+        weights = counts if believed else [1 + skipped[index] for index in run] if skipped else repeat(1)
+        for moments, count in _shared_out(arrived[before : after + 1], weights):
+            samples.extend(repeat(moments / count, count))
         if gaps == 1:
             exact += 1
         else:
             imputed += gaps
     total = max(len(arrived) - 1, 0) + (sum(skipped[1:]) if skipped else 0)
     return _Gaps(samples, exact=exact, imputed=imputed, excluded=total - exact - imputed)
+
+
+def _shared_out(latest: list[int], weights: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Share out the time of a run of gaps as evenly as can be: stretches of time, each with the shares it has.
+
+    Args:
+        latest: when the chunk before the run came, when each hidden one had come at the latest, and when the last came.
+        weights: the shares of each gap.
+    """
+    # The lower hull of these points: the straightest way that is nowhere above one of them.
+    hull = [(0, latest[0])]
+    shares = 0
+    for moment, weight in zip(latest[1:], weights, strict=False):
+        shares += weight
+        while len(hull) > 1 and _bends_down(hull[-2], hull[-1], (shares, moment)):
+            hull.pop()
+        hull.append((shares, moment))
+    for (shares_before, start), (shares_after, end) in pairwise(hull):
+        yield end - start, shares_after - shares_before
+
+
+def _bends_down(first: tuple[int, int], second: tuple[int, int], third: tuple[int, int]) -> bool:
+    return (second[1] - first[1]) * (third[0] - second[0]) >= (third[1] - second[1]) * (second[0] - first[0])
 
 
 def _streamed_tokens(timeline: Timeline) -> int | None:

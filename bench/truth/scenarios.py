@@ -132,6 +132,13 @@ SCENARIOS: Final = (
         knowable=frozenset({"ttft", "mean"}),
     ),
     Scenario(
+        name="loop blocked early",
+        about="other work blocks the event loop for 300 ms before the headers come; 10 ms stream",
+        scripts=_each(lambda _: replace(chat.reply(40, first=0.05, gaps=0.01), headers_delay=0.1)),
+        caller=Caller(face="loop", block=Block(after=0.03, lasts=0.3)),
+        knowable=frozenset(),
+    ),
+    Scenario(
         name="50 on a loop",
         about="50 streams on one event loop, gaps of 20 to 40 ms",
         scripts=_each(_jittered),

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 from otel_itl.cli import commands
+from otel_itl.definitions import TOOLS
 
 _EXAMPLES = """\
 examples:
@@ -29,6 +30,7 @@ examples:
   otel-itl report spans.jsonl
   otel-itl report spans.jsonl logs.jsonl.gz
   otel-itl report --json spans.jsonl | jq .rows[].inter_token_latency.p99
+  otel-itl report --as vllm spans.jsonl
 
 exit codes:
   0  a report was made
@@ -90,6 +92,13 @@ def _add_report(each: Any) -> None:
         "files", nargs="+", metavar="FILE", help="OTLP JSON lines, traces and logs, plain or gzip; - is standard input"
     )
     report.add_argument("--json", action="store_true", help="print JSON; docs/report.md has its schema")
+    report.add_argument(
+        "--as",
+        dest="tool",
+        type=_tool,
+        metavar="TOOL",
+        help=f"latency as another tool would have printed it: {', '.join(TOOLS)}",
+    )
     report.set_defaults(run=commands.report)
 
 
@@ -150,6 +159,12 @@ def _number(kind: type[int | float], least: float, most: float, noun: str) -> Ca
         return number
 
     return check
+
+
+def _tool(text: str) -> str:
+    if text not in TOOLS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a tool that is known: it takes {', '.join(TOOLS)}")
+    return text
 
 
 def _version() -> str:

@@ -26,7 +26,7 @@ def report(arguments: argparse.Namespace) -> int:
     try:
         for source in arguments.files:
             check(source)
-        made = summarise(read_streams(arguments.files, losses), losses)
+        made = summarise(read_streams(arguments.files, losses), losses, arguments.tool)
     except UnreadableError as error:
         _complain("report", str(error))
         return BAD_USAGE

@@ -5,19 +5,24 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import compress, pairwise
+from itertools import pairwise
 from math import fsum
 from typing import Any, NamedTuple
 
 from otel_itl.conventions import LATENCY_BUCKETS
-from otel_itl.measures import SECOND, percentile
+from otel_itl.definitions import DEFINITIONS, speak, speak_all
+from otel_itl.measures import SECOND, delivered, percentile
 from otel_itl.offline.losses import Loss, Losses
 from otel_itl.offline.streams import Stream
-from otel_itl.timeline import OUTPUT, Timeline
+from otel_itl.timeline import OUTPUT, Outcome, Timeline
 
 SCHEMA = "otel-itl.report.v1"
+FINISHED = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
+"""The streams that another tool's figures are of: to it, every other request has failed."""
+_LATENCY = ("time_to_first_token", "inter_token_latency", "latency_buckets", "time_per_output_token", "output_speed")
+"""Our figures of a row, which those of another tool take the place of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +67,10 @@ class Row:
     """Gaps of which nothing is known."""
     consumer_bound: int
     """Streams whose caller was too slow to tell the upstream's pace."""
+    finished: int
+    """Streams that were completed or truncated."""
+    figures: Mapping[str, float | None] | None = None
+    """Those of the finished streams together, in another tool's words; None where they were not asked for."""
 
 
 class Gap(NamedTuple):
@@ -82,6 +91,8 @@ class Worst:
     """That latency, in seconds."""
     gap: Gap | None
     """Where it lies; None where it is shared out between arrivals that the caller was too slow to observe."""
+    figures: Mapping[str, float | None] | None = None
+    """The stream's own, in another tool's words; None where they were not asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,45 +106,72 @@ class Report:
     """None where no stream has a gap."""
     losses: dict[str, int] = field(default_factory=dict)
     """What of the input could not be used, by the values of `Loss`."""
+    tool: str | None = None
+    """In whose words the latency figures are: one of `definitions.TOOLS`; None: in ours."""
 
 
-def summarise(streams: Iterable[Stream], losses: Losses | None = None) -> Report:
+def summarise(streams: Iterable[Stream], losses: Losses | None = None, tool: str | None = None) -> Report:
     """Pool the samples of many streams. Percentiles are of the pooled samples, never averages of percentiles.
 
-    Streams are taken one at a time and not kept, but for the worst: what stays is 8 bytes a sample.
+    Streams are taken one at a time and not kept, but for the worst: what stays is 8 bytes a sample. In the words of
+    another `tool`, one of `definitions.TOOLS`, the timelines of finished streams stay: 24 bytes a chunk.
     """
     pools: dict[tuple[str, str], _Pool] = {}
     worst: Stream | None = None
     count = 0
     for stream in streams:
         count += 1
-        pools.setdefault((stream.provider, stream.model), _Pool()).add(stream)
+        pools.setdefault((stream.provider, stream.model), _Pool(tool)).add(stream)
         if stream.measures.samples and (worst is None or _longest(stream) > _longest(worst)):
             worst = stream
     return Report(
         rows=[pool.row(provider, model) for (provider, model), pool in sorted(pools.items())],
         streams=count,
-        worst=None
-        if worst is None
-        else Worst(stream=worst, longest=_longest(worst) / SECOND, gap=_gap_of(worst.timeline, _longest(worst))),
+        worst=None if worst is None else _worst(worst, tool),
         losses={loss.value: losses.counts[loss] if losses else 0 for loss in Loss},
+        tool=tool,
     )
+
+
+def formulas(tool: str) -> dict[str, str]:
+    """How each figure of one stream, and of several, comes about in the words of `tool`."""
+    return {**DEFINITIONS[tool].formulas, **speak_all([], tool).formulas}
 
 
 def as_data(report: Report) -> dict[str, Any]:
     """The report in types of JSON, with stable keys: the schema of `otel-itl report --json`."""
     return {
         "schema": SCHEMA,
+        **_tool_as_data(report.tool),
         "streams": report.streams,
-        "latency_bucket_edges": list(LATENCY_BUCKETS),
-        "rows": [asdict(row) for row in report.rows],
+        "rows": [_row_as_data(row) for row in report.rows],
         "worst": None if report.worst is None else _worst_as_data(report.worst),
         "losses": report.losses,
     }
 
 
+def _tool_as_data(tool: str | None) -> dict[str, Any]:
+    if tool is None:
+        return {"as": None, "latency_bucket_edges": list(LATENCY_BUCKETS)}
+    definition = DEFINITIONS[tool]
+    return {
+        "as": tool,
+        "version": definition.version,
+        "counts": definition.counts,
+        "ends": definition.ends,
+        "percentiles": definition.percentiles,
+        "formulas": formulas(tool),
+    }
+
+
+def _row_as_data(row: Row) -> dict[str, Any]:
+    unwanted = ("figures",) if row.figures is None else _LATENCY
+    return {key: value for key, value in asdict(row).items() if key not in unwanted}
+
+
 def _worst_as_data(worst: Worst) -> dict[str, Any]:
     stream, gap = worst.stream, worst.gap
+    ours = {"time_to_first_token": stream.measures.time_to_first_token}
     return {
         "provider": stream.provider,
         "model": stream.model,
@@ -143,7 +181,7 @@ def _worst_as_data(worst: Worst) -> dict[str, Any]:
         "where": stream.where,
         "outcome": stream.timeline.outcome.value,
         "duration": stream.measures.duration,
-        "time_to_first_token": stream.measures.time_to_first_token,
+        **(ours if worst.figures is None else {"figures": dict(worst.figures)}),
         "output_chunks": stream.measures.output_chunk_count,
         "longest_latency": worst.longest,
         "gap": None
@@ -152,19 +190,29 @@ def _worst_as_data(worst: Worst) -> dict[str, Any]:
     }
 
 
+def _worst(stream: Stream, tool: str | None) -> Worst:
+    return Worst(
+        stream=stream,
+        longest=_longest(stream) / SECOND,
+        gap=_gap_of(stream.timeline, _longest(stream)),
+        figures=None if tool is None else speak(stream.timeline, tool).figures,
+    )
+
+
 def _longest(stream: Stream) -> float:
     return stream.measures.samples[-1]
 
 
 def _gap_of(timeline: Timeline, longest: float) -> Gap | None:
     """The gap that a sample is of."""
+    came = delivered(timeline)
     by_choice: dict[int, list[int]] = {}
     for index, kind in enumerate(timeline.kinds):
         if kind & OUTPUT:
             by_choice.setdefault(timeline.choices[index] if timeline.choices else 0, []).append(index)
     for indexes in by_choice.values():
         for position, (before, after) in enumerate(pairwise(indexes), start=2):
-            start, end = timeline.arrived[before], timeline.arrived[after]
+            start, end = came[before], came[after]
             tokens = timeline.tokens[after] if timeline.tokens else 1
             if longest in {end - start, (end - start) / (tokens or 1)}:
                 return Gap(start, end, position)
@@ -174,7 +222,9 @@ def _gap_of(timeline: Timeline, longest: float) -> Gap | None:
 class _Pool:
     """The streams of one row, while they come in."""
 
-    def __init__(self) -> None:
+    def __init__(self, tool: str | None) -> None:
+        self._tool = tool
+        self._finished: list[Timeline] = []
         self._operations: set[str] = set()
         self._outcomes: Counter[str] = Counter()
         self._samples = array("d")
@@ -184,23 +234,24 @@ class _Pool:
         self._sums: Counter[str] = Counter()
 
     def add(self, stream: Stream) -> None:
-        measures = stream.measures
+        measures, finished = stream.measures, stream.timeline.outcome in FINISHED
+        if finished and self._tool is not None:
+            self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
         self._samples.extend(measures.samples)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
-        if measures.time_per_output_token:
-            outputs = compress(stream.timeline.arrived, map(OUTPUT.__and__, stream.timeline.kinds))
-            first, *_, last = outputs
-            self._decode_time += last - first
-            self._later_tokens += round((last - first) / (measures.time_per_output_token * SECOND))
+        if measures.decode_time and measures.time_per_output_token:
+            self._decode_time += round(measures.decode_time * SECOND)
+            self._later_tokens += round(measures.decode_time / measures.time_per_output_token)
         self._sums.update(
             output_tokens=measures.token_count,
             output_chunks=measures.output_chunk_count,
             imputed=measures.imputed,
             excluded=measures.excluded,
-            consumer_bound=measures.consumer_bound,
+            consumer_bound=int(measures.consumer_bound),
+            finished=int(finished),
         )
 
     def row(self, provider: str, model: str) -> Row:
@@ -222,6 +273,8 @@ class _Pool:
             imputed=self._sums["imputed"],
             excluded=self._sums["excluded"],
             consumer_bound=self._sums["consumer_bound"],
+            finished=self._sums["finished"],
+            figures=None if self._tool is None else speak_all(self._finished, self._tool).figures,
         )
 
 

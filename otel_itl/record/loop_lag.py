@@ -54,8 +54,8 @@ class LoopLag:
             self._streams -= 1
 
     def since(self, moment: int) -> list[Lag]:
-        """The intervals in which the loop was blocked that reach beyond `moment`."""
-        return [lag for lag in tuple(self.lags) if lag.end > moment]
+        """The intervals in which the loop was blocked that reach well beyond `moment`."""
+        return [lag for lag in tuple(self.lags) if lag.end > moment + TOLERANCE_NS]
 
     def until(self, now: int, since: int) -> list[Lag]:
         """As `since`, with the block that is going on as of `now`."""
@@ -102,6 +102,14 @@ def running_loop_is_closing() -> bool:
     except RuntimeError:
         return False
     return bool(getattr(loop, "_asyncgens_shutdown_called", False))
+
+
+def opened(headers: int, lags: list[Lag]) -> int:
+    """The moment from which the response headers may have been there.
+
+    Where they were seen right after a block, that is its start: from then on the loop kept the stream waiting.
+    """
+    return next((lag.start for lag in lags if lag.start < headers <= lag.end + TOLERANCE_NS), headers)
 
 
 def charged(asked: array[int], arrived: array[int], lags: list[Lag]) -> array[int]:

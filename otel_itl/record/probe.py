@@ -12,7 +12,7 @@ from weakref import ref
 
 from otel_itl.exchange import Answer, Concurrency, Ended, Request
 from otel_itl.fence import contained
-from otel_itl.record.loop_lag import LoopLag, charged, running_loop_is_closing
+from otel_itl.record.loop_lag import LoopLag, charged, opened, running_loop_is_closing
 from otel_itl.record.open_streams import open_streams
 from otel_itl.record.watchdog import Watch, watchdog
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
@@ -139,10 +139,14 @@ class Probe:
         self.key, self.in_flight = open_streams.admit(self)
 
     def read_on(self, loop_lag: LoopLag | None) -> None:
-        """The stream is read on an event loop, which may be blocked by other work."""
-        if loop_lag is not None and self._open:
+        """The stream is awaited on an event loop, which may be blocked by other work."""
+        if loop_lag is self.loop_lag or not self._open:
+            return
+        if self.loop_lag is not None:
+            self.loop_lag.leave()
+        if loop_lag is not None:
             loop_lag.join()
-            self.loop_lag = loop_lag
+        self.loop_lag = loop_lag
 
     def watched(self, watch: Watch) -> None:
         """Stalls are to be looked out for."""
@@ -316,8 +320,10 @@ class Probe:
         asked, arrived = self.asked[:chunks], self.arrived[:chunks]
         lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
         lags += [freeze for freeze in tuple(watchdog.freezes) if freeze.end > self.requested]
+        headers = self.headers
         if lags:
             asked = charged(asked, arrived, lags)
+            headers = None if headers is None else max(opened(headers, lags), self.requested)
         return Timeline(
             request_unix_ns=self.unix_ns,
             asked=self._moments(asked),
@@ -326,7 +332,7 @@ class Probe:
             tokens=tokens if any(tokens) else array("I"),
             choices=choices if any(choices) else b"",
             unrecorded=self.unrecorded,
-            headers=None if self.headers is None else self._moment(self.headers),
+            headers=None if headers is None else self._moment(headers),
             end=self._moment(self.ended),
             outcome=self._outcome,
             input_tokens=answer.input_tokens,

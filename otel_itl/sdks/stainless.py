@@ -22,6 +22,7 @@ from otel_itl.exchange import Request
 from otel_itl.fence import contained
 from otel_itl.record.connection import Connection, TimeoutErrors
 from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
+from otel_itl.record.loop_lag import lag_of_running_loop
 from otel_itl.record.probe import Classify, Owner, Probe, owner_of
 from otel_itl.record.recorder import Recorder
 from otel_itl.sdks.hooks import Target, Wrapper
@@ -187,6 +188,7 @@ class Stainless:
         opening = self._begin(client, args, kwargs)
         if opening is None:
             return await wrapped(*args, **kwargs)
+        opening.awaited()
         try:
             result = await wrapped(*args, **kwargs)
         except BaseException as error:
@@ -250,6 +252,13 @@ class _Opening:
         self._cell = [probe]
         self._reset = _opening.set(self._cell)
         self._context = recorder.attach(probe)
+
+    def awaited(self) -> None:
+        """The response is awaited on an event loop, which may be blocked when it comes."""
+        try:
+            self._probe.read_on(lag_of_running_loop())
+        except Exception as error:  # noqa: BLE001 - the fence
+            contained("watching an event loop", error)
 
     def returned(self, result: Any) -> None:
         """The headers came: the response carries the probe from here on."""

@@ -19,18 +19,9 @@ from otel_itl.offline.report import Report, Row, Worst
 from otel_itl.timeline import Outcome
 from otel_itl.view import strip
 from otel_itl.view.figures import ABSENT, counted, duration, edge, milliseconds, printable, rate
+from otel_itl.view.spoken import figures_of, in_words_of
 from otel_itl.view.strip import Drawing, Glyphs, Mark, Scale
-
-STYLES = {
-    "reasoning": "magenta",
-    "answer": "green",
-    "tool": "cyan",
-    "first token": "yellow",
-    "longest gap": "bold red",
-    "outcome": "red",
-    "head": "dim",
-    "provider": "bold",
-}
+from otel_itl.view.styles import STYLES
 
 _GUTTER = 10
 """Columns left of a drawing, for the names of its lanes."""
@@ -111,7 +102,10 @@ def put(shown: RenderableType, to: Screen) -> None:
 
 def _parts(report: Report, to: Screen) -> Iterable[RenderableType]:
     yield Text()
-    yield from _latency_table(report.rows, to)
+    if report.tool is None:
+        yield from _latency_table(report.rows, to)
+    else:
+        yield from in_words_of(report.tool, report.rows)
     yield Text()
     yield from _stream_table(report.rows, to)
     if report.worst is not None:
@@ -249,6 +243,8 @@ def _worst(worst: Worst, to: Screen) -> Iterable[RenderableType]:
     yield Text(f"{printable(stream.operation)}, {ending}", style=STYLES["head"])
     if stream.span_id:
         yield Text(f"trace {printable(stream.trace_id)}, span {printable(stream.span_id)}", style=STYLES["head"])
+    if worst.figures is not None:
+        yield figures_of(worst.figures)
     yield Text()
     latest = max(timeline.end, timeline.arrived[-1])
     whole = Scale(0, latest, width)
@@ -264,7 +260,7 @@ def _worst(worst: Worst, to: Screen) -> Iterable[RenderableType]:
 def _marks(worst: Worst) -> list[Mark]:
     marks = []
     ttft = worst.stream.measures.time_to_first_token
-    if ttft is not None:
+    if ttft is not None and worst.figures is None:
         marks.append(Mark("first token", 0, round(ttft * SECOND), f"TTFT {duration(ttft)}"))
     if worst.gap is not None:
         start, end, _ = worst.gap

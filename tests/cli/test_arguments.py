@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from otel_itl.cli import main
+from otel_itl.definitions import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -26,6 +27,10 @@ DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
         (["demo", "--seed", "x"], "'x' is not a seed: it takes a whole number from 0 to 4294967295"),
         (["report"], "otel-itl report: the following arguments are required: FILE"),
         (["report", "--xml", "f"], "unrecognized arguments: --xml"),
+        (
+            ["report", "--as", "vlm", "f"],
+            f"argument --as: 'vlm' is not a tool that is known: it takes {', '.join(TOOLS)} (see",
+        ),
         (["repeat"], "invalid choice: 'repeat'"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from otel_itl.definitions import DEFINITIONS, TOOLS
 from otel_itl.measures import measure
 from otel_itl.offline.report import summarise
 from otel_itl.offline.streams import Stream
@@ -38,7 +39,12 @@ def shown(made: Any) -> Shown:
     """What a report looks like: of these timelines (by default a stalled stream beside an even one)."""
 
     def show_them(
-        *timelines: Timeline, columns: int = 80, tty: bool = False, model: str = "stalling-1", provider: str = "openai"
+        *timelines: Timeline,
+        columns: int = 80,
+        tty: bool = False,
+        model: str = "stalling-1",
+        provider: str = "openai",
+        tool: str | None = None,
     ) -> str:
         kinds = [Kind.REASONING] * 9 + [Kind.ANSWER] * 22 + [Kind.TOOL] * 5
         stalled = made.timeline(*[20] * 20, 512, *[15] * 14, kinds=kinds)
@@ -56,7 +62,7 @@ def shown(made: Any) -> Shown:
             )
             for timeline in timelines or (stalled, made.timeline(*[20] * 9, outcome=Outcome.ERROR))
         )
-        show(summarise(streams), screen(file, width=columns))
+        show(summarise(streams, tool=tool), screen(file, width=columns))
         return file.getvalue()
 
     return show_them
@@ -66,6 +72,39 @@ def test_a_report_for_a_file_is_plain(shown: Shown) -> None:
     text = shown()
     assert text.isascii()
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_another_tools_report_for_a_file_is_plain_and_fits(shown: Shown, tool: str) -> None:
+    text = shown(tool=tool)
+    assert text.isascii()
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_another_tools_report_says_whose_words_these_are(shown: Shown) -> None:
+    definition = DEFINITIONS["llmperf"]
+    text = shown(tool="llmperf", columns=200)
+    facts = (definition.version, definition.counts, definition.ends, definition.percentiles)
+    assert [fact for fact in facts if fact not in text] == []
+
+
+def test_another_tools_figures_are_in_milliseconds(shown: Shown, made: Any) -> None:
+    # One token at 200 ms, one at 220 and one at 260: (260 - 200) / 2 = 30 ms per token, 60,000,000 // 2 ns to MLPerf.
+    lines = [line.split() for line in shown(made.timeline(20, 40), tool="mlperf").splitlines()]
+    assert ["first_token_latency", *["200"] * 8] in lines
+    assert ["time_per_output_token", *["30.0"] * 8] in lines
+
+
+def test_counts_among_another_tools_figures_are_whole(shown: Shown, made: Any) -> None:
+    text = shown(made.timeline(20, 40), tool="guidellm")
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("    inter_token_latency"))
+    assert row == ["inter_token_latency", *["30.0"] * 5, "2"]
+
+
+def test_the_worst_stream_is_told_in_the_tools_words(shown: Shown, made: Any) -> None:
+    text = shown(made.timeline(20, 40), tool="vllm")
+    assert "ttft 200 ms, tpot 30.0 ms, e2el 260 ms, output_tokens_from_usage 3" in text
+    assert "TTFT" not in text
 
 
 def test_no_color_makes_a_terminal_plain(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:

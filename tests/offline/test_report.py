@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from otel_itl.conventions import LATENCY_BUCKETS
+from otel_itl.definitions import TOOLS, speak, speak_all
 from otel_itl.measures import measure
 from otel_itl.offline.report import Gap, Report, Row, as_data, summarise
 from otel_itl.offline.streams import Stream
@@ -115,6 +116,56 @@ def test_hidden_gaps_and_slow_callers_are_counted(made: Any) -> None:
     assert (row.imputed, row.excluded, row.consumer_bound) == (0, 3, 1)
 
 
+def test_streams_of_a_slow_caller_are_a_count_even_if_there_is_one(made: Any) -> None:
+    assert type(row_of(made.timeline(10, 10)).consumer_bound) is int
+
+
+# --- in another tool's words ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_figures_of_a_row_are_those_of_its_streams_in_the_tools_words(made: Any, tool: str) -> None:
+    timelines = [made.timeline(10, 30), made.timeline(10, 410)]
+    (row,) = summarise(map(stream, timelines), tool=tool).rows
+    assert row.figures == speak_all(timelines, tool).figures
+
+
+def test_only_finished_streams_are_in_another_tools_figures(made: Any) -> None:
+    outcomes = [Outcome.COMPLETED, Outcome.TRUNCATED, Outcome.ERROR, Outcome.CLOSED, Outcome.CANCELLED]
+    gaps = [10, 20, 1_000, 1_000, 1_000]
+    timelines = [made.timeline(gap, gap, outcome=outcome) for gap, outcome in zip(gaps, outcomes, strict=True)]
+    (row,) = summarise(map(stream, timelines), tool="vllm").rows
+    assert row.figures is not None
+    assert (row.streams, row.finished, row.figures["mean_itl_ms"]) == (5, 2, 15)
+
+
+def test_the_worst_stream_has_its_figures_in_the_tools_words(made: Any) -> None:
+    timeline = made.timeline(5, 700)
+    assert worst_of(summarise([stream(timeline)], tool="llmeter")).figures == speak(timeline, "llmeter").figures
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_figure_of_a_tool_comes_with_its_formula(made: Any, tool: str) -> None:
+    data = as_data(summarise([stream(made.timeline(5, 700, 5))], tool=tool))
+    figures = data["rows"][0]["figures"].keys() | data["worst"]["figures"].keys()
+    assert figures - data["formulas"].keys() == set()
+
+
+def test_the_data_in_another_tools_words_has_these_keys(made: Any) -> None:
+    data = as_data(summarise([stream(made.timeline(5, 700, 5))], tool="otel"))
+    assert set(data) == {
+        *("schema", "as", "version", "counts", "ends", "percentiles", "formulas", "streams", "rows", "worst", "losses")
+    }
+    assert set(data["rows"][0]) == {
+        *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
+        *("imputed", "excluded", "consumer_bound", "finished", "figures"),
+    }
+    assert set(data["worst"]) == {
+        *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
+        *("figures", "output_chunks", "longest_latency", "gap"),
+    }
+
+
 # --- the worst stream -------------------------------------------------------------------------------------------------
 
 
@@ -167,11 +218,11 @@ def test_a_report_of_nothing_has_no_rows() -> None:
 def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     data = as_data(summarise([stream(made.timeline(5, 700, 5))]))
     distribution = {"count", "p50", "p95", "p99", "max", "mean"}
-    assert set(data) == {"schema", "streams", "latency_bucket_edges", "rows", "worst", "losses"}
+    assert set(data) == {"schema", "as", "streams", "latency_bucket_edges", "rows", "worst", "losses"}
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound"),
+        *("imputed", "excluded", "consumer_bound", "finished"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {
@@ -181,16 +232,18 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     assert data["worst"]["gap"] == {"start": 0.205, "end": 0.905, "position": 3}
 
 
-def test_every_key_of_the_data_is_documented(made: Any) -> None:
+@pytest.mark.parametrize("tool", [None, "vllm"])
+def test_every_key_of_the_data_is_documented(made: Any, tool: str | None) -> None:
     def keys(data: Any) -> Iterator[str]:
         if isinstance(data, dict):
             for key, value in data.items():
                 yield key
-                yield from keys(value)
+                if key not in {"figures", "formulas"}:
+                    yield from keys(value)
         elif isinstance(data, list):
             for item in data:
                 yield from keys(item)
 
     page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
-    data = as_data(summarise([stream(made.timeline(5, 700, 5))]))
+    data = as_data(summarise([stream(made.timeline(5, 700, 5))], tool=tool))
     assert [key for key in keys(data) if not re.search(rf"`\.?{key}(\[\])?`", page)] == []

@@ -49,6 +49,19 @@ def test_json_does_not_need_orjson(
     assert json.loads(capsys.readouterr().out) == expected
 
 
+def test_another_tools_figures_are_printed(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["report", "--as", "vllm", write(good)])
+    printed = capsys.readouterr()
+    assert (code, printed.err, "vllm 0.33.0" in printed.out) == (0, "", True)
+
+
+def test_another_tools_figures_are_printed_as_json(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["report", "--json", "--as", "vllm", write(good)])
+    report = json.loads(capsys.readouterr().out)
+    # Gaps of 20, 512 and 20 ms.
+    assert (code, report["as"], report["rows"][0]["figures"]["mean_itl_ms"]) == (0, "vllm", 184)
+
+
 def test_standard_input_is_read(good: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(good).encode())))
     assert (main(["report", "-"]), "gpt-4o" in capsys.readouterr().out) == (0, True)

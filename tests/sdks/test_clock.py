@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -112,6 +113,28 @@ def test_a_callers_pause_is_no_latency_of_the_provider(surface: Surface, face: F
     opening = len(BUILDERS[surface.wire].reply(4).cut(1))
     attributes = paused(surface, face, server, chunks=opening)
     assert (attributes["itl.consumer.duration"] >= 0.06, attributes.get("itl.latency.max", 0.0) < 0.06) == (True, True)
+
+
+@pytest.mark.parametrize("face", ["async"])
+@created
+@pytest.mark.requirement("R30", "R35")
+def test_a_first_token_that_a_blocked_loop_was_late_to_see_has_no_known_time(
+    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    async def block() -> None:
+        while not server.exchanges:  # noqa: ASYNC110 - the server is no part of this loop
+            await asyncio.sleep(0.005)
+        time.sleep(0.3)  # noqa: ASYNC251 - the headers and every token come meanwhile
+
+    async def scenario(surface: Surface, client: Any) -> None:
+        other_work = asyncio.create_task(block())
+        await taken(await settled(surface.open(client)))
+        await other_work
+
+    server.play(Script(BUILDERS[surface.wire].reply(4, first=0.02, gaps=0.005), headers_delay=0.15))
+    play(scenario, surface, face, server)
+    (span,) = telemetry.spans
+    assert ("itl.time_to_first_token" in span.attributes, span.attributes["itl.consumer_bound"]) == (False, True)
 
 
 LEFT: Final[dict[str, Callable[[Script], Script]]] = {

@@ -10,7 +10,7 @@ from array import array
 
 import pytest
 
-from otel_itl.record.loop_lag import TOLERANCE_NS, Lag, LoopLag, charged, lag_of_running_loop
+from otel_itl.record.loop_lag import TOLERANCE_NS, Lag, LoopLag, charged, lag_of_running_loop, opened
 
 MS = 1_000_000
 
@@ -39,6 +39,23 @@ def test_a_chunk_that_was_asked_for_after_the_block_is_left_alone() -> None:
 
 def test_a_chunk_that_came_before_the_block_is_left_alone() -> None:
     assert charged(moments(0), moments(10), [Lag(20 * MS, 310 * MS)]) == moments(0)
+
+
+def test_headers_that_came_right_after_a_block_may_have_been_there_from_its_start() -> None:
+    assert opened(312 * MS, [Lag(20 * MS, 310 * MS)]) == 20 * MS
+
+
+@pytest.mark.parametrize("headers", [10, 320], ids=["before", "long after"])
+def test_headers_that_came_before_a_block_or_long_after_are_left_alone(headers: int) -> None:
+    assert opened(headers * MS, [Lag(20 * MS, 310 * MS)]) == headers * MS
+
+
+def test_a_block_that_ended_as_the_request_was_made_is_none_of_its_own() -> None:
+    loop = asyncio.new_event_loop()
+    lag = LoopLag(loop)
+    loop.close()
+    lag.lags.append(Lag(20 * MS, 310 * MS))
+    assert lag.since(308 * MS) == []
 
 
 def test_no_loop_no_lag() -> None:

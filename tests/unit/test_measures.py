@@ -461,10 +461,34 @@ def test_chunks_that_come_one_by_one_are_no_burst() -> None:
     assert measure(consumed([100, 120, 140, 160], decode=0.05)).burst_ratio == 0.0
 
 
-def test_the_gaps_inside_a_burst_are_exact() -> None:
-    # Two packets of two: gaps 0.05 (decoding), 99.95, 0.05.
-    samples = measure(consumed([100, 100, 200, 200], decode=0.05)).samples
-    assert milliseconds(samples) == pytest.approx([0.05, 0.05, 99.95])
+@pytest.mark.requirement("R37")
+def test_the_time_to_decode_a_burst_is_in_no_gap() -> None:
+    # Three packets of three, the third cut short: within a packet nothing, between packets the 100 ms between them.
+    samples = measure(consumed([100] * 3 + [200] * 3 + [300], decode=0.1)).samples
+    assert milliseconds(samples) == pytest.approx([0, 0, 0, 0, 100, 100])
+
+
+def test_a_first_token_that_came_with_the_role_chunk_came_when_that_did() -> None:
+    timeline = consumed([100, 100, 200], [ROLE, ANSWER, ANSWER], decode=0.1)
+    assert measure(timeline).time_to_first_token == pytest.approx(0.1001)
+
+
+def test_a_burst_that_took_more_than_a_twentieth_of_the_pause_after_it_may_be_a_fast_stream() -> None:
+    # 0.15 ms from chunk to chunk: 30 ms for 200 of them, 500 until the next.
+    timeline = consumed([100 + 0.15 * j for j in range(201)] + [630], decode=0.02)
+    assert measure(timeline).itl_p50 == pytest.approx(0.00015)
+
+
+def test_chunks_further_apart_than_decoding_takes_did_not_come_together() -> None:
+    # 0.3 ms apart, on a stream of which a pull usually waits for 50 ms.
+    timeline = consumed([100, 100.3, 150, 150.3, 200])
+    assert milliseconds(measure(timeline).samples) == pytest.approx([0.3, 0.3, 49.7, 49.7])
+
+
+def test_a_burst_before_a_hidden_arrival_is_left_as_it_is() -> None:
+    # How long the pause after it was is not known: 400 ms of work hide the next arrival.
+    timeline = consumed([100, 200, 200, 210, 700], holds=[0, 0, 0, 400, 0], decode=0.1)
+    assert milliseconds(measure(timeline).samples) == pytest.approx([0.1, 100, 249.95, 249.95])
 
 
 def test_a_chunk_that_a_slow_consumer_found_waiting_is_no_burst() -> None:
@@ -540,7 +564,7 @@ def test_tokens_of_a_chunk_without_output_divide_no_gap() -> None:
 
 def test_hidden_chunks_share_the_time_by_their_tokens() -> None:
     # Observed at 100, two hidden, observed at 190: 90 ms over 2 + 3 + 4 tokens are 10 ms each.
-    timeline = consumed([100, 105, 110, 190], holds=[0, 30, 0, 0], decode=0.0, tokens=array("I", [1, 2, 3, 4]))
+    timeline = consumed([100, 105, 110, 190], holds=[0, 60, 0, 0], decode=0.0, tokens=array("I", [1, 2, 3, 4]))
     assert milliseconds(measure(timeline).samples) == [10] * 9
 
 
@@ -685,9 +709,73 @@ def test_a_pause_of_minor_length_does_not_bind_a_stream_to_its_consumer() -> Non
 
 
 def test_a_hidden_run_shares_the_time_between_its_neighbours_evenly() -> None:
-    # Observed at 100 and at 160; 105 and 110 were found waiting after 30 ms of work: three gaps of 20 ms.
-    timeline = consumed([100, 105, 110, 160], holds=[0, 30, 0, 0])
+    # Observed at 100 and at 160; 105 and 110 were found waiting after 45 ms of work: three gaps of 20 ms.
+    timeline = consumed([100, 105, 110, 160], holds=[0, 45, 0, 0])
     assert milliseconds(measure(timeline).samples) == [20, 20, 20]
+
+
+def test_a_hidden_chunk_is_not_put_later_than_it_was_there() -> None:
+    # Both were found waiting at 130, 160 was waited for: two gaps of 15 ms at the most, and the 30 that were waited.
+    timeline = consumed([100, 105, 110, 160], holds=[0, 30, 0, 0])
+    assert milliseconds(measure(timeline).samples) == [15, 15, 30]
+
+
+def test_each_of_several_hidden_chunks_was_there_when_its_own_pull_returned() -> None:
+    # Found waiting at 110, 120 and 150; 200 was waited for. Shared evenly, the first would have come at 125.
+    timeline = consumed([100, 101, 102, 103, 200], holds=[0, 10, 10, 30, 0])
+    assert milliseconds(measure(timeline).samples) == [10, 10, 30, 50]
+
+
+def test_a_stall_after_a_pause_is_as_long_as_it_was_waited_for() -> None:
+    # 10 ms a token. After the 20th (at 290) the consumer pauses for 300 ms; the 41st comes a second after the 40th.
+    upstream = [100 + 10 * j for j in range(40)] + [1_490 + 10 * j for j in range(40)]
+    timeline = consumed(upstream, holds=[0.0] * 20 + [300.0] + [0.0] * 59)
+    assert measure(timeline).itl_max == pytest.approx(0.9)
+
+
+def test_what_is_left_of_a_pause_before_a_stall_is_shared_evenly() -> None:
+    # The 300 ms of the pause over the 20 chunks that had come in it.
+    upstream = [100 + 10 * j for j in range(40)] + [1_490 + 10 * j for j in range(40)]
+    timeline = consumed(upstream, holds=[0.0] * 20 + [300.0] + [0.0] * 59)
+    assert milliseconds(measure(timeline).samples).count(15) == 20
+
+
+# A hiccup of the caller while it drains a pile: 25 ms a token, a pause of 2 s, then the pile.
+def piled(waits: dict[int, float], chunks: int = 200) -> Timeline:
+    """`PAUSED_ONCE`, where the pulls of these chunks take so many milliseconds longer."""
+    upstream = [100 + 25 * j for j in range(chunks)]
+    asked, arrived, free = [], [], 0.0
+    for index, reached in enumerate(upstream):
+        ask = free + (2_000 if index == 100 else 0)
+        free = max(ask, reached) + 0.05 + waits.get(index, 0)
+        asked.append(round(ask * MS))
+        arrived.append(round(free * MS))
+    return Timeline(
+        request_unix_ns=0,
+        asked=array("q", asked),
+        arrived=array("q", arrived),
+        kinds=bytes([ANSWER]) * chunks,
+        end=arrived[-1],
+    )
+
+
+@pytest.mark.parametrize(
+    "index", [100, 101, 130, 178], ids=["its first pull", "its second", "in its middle", "near its end"]
+)
+def test_a_hiccup_while_a_pile_is_drained_does_not_end_it(index: int) -> None:
+    assert measure(piled({index: 8})).itl_max == pytest.approx(0.025, rel=0.01)
+
+
+def test_a_pull_that_waited_for_half_of_what_is_usual_ends_a_pile() -> None:
+    # 13 of 25 ms: whatever the caller did, this is no hiccup. The 31 gaps before are imputed, those after it exact.
+    assert measure(piled({130: 13})).imputed == 31
+
+
+def test_a_pull_that_waited_less_ends_a_pile_when_the_next_one_blocks_too() -> None:
+    # The pause ends at 4,563.05 ms, 79 chunks are drained until 4,567, and the next is there at 4,575: 79 + 1 gaps.
+    holds = [0.0] * 100 + [1_988.0] + [0.0] * 99
+    timeline = consumed([100 + 25 * j for j in range(200)], holds=holds, decode=0.05)
+    assert measure(timeline).imputed == 80
 
 
 def test_a_hidden_run_that_nothing_closes_is_excluded() -> None:
@@ -849,6 +937,43 @@ def test_every_gap_is_exact_imputed_or_excluded(timeline: Timeline) -> None:
     # Each gap is one sample here: what is not a sample is excluded.
     measures = measure(timeline)
     assert len(measures.samples) + measures.excluded == len(timeline) - 1
+
+
+@quick
+@given(consumed_anyhow())
+def test_gaps_of_which_none_is_excluded_add_up_to_the_time_between_first_and_last(timeline: Timeline) -> None:
+    measures = measure(timeline)
+    if not measures.excluded:
+        assert measures.decode_time is not None
+        assert sum(measures.samples) == pytest.approx(measures.decode_time * SECOND)
+
+
+@st.composite
+def one_hidden_run(draw: st.DrawFn) -> Timeline:
+    """A chunk that was waited for, some that a busy consumer found waiting, and one that was waited for again."""
+    holds = draw(st.lists(st.integers(2, 300), min_size=1, max_size=20))
+    waited = draw(st.integers(300, 900))
+    return consumed([100, *[101] * len(holds), 100 + sum(holds) + waited], holds=[0, *holds, 0])
+
+
+@quick
+@given(one_hidden_run())
+def test_no_hidden_chunk_is_put_later_than_its_pull_returned(timeline: Timeline) -> None:
+    # The gaps of a single run ascend in time, as the samples do.
+    put = accumulate(measure(timeline).samples, initial=timeline.arrived[0])
+    assert [index for index, moment in enumerate(put) if moment > timeline.arrived[index] + 1] == []
+
+
+@quick
+@given(one_hidden_run())
+def test_the_time_of_a_hidden_run_is_kept(timeline: Timeline) -> None:
+    assert sum(measure(timeline).samples) == pytest.approx(timeline.arrived[-1] - timeline.arrived[0])
+
+
+@quick
+@given(one_hidden_run())
+def test_the_gap_that_closes_a_hidden_run_is_no_shorter_than_it_was_waited_for(timeline: Timeline) -> None:
+    assert measure(timeline).samples[-1] >= timeline.arrived[-1] - timeline.arrived[-2] - 1
 
 
 @quick

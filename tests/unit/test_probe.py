@@ -14,6 +14,7 @@ import pytest
 
 from otel_itl.exchange import Ended, Request
 from otel_itl.record import probe as probes
+from otel_itl.record.loop_lag import Lag
 from otel_itl.record.probe import Probe, code
 from otel_itl.timeline import Kind, Outcome
 
@@ -494,3 +495,50 @@ def test_the_log_of_a_failure_names_the_place_and_not_the_text(
     failing(registry).closed()
     (said,) = caplog.messages
     assert ("RuntimeError" in said, __file__ in said, "no report" in said) == (True, True, False)
+
+
+# --- The event loop that a stream is awaited on --------------------------------------------------------------------
+
+
+class _Joined:
+    """A loop's lag that counts who joins and who leaves."""
+
+    def __init__(self) -> None:
+        self.streams = 0
+
+    def join(self) -> None:
+        self.streams += 1
+
+    def leave(self) -> None:
+        self.streams -= 1
+
+    def since(self, moment: int) -> list[Lag]:
+        return []
+
+
+def joined(probe: Probe, *loops: Any) -> list[int]:
+    for loop in loops:
+        probe.read_on(loop)
+    return [loop.streams for loop in loops]
+
+
+def test_a_loop_that_the_request_and_the_stream_are_awaited_on_is_joined_once(record: Any) -> None:
+    loop = _Joined()
+    assert joined(record().probe, loop, loop) == [1, 1]
+
+
+def test_a_stream_that_is_read_on_another_loop_leaves_the_one_of_its_request(record: Any) -> None:
+    assert joined(record().probe, _Joined(), _Joined()) == [0, 1]
+
+
+def test_a_stream_that_ended_joins_no_loop(record: Any) -> None:
+    probe = record().probe
+    probe.exhausted()
+    assert joined(probe, _Joined()) == [0]
+
+
+def test_an_ended_stream_has_left_its_loop(record: Any) -> None:
+    probe, loop = record().probe, _Joined()
+    probe.read_on(loop)
+    probe.exhausted()
+    assert loop.streams == 0
