@@ -20,10 +20,11 @@ from opentelemetry.trace import (
 )
 
 from otel_itl import conventions as names
-from otel_itl.codec import TokenEvent, encode, encode_each
+from otel_itl.codec import TokenEvent, encode, encode_each, encode_later
 from otel_itl.exchange import Ended, Request
 from otel_itl.export import attributes
 from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.export.span_events import add_events
 from otel_itl.fence import contained
 from otel_itl.measures import Measures, measure
 from otel_itl.timeline import Outcome, Timeline
@@ -142,13 +143,14 @@ class Telemetry:
             span.set_attributes(attributes.standard(ended.answer, measures, ended.error_type))
         span.set_attributes(attributes.ours(ended.timeline, measures, ended.concurrency))
         if self._token_events in {"packed", "each"}:
-            for event in self._events(ended.timeline, _event_limit(span)):
-                span.add_event(event.name, event.attributes, event.unix_ns)
+            self._add_events(span, ended.timeline, _event_limit(span))
 
-    def _events(self, timeline: Timeline, limit: int) -> list[TokenEvent]:
+    def _add_events(self, span: Span, timeline: Timeline, limit: int) -> None:
         each = encode_each(timeline, limit) if self._token_events == "each" else None
         if each is not None:
-            return each
+            for event in each:
+                span.add_event(event.name, event.attributes, event.unix_ns)
+            return
         if self._token_events == "each" and not self._fell_back:
             self._fell_back = True
             logger.warning(
@@ -156,7 +158,7 @@ class Telemetry:
                 "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
-        return encode(timeline, limit)
+        add_events(span, encode_later(timeline, limit))
 
     def _emit(self, event: TokenEvent, context: Context, severity: SeverityNumber = SeverityNumber.INFO) -> None:
         self._logger.emit(

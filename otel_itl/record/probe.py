@@ -240,10 +240,12 @@ class Probe:
         chunks = min(len(self.codes), len(self.arrived), len(self.asked))
         codes = self.codes[:chunks].tolist()
         tokens, choices = array("I"), b""
-        if codes and max(codes) > _KIND_MASK:
+        try:
+            kinds = bytes(codes)
+        except ValueError:  # more than kinds is in them
             tokens = array("I", [number >> _TOKENS_SHIFT & _TOKENS_MASK for number in codes])
             choices = bytes([number >> _CHOICE_SHIFT & _KIND_MASK for number in codes])
-            codes = [number & _KIND_MASK for number in codes]
+            kinds = bytes([number & _KIND_MASK for number in codes])
         answer = self.answer
         asked, arrived = self.asked[:chunks], self.arrived[:chunks]
         lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
@@ -253,7 +255,7 @@ class Probe:
             request_unix_ns=self.unix_ns,
             asked=self._moments(asked),
             arrived=self._moments(arrived),
-            kinds=bytes(codes),
+            kinds=kinds,
             tokens=tokens if any(tokens) else array("I"),
             choices=choices if any(choices) else b"",
             unrecorded=self.unrecorded,
@@ -271,7 +273,9 @@ class Probe:
 
     def _moments(self, moments: array[int]) -> array[int]:
         requested = self.requested
-        return array("q", [(moment - requested) // MICROSECOND * MICROSECOND for moment in moments.tolist()])
+        rounded = array("q")
+        rounded.fromlist([(offset := moment - requested) - offset % MICROSECOND for moment in moments.tolist()])
+        return rounded
 
     def _claim(self, outcome: Outcome, error_type: str | None = None) -> bool:
         """Whether this is the first end: popping a list is atomic, so it is so for one thread only."""
