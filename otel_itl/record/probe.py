@@ -64,6 +64,7 @@ class Probe:
         "headers",
         "in_flight",
         "key",
+        "last_words",
         "load_ns",
         "loop_lag",
         "opened",
@@ -107,6 +108,8 @@ class Probe:
         self.unrecorded = 0
         self.loop_lag: LoopLag | None = None
         """The lag of the event loop that the stream is read on."""
+        self.last_words: Callable[[Probe], None] = _forget
+        """Asked before it is decided how the stream ended: takes in what was noted of its end."""
         self._on_end = on_end
         self._open = [True]
         self._owners: list[Owner] = []
@@ -181,6 +184,7 @@ class Probe:
         self._end(self._exhausted_as(), self.answer.failure)
 
     def _exhausted_as(self) -> Outcome:
+        self.last_words(self)
         if self.answer.failure is not None:
             return Outcome.ERROR
         return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
@@ -229,7 +233,8 @@ class Probe:
         """The stream as if it ended now, for a report that cannot wait for its end."""
         if self._open:
             self.ended = self.clock()
-            self._outcome = self._exhausted_as() if self.answer.finished else Outcome.CLOSED
+            exhausted = self._exhausted_as()
+            self._outcome = exhausted if self.answer.finished else Outcome.CLOSED
         return self._report(open_streams.share(self))
 
     def _report(self, concurrency: Concurrency) -> Ended:
@@ -286,6 +291,8 @@ class Probe:
         self.ended = self.clock()
         self._outcome = outcome
         self._error_type = error_type
+        # What it holds may be text.
+        self.last_words = _forget
         return True
 
     def _end(self, outcome: Outcome, error_type: str | None = None) -> None:
@@ -310,4 +317,4 @@ def _nothing() -> None:
 
 
 def _forget(_: object) -> None:
-    """Nothing to do: the weak reference is asked, never told."""
+    """Nothing to do: a weak reference is asked, never told."""
