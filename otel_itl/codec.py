@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, compress, pairwise
 from operator import lt, sub
 from typing import Any, NamedTuple
@@ -44,20 +45,34 @@ class TokenEvent(NamedTuple):
     attributes: dict[str, Any]
 
 
+class UnmadeEvent(NamedTuple):
+    """A `TokenEvent` whose attributes are made when they are asked for, which may be in another thread, or never."""
+
+    name: str
+    unix_ns: int
+    make: Callable[[], dict[str, Any]]
+
+
 class MalformedEventsError(ValueError):
     """Token events that no timeline can be read from; the message says what is wrong with which attribute."""
 
 
 def encode(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent]:
     """The timeline as `itl.tokens` events: one per 1,024 chunks, and no more than a quarter of `event_limit`."""
+    return [TokenEvent(name, unix_ns, make()) for name, unix_ns, make in encode_later(timeline, event_limit)]
+
+
+def encode_later(timeline: Timeline, event_limit: int = 128) -> list[UnmadeEvent]:
+    """The events of `encode`, whose arrays are made when somebody reads them: that is most of the work."""
     timeline = _thinned(timeline)
     chunks = len(timeline)
     most = max(event_limit // 4, 1)
     size = max(CHUNKS_PER_EVENT, -(-chunks // most))
-    starts = range(0, chunks, size) or (0,)
-    events = [_packed(timeline, slice(start, start + size)) for start in starts]
-    events[-1].attributes.update(_facts(timeline))
-    return events
+    parts = [slice(start, min(start + size, chunks)) for start in range(0, chunks, size) or (0,)]
+    events = [
+        UnmadeEvent(names.TOKENS_EVENT, _latest(timeline, part), partial(_packed, timeline, part)) for part in parts
+    ]
+    return [*events[:-1], events[-1]._replace(make=partial(_packed, timeline, parts[-1], last=True))]
 
 
 def encode_each(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent] | None:
@@ -84,9 +99,9 @@ def encode_each(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent] 
     others = [index for index, output in enumerate(is_output) if not output]
     rest = _packed(_selected(timeline, others), slice(None))
     if others:
-        rest.attributes[names.TOKENS_INDEXES] = others
-    rest.attributes.update(_facts(timeline))
-    return [*events, rest._replace(unix_ns=timeline.request_unix_ns + timeline.end)]
+        rest[names.TOKENS_INDEXES] = others
+    rest.update(_facts(timeline))
+    return [*events, TokenEvent(names.TOKENS_EVENT, timeline.request_unix_ns + timeline.end, rest)]
 
 
 def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
@@ -142,18 +157,20 @@ def _unrun(runs: Sequence[int], chunks: int) -> bytes:
     return b"".join(bytes([kind]) * count for kind, count in zip(runs[::2], runs[1::2], strict=True))
 
 
-def _microseconds(moments: Iterable[int]) -> list[int]:
-    return [moment // MICROSECOND for moment in moments]
+def _latest(timeline: Timeline, part: slice) -> int:
+    """When the last chunk of a part arrived, in Unix time: that is when its event happened."""
+    return timeline.request_unix_ns + (timeline.arrived[part.stop - 1] if part.stop else timeline.end)
 
 
-def _packed(timeline: Timeline, part: slice) -> TokenEvent:
+def _packed(timeline: Timeline, part: slice, *, last: bool = False) -> dict[str, Any]:
+    """The attributes of a part of the chunks; those of the last one hold the facts of the whole stream, too."""
     arrived = timeline.arrived[part].tolist()
     attributes: dict[str, Any] = {}
     if arrived:
         waits = map(sub, arrived, timeline.asked[part].tolist())
         attributes = {
-            names.TOKENS_OFFSETS: _microseconds(arrived),
-            names.TOKENS_WAITS: _microseconds(waits),
+            names.TOKENS_OFFSETS: [moment // MICROSECOND for moment in arrived],
+            names.TOKENS_WAITS: [wait // MICROSECOND for wait in waits],
             names.TOKENS_KINDS: _runs(timeline.kinds[part]),
         }
         if timeline.tokens:
@@ -162,8 +179,9 @@ def _packed(timeline: Timeline, part: slice) -> TokenEvent:
             attributes[names.TOKENS_CHOICES] = list(timeline.choices[part])
         if timeline.skipped:
             attributes[names.TOKENS_SKIPPED] = timeline.skipped[part].tolist()
-    latest = arrived[-1] if arrived else timeline.end
-    return TokenEvent(names.TOKENS_EVENT, timeline.request_unix_ns + latest, attributes)
+    if last:
+        attributes.update(_facts(timeline))
+    return attributes
 
 
 def _facts(timeline: Timeline) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from inspect import signature
 from math import fsum
@@ -90,7 +90,8 @@ class _Batch:
         self._scale = scale
         self._attributes = attributes
         self._context = context
-        self._total = fsum(ordered) / scale
+        total = sum(ordered)
+        self._total = (total if isinstance(total, int) else fsum(ordered)) / scale
         self.unix_ns = time_ns()
         self.largest = ordered[-1] / scale
 
@@ -119,8 +120,17 @@ class _Batch:
 
         return Measurement(value, self.unix_ns, self._instrument, self._context, self._attributes)
 
-    def _value(self, value: float) -> float:
-        return value / self._scale
+    def _end(self, bound: float, belongs: Callable[[float], bool], start: int) -> int:
+        """Where the values end that belong below `bound`, which are those from `start` on.
+
+        Comparing with the bound finds the place but for what rounding does to it; `belongs` decides.
+        """
+        end = bisect_right(self._ordered, bound * self._scale, lo=start)
+        while end > start and not belongs(self._ordered[end - 1] / self._scale):
+            end -= 1
+        while end < len(self._ordered) and belongs(self._ordered[end] / self._scale):
+            end += 1
+        return end
 
     def _into_explicit(self, aggregation: Any) -> list[float]:
         """Bisect the bounds into the values; returns the largest value of each bucket."""
@@ -128,7 +138,7 @@ class _Batch:
             aggregation._value = aggregation._get_empty_bucket_counts()
         representatives, below, count = [], 0, len(self._ordered)
         for bucket, bound in enumerate((*aggregation._boundaries, None)):
-            reached = count if bound is None else bisect_right(self._ordered, bound, lo=below, key=self._value)
+            reached = count if bound is None else self._end(bound, bound.__ge__, below)
             if reached > below:
                 aggregation._value[bucket] += reached - below
                 representatives.append(self._ordered[reached - 1] / self._scale)
@@ -153,7 +163,7 @@ class _Batch:
         self._summarise(aggregation)
         if zeros < len(self._ordered):
             self._fit(aggregation, self._ordered[zeros] / self._scale)
-            for index, count in self._counted(aggregation._mapping.map_to_index, zeros):
+            for index, count in self._counted(aggregation._mapping, zeros):
                 _increment(aggregation._value_positive, index, count, aggregation._max_size)
         elif aggregation._count == aggregation._zero_count:
             aggregation._scale = 0
@@ -177,16 +187,17 @@ class _Batch:
             aggregation._mapping = aggregation._new_mapping(aggregation._mapping.scale - change)
         aggregation._scale = aggregation._mapping.scale
 
-    def _counted(self, map_to_index: Any, start: int) -> Iterator[tuple[int, int]]:
+    def _counted(self, mapping: Any, start: int) -> Iterator[tuple[int, int]]:
         """Each bucket's index with the number of values in it, ascending."""
-
-        def index_of(value: float) -> int:
-            index: int = map_to_index(value / self._scale)
-            return index
-
+        index_of = mapping.map_to_index
+        highest = index_of(self.largest)
         while start < len(self._ordered):
-            index = index_of(self._ordered[start])
-            end = bisect_right(self._ordered, index, lo=start, key=index_of)
+            index: int = index_of(self._ordered[start] / self._scale)
+            end = len(self._ordered)
+            # Above the last value there may be no bucket whose boundary could be asked for.
+            if index < highest:
+                bound = mapping.get_lower_boundary(index + 1)
+                end = self._end(bound, lambda value, last=index: index_of(value) <= last, start)  # type: ignore[misc]
             yield index, end - start
             start = end
 

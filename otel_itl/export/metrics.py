@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import partial
@@ -22,7 +22,7 @@ from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames, labels
 from otel_itl.export.bulk import record_all
 from otel_itl.fence import contained
-from otel_itl.measures import SECOND, Measures
+from otel_itl.measures import SECOND, Measures, first_and_last_output
 from otel_itl.slo import Objectives, Verdict
 from otel_itl.stalls import Stall
 from otel_itl.timeline import Timeline
@@ -149,8 +149,7 @@ class StreamMetrics:
         self._duration.record(measured.measures.duration, {**stream, **failed}, context)
         if timeline.arrived:
             self._first_chunk.record(timeline.arrived[0] / SECOND, stream, context)
-        between = sorted(map(sub, timeline.arrived[1:], timeline.arrived))
-        record_all(self._per_chunk, between, SECOND, stream, context)
+        record_all(self._per_chunk, _between(timeline, measured.measures), SECOND, stream, context)
         for kind, tokens in (("input", timeline.input_tokens), ("output", timeline.output_tokens)):
             if tokens is not None:
                 self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)
@@ -172,6 +171,17 @@ class StreamMetrics:
         if self._failures is not None:
             for where, count in list(self._failures().items()):
                 yield Observation(count, {names.SELF_WHERE: where})
+
+
+def _between(timeline: Timeline, measures: Measures) -> Sequence[float]:
+    """The time between every two chunks, ascending: mostly what is sorted as ITL samples already."""
+    arrived = timeline.arrived
+    first, last = first_and_last_output(timeline)
+    plain = not (timeline.tokens or timeline.choices or timeline.skipped or measures.imputed or measures.excluded)
+    if not plain or measures.output_chunk_count != last - first + 1:
+        return sorted(map(sub, arrived[1:], arrived))
+    others = [*map(sub, arrived[1 : first + 1], arrived), *map(sub, arrived[last + 1 :], arrived[last:])]
+    return sorted([*measures.samples, *others]) if others else measures.samples
 
 
 _observed: WeakKeyDictionary[Meter, list[StreamMetrics]] = WeakKeyDictionary()

@@ -22,11 +22,12 @@ from opentelemetry.trace import (
 )
 
 from otel_itl import conventions as names
-from otel_itl.codec import TokenEvent, encode, encode_each
+from otel_itl.codec import encode, encode_each, encode_later
 from otel_itl.exchange import Ended, Request
 from otel_itl.export import attributes
 from otel_itl.export.logs import EventLog, StallReports
 from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.export.span_events import add_events
 from otel_itl.fence import contained
 from otel_itl.measures import SECOND, Measures, measure
 from otel_itl.sessions import Sessions, Standing, Turn
@@ -205,13 +206,14 @@ class Telemetry:
             began = ended.timeline.request_unix_ns + round(stall.start * SECOND)
             span.add_event(names.STALL_EVENT, attributes.of_stall(stall), began)
         if self._token_events in {"packed", "each"}:
-            for event in self._events(ended.timeline, _event_limit(span)):
-                span.add_event(event.name, event.attributes, event.unix_ns)
+            self._add_events(span, ended.timeline, _event_limit(span))
 
-    def _events(self, timeline: Timeline, limit: int) -> list[TokenEvent]:
+    def _add_events(self, span: Span, timeline: Timeline, limit: int) -> None:
         each = encode_each(timeline, limit) if self._token_events == "each" else None
         if each is not None:
-            return each
+            for event in each:
+                span.add_event(event.name, event.attributes, event.unix_ns)
+            return
         if self._token_events == "each" and not self._fell_back:
             self._fell_back = True
             logger.warning(
@@ -219,7 +221,7 @@ class Telemetry:
                 "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
-        return encode(timeline, limit)
+        add_events(span, encode_later(timeline, limit))
 
 
 def _standing(turn: Turn[SpanContext] | None, ended: Ended, measures: Measures) -> Standing | None:

@@ -7,6 +7,7 @@ and while a stream runs a chunk costs two clock readings, three appends and one 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from itertools import filterfalse
 from typing import Any, TypeVar
 
 from wrapt import ObjectProxy
@@ -119,23 +120,25 @@ async def _aclose(source: AsyncIterator[Any]) -> None:
         await close()
 
 
-def tapped(events: Iterator[T], see: Callable[[T], T]) -> Iterator[T]:
-    """The SDK's server-sent events, shown to `see` as they pass: what the SDK swallows is seen there."""
-    return map(see, events)
+def tapped(events: Iterator[T], note: Callable[[T], None]) -> Iterator[T]:
+    """The SDK's server-sent events, noted as they pass: what the SDK swallows is seen there."""
+    return filterfalse(note, events)
 
 
 class AsyncTapped(AsyncIterator[T]):
     """The async face of `tapped`; no generator, so that the event loop has nothing more to finalise."""
 
-    __slots__ = ("_pull", "_see")
+    __slots__ = ("_note", "_pull")
 
-    def __init__(self, events: AsyncIterator[T], see: Callable[[T], T]) -> None:
+    def __init__(self, events: AsyncIterator[T], note: Callable[[T], None]) -> None:
         self._pull = events.__anext__
-        self._see = see
+        self._note = note
 
     async def __anext__(self) -> T:
         """The next event."""
-        return self._see(await self._pull())
+        event = await self._pull()
+        self._note(event)
+        return event
 
 
 class Body(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
@@ -145,9 +148,15 @@ class Body(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need
     show here. Everything else is the SDK's own object.
     """
 
+    stream_observer: Any = None
+    """The body's own, which the anthropic SDK asks for with every event: a proxy that has to look is slow."""
+
     def __init__(self, body: Any, probe: Probe) -> None:
         super().__init__(body)
         self._self_probe = probe
+        observer = getattr(body, "stream_observer", None)
+        if observer is not None:
+            self.stream_observer = observer
 
     def __iter__(self) -> Iterator[bytes]:
         probe = self._self_probe
@@ -156,11 +165,6 @@ class Body(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need
     def __aiter__(self) -> AsyncIterator[bytes]:
         probe = self._self_probe
         return aiter(self.__wrapped__) if probe.pulled else _aread(aiter(self.__wrapped__), probe)
-
-    @property
-    def stream_observer(self) -> Any:
-        """The body's own, which the anthropic SDK asks for with every event: a proxy that has to look is slow."""
-        return getattr(self.__wrapped__, "stream_observer", None)
 
     def close(self) -> None:
         """Close the body and end the recording."""

@@ -79,6 +79,7 @@ class Probe:
         "headers",
         "in_flight",
         "key",
+        "last_words",
         "load_ns",
         "loop_lag",
         "opened",
@@ -128,6 +129,8 @@ class Probe:
         self.breaker: Breaker | None = None
         self.aborting: str | None = None
         """Why the stream is being broken off, if it is."""
+        self.last_words: Callable[[Probe], None] = _forget
+        """Asked before it is decided how the stream ended: takes in what was noted of its end."""
         self._on_end = on_end
         self._open = [True]
         self._owners: list[Owner] = []
@@ -228,10 +231,13 @@ class Probe:
 
     def exhausted(self) -> None:
         """The SDK's iterator came to its end; raises what a stream that was broken off ends with."""
-        self._raise_if_broken_off()
-        self._end(self._exhausted_as(), self.answer.failure)
+        outcome = self._exhausted_as()
+        if outcome is not Outcome.COMPLETED:
+            self._raise_if_broken_off()
+        self._end(outcome, self.answer.failure)
 
     def _exhausted_as(self) -> Outcome:
+        self.last_words(self)
         if self.answer.failure is not None:
             return Outcome.ERROR
         return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
@@ -250,7 +256,7 @@ class Probe:
             self._end(Outcome.CANCELLED)
 
     def _raise_if_broken_off(self) -> None:
-        if self.aborting is None or self.breaker is None or (self.pulled and self.answer.finished):
+        if self.aborting is None or self.breaker is None:
             return
         error = self.breaker.error(self.aborting)
         self.aborting = None
@@ -292,7 +298,8 @@ class Probe:
         """The stream as if it ended now, for a report that cannot wait for its end."""
         if self._open:
             self.ended = self.clock()
-            self._outcome = self._exhausted_as() if self.answer.finished else Outcome.CLOSED
+            exhausted = self._exhausted_as()
+            self._outcome = exhausted if self.answer.finished else Outcome.CLOSED
         return self._report(open_streams.share(self))
 
     def _report(self, concurrency: Concurrency) -> Ended:
@@ -312,10 +319,12 @@ class Probe:
         chunks = min(len(self.codes), len(self.arrived), len(self.asked))
         codes = self.codes[:chunks].tolist()
         tokens, choices = array("I"), b""
-        if codes and max(codes) > _KIND_MASK:
+        try:
+            kinds = bytes(codes)
+        except ValueError:  # more than kinds is in them
             tokens = array("I", [number >> _TOKENS_SHIFT & _TOKENS_MASK for number in codes])
             choices = bytes([number >> _CHOICE_SHIFT & _KIND_MASK for number in codes])
-            codes = [number & _KIND_MASK for number in codes]
+            kinds = bytes([number & _KIND_MASK for number in codes])
         answer = self.answer
         asked, arrived = self.asked[:chunks], self.arrived[:chunks]
         lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
@@ -328,7 +337,7 @@ class Probe:
             request_unix_ns=self.unix_ns,
             asked=self._moments(asked),
             arrived=self._moments(arrived),
-            kinds=bytes(codes),
+            kinds=kinds,
             tokens=tokens if any(tokens) else array("I"),
             choices=choices if any(choices) else b"",
             unrecorded=self.unrecorded,
@@ -346,7 +355,9 @@ class Probe:
 
     def _moments(self, moments: array[int]) -> array[int]:
         requested = self.requested
-        return array("q", [(moment - requested) // MICROSECOND * MICROSECOND for moment in moments.tolist()])
+        rounded = array("q")
+        rounded.fromlist([(offset := moment - requested) - offset % MICROSECOND for moment in moments.tolist()])
+        return rounded
 
     def _claim(self, outcome: Outcome, error_type: str | None = None) -> bool:
         """Whether this is the first end: popping a list is atomic, so it is so for one thread only."""
@@ -357,6 +368,8 @@ class Probe:
         self.ended = self.clock()
         self._outcome = outcome
         self._error_type = error_type
+        # What it holds may be text.
+        self.last_words = _forget
         return True
 
     def _end(self, outcome: Outcome, error_type: str | None = None) -> None:
@@ -381,4 +394,4 @@ def _nothing() -> None:
 
 
 def _forget(_: object) -> None:
-    """Nothing to do: the weak reference is asked, never told."""
+    """Nothing to do: a weak reference is asked, never told."""

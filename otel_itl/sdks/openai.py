@@ -104,7 +104,7 @@ MEMBER = Member(
         Route("responses/*", "fetch_response", classify_response, method="get"),
         Route("completions", "text_completion", classify_completion),
     ),
-    marker=Marker("data", "[DONE]", done),
+    marker=Marker("data", "[DONE]", done, last=True),
 )
 
 

@@ -9,11 +9,12 @@ genuine stream. Between the two the probe travels on the HTTP response. `_iter_e
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from otel_itl.config import SessionFrom
@@ -63,6 +64,8 @@ class Marker(NamedTuple):
     field: str
     value: str
     signal: Callable[[Probe], None]
+    last: bool = False
+    """It is the last event of a stream, so that it is early enough to look for it then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,14 +228,16 @@ class Stainless:
 
         return stream
 
-    def _events(self, tap: Callable[[Any, Callable[[Any], Any]], Any]) -> Wrapper:
+    def _events(self, tap: Callable[[Any, Callable[[Any], None]], Any]) -> Wrapper:
         marker = self._member.marker
 
         def events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
             try:
                 probe = _probe_of(instance.response)
-                return source if probe is None else tap(source, _watched(marker, probe))
+                if probe is None:
+                    return source
+                return tap(source, _remembered(marker, probe) if marker.last else _watched(marker, probe))
             except Exception as error:  # noqa: BLE001 - the fence
                 contained("watching a stream's events", error)
                 return source
@@ -308,16 +313,26 @@ def _attempts(response: Any) -> int | None:
     return int(retries) + 1 if retries.isdigit() else None
 
 
-def _watched(marker: Marker, probe: Probe) -> Callable[[Any], Any]:
-    read = attrgetter(marker.field)
-    value, signal = marker.value, marker.signal
+def _remembered(marker: Marker, probe: Probe) -> Callable[[Any], None]:
+    """Notes each event, and forgets the one before it: appending to a deque is no call of a Python function."""
+    last: deque[Any] = deque(maxlen=1)
+    probe.last_words = partial(_look_back, marker, last)
+    return last.append
 
-    def watched(event: Any) -> Any:
+
+def _look_back(marker: Marker, last: deque[Any], probe: Probe) -> None:
+    if last:
+        _watched(marker, probe)(last.pop())
+
+
+def _watched(marker: Marker, probe: Probe) -> Callable[[Any], None]:
+    field, value, signal = marker.field, marker.value, marker.signal
+
+    def watched(event: Any) -> None:
         try:
-            if read(event) == value:
+            if getattr(event, field) == value:
                 signal(probe)
         except Exception as error:  # noqa: BLE001 - the fence
             contained("reading an event", error)
-        return event
 
     return watched
