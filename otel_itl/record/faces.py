@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from wrapt import ObjectProxy
 
 from otel_itl.fence import contained
-from otel_itl.record.loop_lag import lag_of_running_loop
 from otel_itl.record.probe import Owner, Probe
 
 T = TypeVar("T")
@@ -62,7 +61,7 @@ def timed(source: Iterator[T], probe: Probe, owner: Owner | None = None) -> Gene
 async def atimed(source: AsyncIterator[T], probe: Probe, owner: Owner | None = None) -> AsyncGenerator[T, None]:
     """The async face of `timed`."""
     probe.reads(source, owner)
-    probe.read_on(lag_of_running_loop())
+    probe.read_on_running_loop()
     clock, classify, answer = probe.clock, probe.classify, probe.answer
     pull = source.__anext__
     for asked, arrived, carried, turns in probe.takings():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import repeat
 from time import perf_counter_ns
@@ -11,8 +11,8 @@ from typing import Any
 from weakref import ref
 
 from otel_itl.exchange import Answer, Concurrency, Ended, Request
-from otel_itl.fence import contained
-from otel_itl.record.loop_lag import LoopLag, charged, running_loop_is_closing
+from otel_itl.fence import fenced, noted
+from otel_itl.record.loop_lag import LoopLag, charged, lag_of_running_loop, running_loop_is_closing
 from otel_itl.record.open_streams import open_streams
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
 
@@ -35,6 +35,10 @@ Taking = tuple[Note, Note, Note, Iterator[None]]
 def code(kind: int, tokens: int = 0, choice: int = 0) -> int:
     """One integer for what a chunk carried: flags of `Kind`, tokens (0: unknown) and choice."""
     return kind | min(tokens, _TOKENS_MASK) << _TOKENS_SHIFT | min(choice, 0xFF) << _CHOICE_SHIFT
+
+
+def _forget(_: object) -> None:
+    """Nothing to do."""
 
 
 class Probe:
@@ -117,12 +121,15 @@ class Probe:
         self.load_ns = 0
         self.key, self.in_flight = open_streams.admit(self)
 
-    def read_on(self, loop_lag: LoopLag | None) -> None:
-        """The stream is read on an event loop, which may be blocked by other work."""
+    @fenced("watching an event loop", None)
+    def read_on_running_loop(self) -> None:
+        """The stream is read on the event loop that runs here, if one does: it may be blocked by other work."""
+        loop_lag = lag_of_running_loop()
         if loop_lag is not None and self._open:
             loop_lag.join()
             self.loop_lag = loop_lag
 
+    @fenced("beginning to read a stream", None)
     def reads(self, source: object, owner: Owner | None) -> None:
         """Chunks are pulled from `source`: if it runs outside of a pull, somebody is finalising it."""
         self.pulled = True
@@ -139,10 +146,13 @@ class Probe:
         """Forget the stream without a word: it belongs to the parent of this process."""
         self._open.clear()
 
-    def takings(self) -> Iterator[Taking]:
+    @fenced("beginning to read a stream", ((_forget, _forget, _forget, repeat(None)),))
+    def takings(self) -> Iterable[Taking]:
         """How to take down chunks, and for how many: their moments up to the limit, then their number alone."""
-        yield self.asked.append, self.arrived.append, self.codes.append, repeat(None, CHUNK_LIMIT - len(self.codes))
-        yield self._waits, self._unrecords, _forget, repeat(None)
+        return (
+            (self.asked.append, self.arrived.append, self.codes.append, repeat(None, CHUNK_LIMIT - len(self.codes))),
+            (self._waits, self._unrecords, _forget, repeat(None)),
+        )
 
     def _waits(self, _: int) -> None:
         self.waiting = True
@@ -170,12 +180,14 @@ class Probe:
         return self.waiting or len(self.asked) > len(self.arrived)
 
     @property
+    @fenced("ending a stream", default=False)
     def collected(self) -> bool:
         """The stream is in the hands of the garbage collector, or of a loop that closes what is left."""
         source = self._source()
         running = getattr(source, "gi_running", False) or getattr(source, "ag_running", False)
         return running or any(owner() is None for owner in self._owners) or running_loop_is_closing()
 
+    @fenced("ending a stream", None)
     def exhausted(self) -> None:
         """The SDK's iterator came to its end."""
         self._end(self._exhausted_as(), self.answer.failure)
@@ -185,6 +197,7 @@ class Probe:
             return Outcome.ERROR
         return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
 
+    @fenced("ending a stream", None)
     def failed(self, error: BaseException) -> None:
         """The SDK raised, or the wait was interrupted (anything that is no `Exception`)."""
         if isinstance(error, GeneratorExit):
@@ -194,6 +207,7 @@ class Probe:
         else:
             self._end(Outcome.CANCELLED)
 
+    @fenced("ending a stream", None)
     def closed(self) -> None:
         """The caller closed the stream, or its response.
 
@@ -207,23 +221,23 @@ class Probe:
         else:
             self._end(Outcome.CLOSED)
 
+    @fenced("ending a stream", None)
     def thrown(self, error: BaseException) -> None:
         """The caller threw an exception into the stream: it left, whatever its reason."""
         self._end(Outcome.CLOSED if isinstance(error, Exception) else Outcome.CANCELLED)
 
+    @fenced("dropping a stream", None, noted)
     def orphan(self) -> None:
         """The stream was dropped. Takes no lock and calls nothing: this runs inside the garbage collector."""
         if self._claim(Outcome.ABANDONED):
             open_streams.orphans.append(self)
 
+    @fenced("ending a stream", None)
     def conclude(self) -> None:
         """Report a stream whose end was claimed."""
-        try:
-            if self.loop_lag is not None:
-                self.loop_lag.leave()
-            self._on_end(self._report(open_streams.release(self)))
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("ending a stream", error)
+        if self.loop_lag is not None:
+            self.loop_lag.leave()
+        self._on_end(self._report(open_streams.release(self)))
 
     def so_far(self) -> Ended:
         """The stream as if it ended now, for a report that cannot wait for its end."""
@@ -296,14 +310,11 @@ class Probe:
 def owner_of(stream: object) -> Owner:
     """A reference to what a stream lives and dies with.
 
-    With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle.
+    With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle. The callback has
+    nothing to do: the reference is asked, never told.
     """
     return ref(stream, _forget)
 
 
 def _nothing() -> None:
     """Before anybody pulls, there is no source."""
-
-
-def _forget(_: object) -> None:
-    """Nothing to do: the weak reference is asked, never told."""

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
-from otel_itl.fence import contained
+from otel_itl.fence import contained, fenced
 from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
 from otel_itl.record.probe import Classify, Owner, Probe, owner_of
 from otel_itl.record.recorder import Recorder
@@ -181,17 +181,14 @@ class Stainless:
         opening.returned(result)
         return result
 
+    @fenced("opening a stream", None)
     def _begin(self, client: Any, args: Any, kwargs: Any) -> _Opening | None:
         if not kwargs.get("stream"):
             return None
-        try:
-            options = kwargs["options"] if "options" in kwargs else args[1]
-            described = self._member.describe(client, options)
-            probe = None if described is None else self._recorder.open(*described)
-            return None if probe is None else _Opening(probe, self._recorder)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("opening a stream", error)
-            return None
+        options = kwargs["options"] if "options" in kwargs else args[1]
+        described = self._member.describe(client, options)
+        probe = None if described is None else self._recorder.open(*described)
+        return None if probe is None else _Opening(probe, self._recorder)
 
     def _stream(self, face: Callable[[Any, Probe, Owner], Any]) -> Wrapper:
         def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -231,25 +228,25 @@ class _Opening:
         self._probe = probe
         self._recorder = recorder
         self._cell = [probe]
-        self._reset = _opening.set(self._cell)
+        # Last: what was set before a failure would stay for the caller's next request.
         self._context = recorder.attach(probe)
+        self._reset = _opening.set(self._cell)
 
+    @fenced("following a response", None)
     def returned(self, result: Any) -> None:
         """The headers came: the response carries the probe from here on."""
         self._over()
-        try:
-            response: Any = next(
-                found
-                for found in (getattr(result, "response", None), getattr(result, "http_response", None), result)
-                if isinstance(getattr(found, "extensions", None), dict)
-            )
-            self._probe.responded(_attempts(response))
-            self._probe.owned_by(response)
-            response.extensions[PROBE] = self._probe
-            response.stream = Body(response.stream, self._probe)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("following a response", error)
+        response: Any = next(
+            found
+            for found in (getattr(result, "response", None), getattr(result, "http_response", None), result)
+            if isinstance(getattr(found, "extensions", None), dict)
+        )
+        self._probe.responded(_attempts(response))
+        self._probe.owned_by(response)
+        response.extensions[PROBE] = self._probe
+        response.stream = Body(response.stream, self._probe)
 
+    @fenced("leaving the context of a request", None)
     def failed(self, error: BaseException) -> None:
         """There is no stream: the request failed, or the wait for it was interrupted."""
         self._probe.failed(error)
@@ -257,13 +254,11 @@ class _Opening:
             # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
             self._over()
 
+    @fenced("leaving the context of a request", None)
     def _over(self) -> None:
         self._cell.clear()
-        try:
-            self._recorder.detach(self._context)
-            _opening.reset(self._reset)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("leaving the context of a request", error)
+        self._recorder.detach(self._context)
+        _opening.reset(self._reset)
 
 
 def _probe_of(response: Any) -> Probe | None:

@@ -26,6 +26,8 @@ class Place(NamedTuple):
     code: CodeType
     event: str
     """`call` or `return`."""
+    callers: tuple[CodeType, ...]
+    """The functions of ours that led there, from the one that somebody else called: what may stop the fault."""
 
     def __str__(self) -> str:
         """Module and function, as in `record/probe.py:exhausted (call)`."""
@@ -46,7 +48,7 @@ def watching(found: dict[Place, None]) -> Iterator[None]:
         if event in {"call", "return"} and _is_ours(code):
             # What suspends itself returns time and again: it is made to fail at its beginning.
             if event == "call" or not code.co_flags & _SUSPENDS:
-                found[Place(code, event)] = None
+                found[Place(code, event, _callers(frame))] = None
 
     sys.setprofile(watch)
     try:
@@ -71,13 +73,21 @@ class Planted:
         sys.setprofile(None)
 
     def _watch(self, frame: Any, event: str, _: object) -> None:
-        if event == self.place.event and frame.f_code is self.place.code and _at_its_beginning(frame, event):
+        code, wanted, callers = self.place
+        if frame.f_code is code and event == wanted and _at_its_beginning(frame, event) and _callers(frame) == callers:
             self.fired += 1
             raise PlantedError("planted")
 
 
 def _is_ours(code: CodeType) -> bool:
     return code.co_filename.startswith(PACKAGE) and "/testing/" not in code.co_filename
+
+
+def _callers(frame: Any) -> tuple[CodeType, ...]:
+    found = []
+    while (frame := frame.f_back) is not None and _is_ours(frame.f_code):
+        found.append(frame.f_code)
+    return tuple(reversed(found))
 
 
 def _at_its_beginning(frame: Any, event: str) -> bool:
