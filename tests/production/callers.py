@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from faces import (
     Face,
@@ -29,9 +29,13 @@ from faces import (
     settled,
     taken,
 )
-from surfaces import Surface
 from wires import Line, Wire, client_on
 
+if TYPE_CHECKING:
+    from surfaces import Surface
+
+OF_ITS_OWN: Final = "LogDeprecatedInitWarning"
+"""OpenTelemetry 1.37 warns of the way in which it makes log records itself."""
 Seen = tuple[str, object]
 """A step, and what its caller got: plain data, so that two callers can be compared."""
 
@@ -299,7 +303,8 @@ def _overheard() -> Iterator[list[str]]:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             yield heard
-        heard += [f"{warning.category.__name__}: {warning.message}" for warning in warned]
+        categories = [(warning.category.__name__, warning.message) for warning in warned]
+        heard += [f"{category}: {message}" for category, message in categories if category != OF_ITS_OWN]
     finally:
         logger.removeHandler(handler)
         sys.unraisablehook = before

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 # Tests are collected by path, so that a folder of them is no package: what they share is found here.
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "sdks")]
+sys.path.insert(0, str(Path(__file__).parent.parent / "sdks"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from faces import FACES, Face
 from measuring import bare

@@ -45,10 +45,10 @@ def watching(found: dict[Place, None]) -> Iterator[None]:
 
     def watch(frame: Any, event: str, _: object) -> None:
         code = frame.f_code
-        if event in {"call", "return"} and _is_ours(code):
-            # What suspends itself returns time and again: it is made to fail at its beginning.
-            if event == "call" or not code.co_flags & _SUSPENDS:
-                found[Place(code, event, _callers(frame))] = None
+        # What suspends itself returns time and again: it is made to fail at its beginning.
+        events = {"call"} if code.co_flags & _SUSPENDS else {"call", "return"}
+        if event in events and _is_ours(code):
+            found[Place(code, event, _callers(frame))] = None
 
     sys.setprofile(watch)
     try:
@@ -66,17 +66,20 @@ class Planted:
 
     def arm(self) -> None:
         """The place fails the next time that this thread comes there."""
-        sys.setprofile(self._watch)
+        code, wanted, callers = self.place
+
+        def watch(frame: Any, event: str, _: object) -> None:
+            if frame.f_code is not code or event != wanted:
+                return
+            if _at_its_beginning(frame, event) and _callers(frame) == callers:
+                self.fired += 1
+                raise PlantedError("planted")
+
+        sys.setprofile(watch)
 
     def disarm(self) -> None:
         """The place does not fail."""
         sys.setprofile(None)
-
-    def _watch(self, frame: Any, event: str, _: object) -> None:
-        code, wanted, callers = self.place
-        if frame.f_code is code and event == wanted and _at_its_beginning(frame, event) and _callers(frame) == callers:
-            self.fired += 1
-            raise PlantedError("planted")
 
 
 def _is_ours(code: CodeType) -> bool:

@@ -1,4 +1,4 @@
-"""The SDKs' clients over a transport in memory: the body of a response comes in given pieces, and may break anywhere."""
+"""The SDKs' clients over a transport in memory: a response comes in given pieces, and may break anywhere."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clients import SDKS
-from faces import Face
 from surfaces import AZURE, COMPATIBLE, Surface
+
+if TYPE_CHECKING:
+    from faces import Face
 
 EVENT_STREAM: Final = (("content-type", "text/event-stream"), ("x-request-id", "req_1"), ("request-id", "req_1"))
 
