@@ -75,12 +75,13 @@ def observe(  # noqa: PLR0913 - what names the request
     )
     try:
         probe = runtime.open_observed(request, _classify(classify))
+        if probe is not None:
+            probe.responded(None)
     except Exception as error:  # noqa: BLE001 - the fence
         contained("opening a stream", error)
         probe = None
     if probe is None:
         return stream
-    probe.responded(None)
     return (_AsyncObserved if is_async else _Observed)(stream, probe)
 
 

@@ -21,7 +21,7 @@ from otel_itl.conventions import Metric, StandardNames
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames, labels
 from otel_itl.export.bulk import record_all
-from otel_itl.fence import contained
+from otel_itl.fence import contained, fenced
 from otel_itl.measures import SECOND, Measures, first_and_last_output
 from otel_itl.slo import Objectives, Verdict
 from otel_itl.stalls import Stall
@@ -202,12 +202,14 @@ def _observe(meter: Meter, stream_metrics: StreamMetrics) -> None:
     members.append(stream_metrics)
 
 
+@fenced("counting open streams", ())
 def _open_streams(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
     for member in members:
         member.drain()
     return [observation for member in members for observation in member.open_streams()]
 
 
+@fenced("counting failures", ())
 def _self_errors(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
     return [observation for member in members for observation in member.self_errors()]
 

@@ -17,6 +17,7 @@ from otel_itl.codec import MalformedEventsError, decode
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.fence import fenced
 from otel_itl.measures import measure
 from otel_itl.timeline import Kind, Outcome, Timeline
 
@@ -83,6 +84,7 @@ class ITLSpanProcessor(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Nothing: a stream is measured when it is over."""
 
+    @fenced("measuring a span", None)
     def on_end(self, span: ReadableSpan) -> None:
         """Measure a finished span that carries token events."""
         context = span.get_span_context()
@@ -110,6 +112,7 @@ class ITLSpanProcessor(SpanProcessor):
         """Record what is still to be recorded."""
         self.force_flush()
 
+    @fenced("flushing", default=False)
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the processor's interface
         """Record what is still to be recorded."""
         if self._before_flush is not None:

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from wrapt import ObjectProxy
 
 from otel_itl.fence import contained
-from otel_itl.record.loop_lag import lag_of_running_loop
 from otel_itl.record.probe import Owner, Probe
 
 T = TypeVar("T")
@@ -36,10 +35,10 @@ def timed(source: Iterator[T], probe: Probe, owner: Owner | None = None) -> Gene
             try:
                 chunk = pull()
             except StopIteration:
-                probe.exhausted()
+                _give(probe.exhausted())
                 return
             except BaseException as error:
-                probe.failed(error)
+                _give(probe.failed(error))
                 raise
             arrived(clock())
             try:
@@ -63,7 +62,7 @@ def timed(source: Iterator[T], probe: Probe, owner: Owner | None = None) -> Gene
 async def atimed(source: AsyncIterator[T], probe: Probe, owner: Owner | None = None) -> AsyncGenerator[T, None]:
     """The async face of `timed`."""
     probe.reads(source, owner)
-    probe.read_on(lag_of_running_loop())
+    probe.read_on_running_loop()
     clock, classify, answer = probe.clock, probe.classify, probe.answer
     pull = source.__anext__
     for asked, arrived, carried, turns in probe.takings():
@@ -72,10 +71,10 @@ async def atimed(source: AsyncIterator[T], probe: Probe, owner: Owner | None = N
             try:
                 chunk = await pull()
             except StopAsyncIteration:
-                probe.exhausted()
+                _give(probe.exhausted())
                 return
             except BaseException as error:
-                probe.failed(error)
+                _give(probe.failed(error))
                 raise
             arrived(clock())
             try:
@@ -96,6 +95,12 @@ async def atimed(source: AsyncIterator[T], probe: Probe, owner: Owner | None = N
                 if not hasattr(source, "athrow"):
                     raise
                 pull = _resumed(source.athrow, thrown, source.__anext__)
+
+
+def _give(instead: BaseException | None) -> None:
+    """Raise what the caller is to get instead of an end, if anything."""
+    if instead is not None:
+        raise instead
 
 
 def _resumed(throw: Callable[[BaseException], T], error: BaseException, pull: Callable[[], T]) -> Callable[[], T]:
@@ -187,10 +192,10 @@ def _read(body: Iterator[bytes], probe: Probe) -> Iterator[bytes]:
         try:
             block = next(body)
         except StopIteration:
-            probe.exhausted()
+            _give(probe.exhausted())
             return
         except BaseException as error:
-            probe.failed(error)
+            _give(probe.failed(error))
             raise
         probe.waiting = False
         yield block
@@ -202,10 +207,10 @@ async def _aread(body: AsyncIterator[bytes], probe: Probe) -> AsyncIterator[byte
         try:
             block = await anext(body)
         except StopAsyncIteration:
-            probe.exhausted()
+            _give(probe.exhausted())
             return
         except BaseException as error:
-            probe.failed(error)
+            _give(probe.failed(error))
             raise
         probe.waiting = False
         yield block

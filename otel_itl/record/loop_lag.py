@@ -15,6 +15,8 @@ from time import perf_counter_ns
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from otel_itl.fence import fenced
+
 BEAT_SECONDS = 0.02
 TOLERANCE_NS = 5_000_000
 """A beat may be this late without the loop counting as blocked: timers are coarse."""
@@ -70,6 +72,7 @@ class LoopLag:
             self._due = perf_counter_ns() + round(BEAT_SECONDS * 1e9)
             loop.call_later(BEAT_SECONDS, self._beat)
 
+    @fenced("watching an event loop", None)
     def _beat(self) -> None:
         now = perf_counter_ns()
         if now - self._due > TOLERANCE_NS:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from otel_itl.exchange import Concurrency
-from otel_itl.fence import contained
+from otel_itl.fence import contained, fenced, tell
 from otel_itl.record.watchdog import watchdog
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class OpenStreams:
         mean = load / lifetime if lifetime > 0 else float(probe.in_flight)
         return Concurrency(at_start=probe.in_flight, mean=max(mean, 1.0))
 
+    @fenced("sweeping up", None)
     def sweep(self) -> None:
         """Conclude every stream that a finaliser left, and do the chores."""
         # Who sweeps before a flush wants what another thread's sweep is still concluding too. It waits for it, but not
@@ -103,17 +104,29 @@ class OpenStreams:
         finally:
             if mine:
                 self._concluding.release()
+        self._forget_the_lost()
+        tell()
         for chore in self.chores:
             try:
                 chore()
             except Exception as error:  # noqa: BLE001 - the fence
                 contained("recording metrics", error)
 
+    @fenced("sweeping up", None)
     def abandon(self) -> None:
         """End every open stream as abandoned, and conclude it: the process or the instrumentation is going away."""
         for probe in self.probes():
             probe.orphan()
         self.sweep()
+
+    def _forget_the_lost(self) -> None:
+        """Strike streams that are gone without a word: where a failure of ours kept them from being concluded."""
+        with self._lock:
+            lost = [key for key, reference in self._open.items() if reference() is None]
+            if lost:
+                self._advance()
+            for key in lost:
+                del self._open[key]
 
     def _advance(self) -> None:
         now = perf_counter_ns()

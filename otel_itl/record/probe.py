@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import repeat
 from time import perf_counter_ns
@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from weakref import ref
 
 from otel_itl.exchange import Answer, Concurrency, Ended, Request
-from otel_itl.fence import contained
-from otel_itl.record.loop_lag import LoopLag, charged, opened, running_loop_is_closing
+from otel_itl.fence import contained, fenced, noted
+from otel_itl.record.loop_lag import LoopLag, charged, lag_of_running_loop, opened, running_loop_is_closing
 from otel_itl.record.open_streams import open_streams
 from otel_itl.record.watchdog import Watch, watchdog
 from otel_itl.timeline import MICROSECOND, Outcome, Timeline
@@ -48,6 +48,10 @@ class Breaker(Protocol):
     def error(self, message: str) -> BaseException:
         """What whoever waits is to get instead."""
         ...
+
+
+def _forget(_: object) -> None:
+    """Nothing to do."""
 
 
 class Probe:
@@ -141,8 +145,13 @@ class Probe:
         self.load_ns = 0
         self.key, self.in_flight = open_streams.admit(self)
 
+    @fenced("watching an event loop", None)
+    def read_on_running_loop(self) -> None:
+        """The stream is awaited on the event loop that runs here, if one does: it may be blocked by other work."""
+        self.read_on(lag_of_running_loop())
+
     def read_on(self, loop_lag: LoopLag | None) -> None:
-        """The stream is awaited on an event loop, which may be blocked by other work."""
+        """The stream is awaited on an event loop, or on one no more."""
         if loop_lag is self.loop_lag or not self._open:
             return
         if self.loop_lag is not None:
@@ -171,6 +180,7 @@ class Probe:
             self.aborting = None
         return cut
 
+    @fenced("beginning to read a stream", None)
     def reads(self, source: object, owner: Owner | None) -> None:
         """Chunks are pulled from `source`: if it runs outside of a pull, somebody is finalising it."""
         self.pulled = True
@@ -187,10 +197,13 @@ class Probe:
         """Forget the stream without a word: it belongs to the parent of this process."""
         self._open.clear()
 
-    def takings(self) -> Iterator[Taking]:
+    @fenced("beginning to read a stream", ((_forget, _forget, _forget, repeat(None)),))
+    def takings(self) -> Iterable[Taking]:
         """How to take down chunks, and for how many: their moments up to the limit, then their number alone."""
-        yield self.asked.append, self.arrived.append, self.codes.append, repeat(None, CHUNK_LIMIT - len(self.codes))
-        yield self._waits, self._unrecords, _forget, repeat(None)
+        return (
+            (self.asked.append, self.arrived.append, self.codes.append, repeat(None, CHUNK_LIMIT - len(self.codes))),
+            (self._waits, self._unrecords, _forget, repeat(None)),
+        )
 
     def _waits(self, _: int) -> None:
         self.waiting = True
@@ -223,18 +236,20 @@ class Probe:
         return self.waiting or len(self.asked) > len(self.arrived)
 
     @property
+    @fenced("ending a stream", default=False)
     def collected(self) -> bool:
         """The stream is in the hands of the garbage collector, or of a loop that closes what is left."""
         source = self._source()
         running = getattr(source, "gi_running", False) or getattr(source, "ag_running", False)
         return running or any(owner() is None for owner in self._owners) or running_loop_is_closing()
 
-    def exhausted(self) -> None:
-        """The SDK's iterator came to its end; raises what a stream that was broken off ends with."""
+    @fenced("ending a stream", None)
+    def exhausted(self) -> BaseException | None:
+        """The SDK's iterator came to its end. Returns what the caller is to get instead, if it was broken off."""
         outcome = self._exhausted_as()
-        if outcome is not Outcome.COMPLETED:
-            self._raise_if_broken_off()
+        broken = None if outcome is Outcome.COMPLETED else self._broken_off()
         self._end(outcome, self.answer.failure)
+        return broken
 
     def _exhausted_as(self) -> Outcome:
         self.last_words(self)
@@ -242,27 +257,31 @@ class Probe:
             return Outcome.ERROR
         return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
 
-    def failed(self, error: BaseException) -> None:
+    @fenced("ending a stream", None)
+    def failed(self, error: BaseException) -> BaseException | None:
         """The SDK raised, or the wait was interrupted (anything that is no `Exception`).
 
-        Raises what a stream that was broken off ends with, in place of what breaking it off led to.
+        Returns what the caller is to get instead, if the stream was broken off.
         """
-        self._raise_if_broken_off()
+        broken = self._broken_off()
         if isinstance(error, GeneratorExit):
             self.orphan()
         elif isinstance(error, Exception):
             self._end(Outcome.ERROR, type(error).__qualname__)
         else:
             self._end(Outcome.CANCELLED)
+        return broken
 
-    def _raise_if_broken_off(self) -> None:
+    def _broken_off(self) -> BaseException | None:
+        """What the caller gets for a stream that was broken off, in place of what that led to."""
         if self.aborting is None or self.breaker is None:
-            return
+            return None
         error = self.breaker.error(self.aborting)
         self.aborting = None
         self._end(Outcome.ERROR, type(error).__qualname__)
-        raise error
+        return error
 
+    @fenced("ending a stream", None)
     def closed(self) -> None:
         """The caller closed the stream, or its response.
 
@@ -276,23 +295,23 @@ class Probe:
         else:
             self._end(Outcome.CLOSED)
 
+    @fenced("ending a stream", None)
     def thrown(self, error: BaseException) -> None:
         """The caller threw an exception into the stream: it left, whatever its reason."""
         self._end(Outcome.CLOSED if isinstance(error, Exception) else Outcome.CANCELLED)
 
+    @fenced("dropping a stream", None, noted)
     def orphan(self) -> None:
         """The stream was dropped. Takes no lock and calls nothing: this runs inside the garbage collector."""
         if self._claim(Outcome.ABANDONED):
             open_streams.orphans.append(self)
 
+    @fenced("ending a stream", None)
     def conclude(self) -> None:
         """Report a stream whose end was claimed."""
-        try:
-            if self.loop_lag is not None:
-                self.loop_lag.leave()
-            self._on_end(self._report(open_streams.release(self)))
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("ending a stream", error)
+        if self.loop_lag is not None:
+            self.loop_lag.leave()
+        self._on_end(self._report(open_streams.release(self)))
 
     def so_far(self) -> Ended:
         """The stream as if it ended now, for a report that cannot wait for its end."""
@@ -384,14 +403,11 @@ class Probe:
 def owner_of(stream: object) -> Owner:
     """A reference to what a stream lives and dies with.
 
-    With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle.
+    With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle. The callback has
+    nothing to do: the reference is asked, never told.
     """
     return ref(stream, _forget)
 
 
 def _nothing() -> None:
     """Before anybody pulls, there is no source."""
-
-
-def _forget(_: object) -> None:
-    """Nothing to do: a weak reference is asked, never told."""

@@ -20,10 +20,9 @@ from typing import Any, Final, NamedTuple
 from otel_itl.config import SessionFrom
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
-from otel_itl.fence import contained
+from otel_itl.fence import contained, fenced
 from otel_itl.record.connection import Connection, TimeoutErrors
 from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
-from otel_itl.record.loop_lag import lag_of_running_loop
 from otel_itl.record.probe import Classify, Owner, Probe, owner_of
 from otel_itl.record.recorder import Recorder
 from otel_itl.sdks.hooks import Target, Wrapper
@@ -200,19 +199,16 @@ class Stainless:
         opening.returned(result)
         return result
 
+    @fenced("opening a stream", None)
     def _begin(self, client: Any, args: Any, kwargs: Any) -> _Opening | None:
         if not kwargs.get("stream"):
             return None
-        try:
-            options = kwargs["options"] if "options" in kwargs else args[1]
-            described = self._member.describe(client, options, self._recorder.session_from)
-            probe = None if described is None else self._recorder.open(*described)
-            if probe is None:
-                return None
-            return _Opening(probe, self._recorder, import_module(self._member.package).APITimeoutError)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("opening a stream", error)
+        options = kwargs["options"] if "options" in kwargs else args[1]
+        described = self._member.describe(client, options, self._recorder.session_from)
+        probe = None if described is None else self._recorder.open(*described)
+        if probe is None:
             return None
+        return _Opening(probe, self._recorder, import_module(self._member.package).APITimeoutError)
 
     def _stream(self, face: Callable[[Any, Probe, Owner], Any]) -> Wrapper:
         def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -255,49 +251,42 @@ class _Opening:
         self._recorder = recorder
         self._timeout_error = timeout_error
         self._cell = [probe]
-        self._reset = _opening.set(self._cell)
+        # Last: what was set before a failure would stay for the caller's next request.
         self._context = recorder.attach(probe)
+        self._reset = _opening.set(self._cell)
 
     def awaited(self) -> None:
         """The response is awaited on an event loop, which may be blocked when it comes."""
-        try:
-            self._probe.read_on(lag_of_running_loop())
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("watching an event loop", error)
+        self._probe.read_on_running_loop()
 
+    @fenced("following a response", None)
     def returned(self, result: Any) -> None:
         """The headers came: the response carries the probe from here on."""
         self._over()
-        try:
-            response: Any = next(
-                found
-                for found in (getattr(result, "response", None), getattr(result, "http_response", None), result)
-                if isinstance(getattr(found, "extensions", None), dict)
-            )
-            self._probe.responded(_attempts(response))
-            self._probe.owned_by(response)
-            self._probe.breaker = Connection(response, self._timeout_error)
-            response.extensions[PROBE] = self._probe
-            response.stream = Body(response.stream, self._probe)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("following a response", error)
+        response: Any = next(
+            found
+            for found in (getattr(result, "response", None), getattr(result, "http_response", None), result)
+            if isinstance(getattr(found, "extensions", None), dict)
+        )
+        self._probe.responded(_attempts(response))
+        self._probe.owned_by(response)
+        self._probe.breaker = Connection(response, self._timeout_error)
+        response.extensions[PROBE] = self._probe
+        response.stream = Body(response.stream, self._probe)
 
+    @fenced("leaving the context of a request", None)
     def failed(self, error: BaseException) -> None:
         """There is no stream: the request failed, or the wait for it was interrupted."""
-        try:
-            self._probe.failed(error)
-        finally:
-            if not isinstance(error, GeneratorExit):
-                # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
-                self._over()
+        self._probe.failed(error)
+        if not isinstance(error, GeneratorExit):
+            # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
+            self._over()
 
+    @fenced("leaving the context of a request", None)
     def _over(self) -> None:
         self._cell.clear()
-        try:
-            self._recorder.detach(self._context)
-            _opening.reset(self._reset)
-        except Exception as error:  # noqa: BLE001 - the fence
-            contained("leaving the context of a request", error)
+        self._recorder.detach(self._context)
+        _opening.reset(self._reset)
 
 
 def _probe_of(response: Any) -> Probe | None:

@@ -59,11 +59,12 @@ def nothing_fails() -> Iterator[None]:
     assert failures == contained
 
 
-def instrument(captured: CapturedTelemetry) -> None:
+def instrument(captured: CapturedTelemetry, **options: Any) -> None:
     otel_itl.instrument(
         tracer_provider=captured.tracer_provider,
         meter_provider=captured.meter_provider,
         logger_provider=captured.logger_provider,
+        **options,
     )
 
 

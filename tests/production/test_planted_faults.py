@@ -1,0 +1,336 @@
+"""Whatever of ours fails, the application goes on as if nothing were measured, and the failure is counted and logged.
+
+Which functions are called is found out by watching, so that those to come are found as well. Each is made to fail as it
+is called, and again as it returns, by every way that leads to it, every time that the caller takes a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from callers import seen_by_caller, told
+from measuring import SHARED, bare, instrument
+from opentelemetry.trace import INVALID_SPAN, get_current_span
+from planting import Place, Planted, watching
+from replies import broken, denied, garbled, refused, whole
+from surfaces import CREATED, SURFACES, Surface
+
+from otel_itl import observe
+from otel_itl.codec import encode
+from otel_itl.fence import failures
+from otel_itl.record.open_streams import open_streams
+from otel_itl.timeline import Timeline
+
+if TYPE_CHECKING:
+    from faces import Face
+    from wires import Wire
+
+pytestmark = pytest.mark.requirement("R16")
+
+SEAMS: Final = {
+    *(f"fence.py:{name}" for name in ("behind_fence", "contained", "noted", "tell", "_place")),
+    "sdks/hooks.py:__call__",
+    *(f"sdks/stainless.py:{name}" for name in ("_request", "_arequest", "_awaited", "stream", "events", "watched")),
+    *(f"record/faces.py:{name}" for name in ("timed", "atimed", "_close", "_aclose", "_resumed", "resume")),
+    *(f"record/faces.py:{name}" for name in ("_read", "_aread", "close", "aclose", "stream_observer")),
+    *(f"record/faces.py:{name}" for name in ("__iter__", "__aiter__", "__anext__")),
+    *(f"record/probe.py:{name}" for name in ("__del__", "_forget")),
+    *(f"observing.py:{name}" for name in ("observe", "closing", "_closing", "_aclosing", "__init__", "__getattr__")),
+    *(f"observing.py:{name}" for name in ("__iter__", "__next__", "__aiter__", "__anext__", "__enter__", "__exit__")),
+    *(f"observing.py:{name}" for name in ("__aenter__", "__aexit__")),
+    *(f"export/processor.py:{name}" for name in ("on_start", "shutdown")),
+}
+"""Functions that nothing can be put around: they are the fence, or stand where an SDK or Python calls its own."""
+
+CONTEXT: Final = {
+    *("runtime.py:attach", "runtime.py:detach"),
+    *(f"sdks/stainless.py:{name}" for name in ("__init__", "_begin", "_over", "returned", "failed")),
+}
+"""Functions whose task is to take up or to give back the caller's context: it stays as it is where they fail."""
+
+Act = Callable[[Callable[[], None], Callable[[], None]], object]
+"""What an application does, and sees of it. Calls the first before each step, and the second after the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One way in which a stream is read and left."""
+
+    steps: tuple[str, ...]
+    wire: Callable[[str], Wire] = whole
+    faces: tuple[Face, ...] = ("sync", "async")
+
+
+READ: Final = Ending(("read",))
+ENDINGS: Final[dict[str, Ending]] = {
+    "closed": Ending(("look at the attributes", "pull", "pull", "close")),
+    "closed unread": Ending(("close",)),
+    "closed by its response": Ending(("pull", "close the response")),
+    "left by a with block": Ending(("within",)),
+    "read in two loops": Ending(("pull", "loop", "iterate again")),
+    "dropped": Ending(("pull", "pull")),
+    "dropped unread": Ending(()),
+    "thrown into": Ending(("pull", "pull", "throw")),
+    "cancelled": Ending(("pull", "cancel"), faces=("async",)),
+    "broken": Ending(("loop",), broken),
+    "garbled": Ending(("loop",), garbled),
+    "refused": Ending((), refused),
+    "denied": Ending((), denied),
+}
+BRISK: Final = {("sync", "read"), ("async", "closed")}
+"""What every environment of the matrix tries, with one surface: most of what is passed is passed here."""
+
+PROVEN: Final[set[tuple[str, Place]]] = set()
+"""Places that were made to fail already, by the same way, in the same SDK."""
+
+
+def cases() -> list[Any]:
+    params = []
+    for surface in SURFACES:
+        endings = {"read": READ, **(ENDINGS if surface in CREATED else {})}
+        for name, ending in endings.items():
+            for face in ending.faces:
+                brisk = surface is CREATED[0] and (face, name) in BRISK
+                marks = () if brisk else (pytest.mark.slow,)
+                params.append(pytest.param(surface, face, ending, id=f"{surface}-{face}-{name}", marks=marks))
+    return params
+
+
+@pytest.fixture(autouse=True)
+def _nothing_else() -> Iterator[None]:
+    """Nobody listens to our log but the test, and the garbage collector does not come in between."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    logging.getLogger("otel_itl").propagate = False
+    yield
+    logging.getLogger("otel_itl").propagate = True
+    gc.enable()
+    gc.unfreeze()
+    settle()
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """What our logger says within the block."""
+    lines: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    handler = Handler()
+    logging.getLogger("otel_itl").addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger("otel_itl").removeHandler(handler)
+
+
+def settle() -> None:
+    """Nothing of a stream is left over for the next one."""
+    open_streams.abandon()
+    SHARED.clear()
+    failures.clear()
+
+
+def nothing() -> None:
+    """Between two steps of an application in which nothing is to fail."""
+
+
+def read_to_its_end() -> None:
+    """A stream that is none of the application's."""
+    seen_by_caller(CREATED[0], "sync", whole(CREATED[0].wire), ["loop"])
+
+
+def harm(place: Place, act: Act, expected: object) -> Iterator[str]:
+    """What a fault does to others than us."""
+    settle()
+    planted = Planted(place)
+    with logged() as lines:
+        seen = act(planted.arm, planted.disarm)
+        gc.collect()
+        open_streams.sweep()
+    if not planted.fired:
+        return
+    if seen != expected:
+        yield f"the application sees {seen} for {expected}"
+    if not failures:
+        yield "it is not counted"
+    if len(lines) != len(failures):
+        yield f"it is logged {len(lines)} times"
+    if place.function not in CONTEXT:
+        if get_current_span() is not INVALID_SPAN:
+            yield "the application is left with another span"
+        if len(open_streams):
+            yield "a stream is taken to be open"
+    if place.event == "return":
+        return
+    settle()
+    read_to_its_end()
+    outcomes = [span.attributes["itl.stream.outcome"] for span in SHARED.spans]
+    if outcomes != ["completed"]:
+        yield f"the next stream is told as {outcomes}"
+
+
+def holes(act: Act, sdk: str = "", **options: Any) -> dict[str, list[str]]:
+    """The places whose failure does harm, and what it does."""
+    bare()
+    with pytest.MonkeyPatch.context() as environ:
+        environ.setenv("OTEL_SDK_DISABLED", "true")
+        act(nothing, nothing)  # what is done once is done
+        expected = act(nothing, nothing)
+    bare()
+    instrument(SHARED, **options)
+    act(nothing, nothing)
+    places: dict[Place, None] = {}
+    with watching(places):
+        assert act(nothing, nothing) == expected
+    found = {}
+    for place in places:
+        if place.function not in SEAMS and (sdk, place) not in PROVEN:
+            PROVEN.add((sdk, place))
+            # A context of its own: what a fault leaves there is not left to the next one.
+            found[str(place)] = copy_context().run(lambda place: list(harm(place, act, expected)), place)
+    assert found or PROVEN
+    return {name: harms for name, harms in found.items() if harms}
+
+
+@pytest.mark.parametrize(("surface", "face", "ending"), cases())
+def test_a_fault_of_ours_does_not_harm_the_caller_of_an_sdk(surface: Surface, face: Face, ending: Ending) -> None:
+    def act(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
+        return seen_by_caller(
+            surface,
+            face,
+            ending.wire(surface.wire),
+            ending.steps,
+            before_step=before_step,
+            after_steps=after_steps,
+        )
+
+    assert holes(act, surface.sdk) == {}
+
+
+@pytest.mark.parametrize("form", ["each", "log", "none"])
+def test_a_fault_of_ours_does_no_harm_in_any_form_of_token_events(form: str) -> None:
+    surface = CREATED[0]
+
+    def act(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
+        return seen_by_caller(
+            surface, "sync", whole(surface.wire), ["loop"], before_step=before_step, after_steps=after_steps
+        )
+
+    assert holes(act, surface.sdk, token_events=form) == {}
+
+
+# --- streams of the application's own, spans, flushes, collections ---------------------------------------------------
+
+
+def steps_taken(steps: Sequence[Callable[[], object]], before_step: Callable[[], None]) -> list[object]:
+    """What comes of each step."""
+    results: list[object] = []
+    for step in steps:
+        before_step()
+        try:
+            results.append(step())
+        except Exception as error:
+            results.append(told(error))
+    return results
+
+
+def observed(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
+    streams: list[Any] = []
+
+    def begin() -> None:
+        streams.append(observe((word for word in ["one", "two"]), provider="p", model="m"))
+
+    results = steps_taken([begin, *[lambda: next(streams[-1], None)] * 3, lambda: streams.pop().close()], before_step)
+    after_steps()
+    return results
+
+
+def aobserved(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
+    async def words() -> AsyncIterator[str]:
+        yield "one"
+        yield "two"
+
+    async def reading() -> list[object]:
+        before_step()
+        stream: Any = observe(words(), provider="p", model="m")
+        results: list[object] = []
+        for _ in range(3):
+            before_step()
+            try:
+                results.append(await anext(stream, None))
+            except Exception as error:
+                results.append(told(error))
+        before_step()
+        await stream.aclose()
+        return results
+
+    results = asyncio.run(reading())
+    after_steps()
+    return results
+
+
+def span_of_another(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
+    span = SHARED.tracer_provider.get_tracer("another").start_span("stream")
+    for event in encode(Timeline(request_unix_ns=1, end=5_000)):
+        span.add_event(event.name, event.attributes, event.unix_ns)
+    results = steps_taken([span.end], before_step)
+    after_steps()
+    return results
+
+
+def flush_and_collection(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
+    read_to_its_end()
+    results = steps_taken(
+        [
+            lambda: SHARED.tracer_provider.force_flush() in {True, False},
+            lambda: sorted(name for name in SHARED.metrics if name.startswith("app.")),
+        ],
+        before_step,
+    )
+    after_steps()
+    return results
+
+
+@pytest.mark.parametrize("act", [observed, aobserved, span_of_another, flush_and_collection])
+def test_a_fault_of_ours_does_not_harm_an_application(act: Act) -> None:
+    assert holes(act) == {}
+
+
+# --- the fence itself ------------------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_contained_where_the_applications_logging_fails() -> None:
+    from otel_itl.fence import contained
+
+    def refuse(_: logging.LogRecord) -> bool:
+        raise RuntimeError("a filter of the application's")
+
+    logger = logging.getLogger("otel_itl")
+    logger.addFilter(refuse)
+    try:
+        contained("a test", ValueError("x"))
+    finally:
+        logger.removeFilter(refuse)
+    assert failures["a test"] == 1
+
+
+def test_what_fails_in_the_garbage_collector_is_logged_by_the_next_sweep() -> None:
+    from otel_itl.fence import noted
+
+    with logged() as lines:
+        noted("a test", ValueError("x"))
+        before = list(lines)
+        open_streams.sweep()
+    assert (before, len(lines)) == ([], 1)

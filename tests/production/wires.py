@@ -1,0 +1,96 @@
+"""The SDKs' clients over a transport in memory: a response comes in given pieces, and may break anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from clients import SDKS
+from surfaces import AZURE, COMPATIBLE, Surface
+
+if TYPE_CHECKING:
+    from faces import Face
+
+EVENT_STREAM: Final = (("content-type", "text/event-stream"), ("x-request-id", "req_1"), ("request-id", "req_1"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """What comes back over the wire."""
+
+    pieces: Sequence[bytes]
+    fault: str | None = None
+    """Name of the HTTP client's exception that is raised where the pieces end."""
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = EVENT_STREAM
+    refused: str | None = None
+    """Name of the HTTP client's exception with which the request fails, before there is a response."""
+
+
+@dataclass(slots=True)
+class Line:
+    """The far end of a client: what it was asked, and what became of the responses."""
+
+    wire: Wire
+    requests: list[bytes] = field(default_factory=list)
+    sent: int = 0
+    """Pieces that were pulled."""
+    closed: int = 0
+    """Times that a body was closed."""
+
+
+def http_of(sdk: str) -> ModuleType:
+    """The HTTP client's package under an SDK: httpx, or what replaced it."""
+    return sys.modules[SDKS[sdk].DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
+
+
+def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:
+    """A client of the surface's SDK at the near end of `line`."""
+    sdk, http = SDKS[surface.sdk], http_of(surface.sdk)
+    is_async = face == "async"
+
+    def handle(request: Any) -> Any:
+        line.requests.append(request.content)
+        if line.wire.refused is not None:
+            raise getattr(http, line.wire.refused)("refused", request=request)
+        return http.Response(line.wire.status, headers=list(line.wire.headers), stream=_body(http, line))
+
+    transport = http.MockTransport(handle)
+    http_client = (http.AsyncClient if is_async else http.Client)(transport=transport)
+    options = {"api_key": "none", "max_retries": 0, "http_client": http_client, **options}
+    if surface.sdk == "anthropic":
+        return (sdk.AsyncAnthropic if is_async else sdk.Anthropic)(base_url="http://127.0.0.1", **options)
+    if surface.host is AZURE:
+        make = sdk.AsyncAzureOpenAI if is_async else sdk.AzureOpenAI
+        return make(azure_endpoint=f"http://{AZURE.name}", api_version="2024-06-01", **options)
+    host = COMPATIBLE.name if surface.host is COMPATIBLE else "127.0.0.1"
+    return (sdk.AsyncOpenAI if is_async else sdk.OpenAI)(base_url=f"http://{host}/v1", **options)
+
+
+def _body(http: ModuleType, line: Line) -> Any:
+    wire = line.wire
+
+    class Body(http.SyncByteStream, http.AsyncByteStream):  # type: ignore[misc,name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            for piece in wire.pieces:
+                line.sent += 1
+                yield piece
+            if wire.fault is not None:
+                raise getattr(http, wire.fault)("broken")
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in self:
+                await asyncio.sleep(0)  # where a task can be cancelled, and others run
+                yield piece
+
+        def close(self) -> None:
+            line.closed += 1
+
+        async def aclose(self) -> None:
+            line.closed += 1
+
+    return Body()
