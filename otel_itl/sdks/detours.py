@@ -8,7 +8,7 @@ See docs/adr/0009-a-hook-inside-the-function.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import iscoroutinefunction, isasyncgenfunction, isgeneratorfunction, signature
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, TypeGuard
 
