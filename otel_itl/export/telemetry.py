@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from opentelemetry._logs import Logger, LogRecord, SeverityNumber
-from opentelemetry.context import Context, get_current, get_value
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import (
     NonRecordingSpan,
     Span,
@@ -24,14 +24,13 @@ from otel_itl.codec import TokenEvent, encode, encode_each
 from otel_itl.exchange import Ended, Request
 from otel_itl.export import attributes
 from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.export.neighbours import in_charge, recorded_by, unsuppressed
 from otel_itl.fence import contained
 from otel_itl.measures import Measures, measure
 from otel_itl.timeline import Outcome, Timeline
 
 logger = logging.getLogger("otel_itl")
 
-FOREIGN_INFERENCE = "opentelemetry.genai.client.inference.context"
-"""Context key under which the official GenAI instrumentation publishes the inference that it is in charge of."""
 DEFAULT_EVENT_LIMIT = 128
 
 
@@ -42,6 +41,8 @@ class Ticket(NamedTuple):
     context: Context
     own: bool
     """False: the span is another instrumentation's, which ends it and records the standard metrics."""
+    elsewhere: frozenset[str] = frozenset()
+    """Standard metrics that another instrumentation records for the request, whoever's the span is."""
 
 
 class Telemetry:
@@ -73,15 +74,17 @@ class Telemetry:
     def begin(self, request: Request, unix_ns: int) -> Ticket:
         """Start the span of a request, or join the one that another instrumentation has started for it."""
         context = get_current()
-        if get_value(FOREIGN_INFERENCE, context) is not None:
-            return Ticket(get_current_span(context), context, own=False)
-        span = self._tracer.start_span(
-            f"{request.operation} {request.model}" if request.model else request.operation,
-            kind=SpanKind.CLIENT,
-            attributes=attributes.at_start(request),
-            start_time=unix_ns,
-        )
-        return Ticket(span, set_span_in_context(span), own=True)
+        outer = get_current_span(context)
+        if in_charge(context):
+            return Ticket(outer, context, own=False)
+        with unsuppressed():
+            span = self._tracer.start_span(
+                f"{request.operation} {request.model}" if request.model else request.operation,
+                kind=SpanKind.CLIENT,
+                attributes=attributes.at_start(request),
+                start_time=unix_ns,
+            )
+        return Ticket(span, set_span_in_context(span), own=True, elsewhere=recorded_by(outer))
 
     def follow(self, ticket: Ticket, so_far: Callable[[], Ended]) -> None:
         """Enrich another instrumentation's span at the latest when it ends, which may be before the stream does."""
@@ -118,7 +121,8 @@ class Telemetry:
             if timeline.outcome is Outcome.ERROR:
                 span.set_status(Status(StatusCode.ERROR))
                 self._emit(_exception(timeline, ended.error_type), ticket.context, SeverityNumber.WARN)
-            span.end(end_time=timeline.request_unix_ns + timeline.end)
+            with unsuppressed():
+                span.end(end_time=timeline.request_unix_ns + timeline.end)
         self._metrics.add(
             Measured(
                 request=ended.request,
@@ -129,6 +133,7 @@ class Telemetry:
                 # Of the span its ids alone: until the metrics are recorded, its events are to go.
                 context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
                 standard=ticket.own,
+                elsewhere=ticket.elsewhere,
             )
         )
 
