@@ -14,13 +14,13 @@ from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 from opentelemetry import _logs, context, metrics, trace
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
 from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom, load
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import StreamMetrics
+from otel_itl.export.neighbours import suppressed
 from otel_itl.export.processor import ITLSpanProcessor, claim
 from otel_itl.export.telemetry import Telemetry, Ticket
 from otel_itl.fence import failures
@@ -82,7 +82,7 @@ class Runtime:
 
     def open(self, request: Request, classify: Classify) -> Probe | None:
         """Begin the recording of a request; None where it is suppressed."""
-        if self._config is None or not is_instrumentation_enabled() or _disabled():
+        if self._config is None or suppressed() or _disabled():
             return None
         config, telemetry = self._config, self._telemetry or self._connect()
         request = in_session(request)

@@ -41,7 +41,9 @@ class Measured(NamedTuple):
     context: Context | None
     """Holds the stream's span: slow samples point to it as exemplars."""
     standard: bool
-    """The standard metrics are ours to record: nobody else does so for this request."""
+    """The standard metrics are ours to record: nobody else does so for this request, …"""
+    elsewhere: frozenset[str] = frozenset()
+    """… except for these, named by their field in `StandardNames`."""
     verdict: Verdict | None = None
     """What the stream makes of its objective, if it has one."""
 
@@ -144,14 +146,15 @@ class StreamMetrics:
                 self._slo_streams.add(int(verdict.stream_met is met), {**judged, names.SLO_MET: met}, context)
 
     def _record_standard(self, measured: Measured, stream: Labels) -> None:
-        timeline, context = measured.timeline, measured.context
-        failed = {} if measured.error_type is None else {names.ERROR_TYPE: measured.error_type}
-        self._duration.record(measured.measures.duration, {**stream, **failed}, context)
-        if timeline.arrived:
+        timeline, context, elsewhere = measured.timeline, measured.context, measured.elsewhere
+        if "duration" not in elsewhere:
+            failed = {} if measured.error_type is None else {names.ERROR_TYPE: measured.error_type}
+            self._duration.record(measured.measures.duration, {**stream, **failed}, context)
+        if timeline.arrived and "time_to_first_chunk" not in elsewhere:
             self._first_chunk.record(timeline.arrived[0] / SECOND, stream, context)
         record_all(self._per_chunk, _between(timeline, measured.measures), SECOND, stream, context)
         for kind, tokens in (("input", timeline.input_tokens), ("output", timeline.output_tokens)):
-            if tokens is not None:
+            if tokens is not None and "token_usage" not in elsewhere:
                 self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)
 
     def open_streams(self) -> Iterator[Observation]:

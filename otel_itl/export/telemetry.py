@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from opentelemetry._logs import Logger, SeverityNumber
-from opentelemetry.context import Context, get_current, get_value
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import (
     Link,
     NonRecordingSpan,
@@ -27,6 +27,7 @@ from otel_itl.exchange import Ended, Request
 from otel_itl.export import attributes
 from otel_itl.export.logs import EventLog, StallReports
 from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.export.neighbours import in_charge, recorded_by, unsuppressed
 from otel_itl.export.span_events import add_events
 from otel_itl.fence import contained
 from otel_itl.measures import SECOND, Measures, measure
@@ -37,8 +38,6 @@ from otel_itl.timeline import OUTPUT, Outcome, Timeline
 
 logger = logging.getLogger("otel_itl")
 
-FOREIGN_INFERENCE = "opentelemetry.genai.client.inference.context"
-"""Context key under which the official GenAI instrumentation publishes the inference that it is in charge of."""
 DEFAULT_EVENT_LIMIT = 128
 
 
@@ -51,6 +50,8 @@ class Ticket(NamedTuple):
     """Its place in the session that it belongs to, if any."""
     own: bool
     """False: the span is another instrumentation's, which ends it and records the standard metrics."""
+    elsewhere: frozenset[str] = frozenset()
+    """Standard metrics that another instrumentation records for the request, whoever's the span is."""
 
 
 class Telemetry:
@@ -87,20 +88,23 @@ class Telemetry:
     def begin(self, request: Request, unix_ns: int) -> Ticket:
         """Start the span of a request, or join the one that another instrumentation has started for it."""
         context = get_current()
+        outer = get_current_span(context)
         turn = None if request.session_id is None else self._sessions.enter(request.session_id, request.model)
-        if get_value(FOREIGN_INFERENCE, context) is not None:
-            ticket = Ticket(get_current_span(context), context, turn, own=False)
-            if turn is not None and turn.previous is not None:
-                ticket.span.add_link(turn.previous)
+        previous = [] if turn is None or turn.previous is None else [turn.previous]
+        if in_charge(context):
+            for link in previous:
+                outer.add_link(link)
+            ticket = Ticket(outer, context, turn, own=False)
         else:
-            span = self._tracer.start_span(
-                f"{request.operation} {request.model}" if request.model else request.operation,
-                kind=SpanKind.CLIENT,
-                attributes=attributes.at_start(request),
-                links=[Link(turn.previous)] if turn is not None and turn.previous is not None else None,
-                start_time=unix_ns,
-            )
-            ticket = Ticket(span, set_span_in_context(span), turn, own=True)
+            with unsuppressed():
+                span = self._tracer.start_span(
+                    f"{request.operation} {request.model}" if request.model else request.operation,
+                    kind=SpanKind.CLIENT,
+                    attributes=attributes.at_start(request),
+                    links=[Link(link) for link in previous],
+                    start_time=unix_ns,
+                )
+            ticket = Ticket(span, set_span_in_context(span), turn, own=True, elsewhere=recorded_by(outer))
         if turn is not None:
             turn.leave(ticket.span.get_span_context())
         return ticket
@@ -145,7 +149,8 @@ class Telemetry:
         if ticket.own:
             if timeline.outcome is Outcome.ERROR:
                 span.set_status(Status(StatusCode.ERROR))
-            span.end(end_time=timeline.request_unix_ns + timeline.end)
+            with unsuppressed():
+                span.end(end_time=timeline.request_unix_ns + timeline.end)
         self._metrics.add(
             Measured(
                 request=ended.request,
@@ -156,6 +161,7 @@ class Telemetry:
                 # Of the span its ids alone: until the metrics are recorded, its events are to go.
                 context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
                 standard=ticket.own,
+                elsewhere=ticket.elsewhere,
                 verdict=verdict,
             )
         )

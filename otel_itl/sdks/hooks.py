@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import reduce
 from importlib import import_module
+from inspect import unwrap
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import wrapt
+
+from otel_itl.sdks.detours import Detour, takes
 
 logger = logging.getLogger("otel_itl")
 
@@ -44,12 +48,14 @@ class Hooks:
 
     They are installed when the package is imported, so that instrumenting loads no SDK. Taken off, in whatever order
     with those of others, they become a pass-through: also where somebody holds a bound method from before.
+    A wrapper goes inside the function where it can, and around it where the function makes a generator.
     """
 
     def __init__(self, package: str, targets: tuple[Target, ...]) -> None:
         self._package = package
         self._targets = targets
         self._layers: dict[Target, _Layer] = {}
+        self._detours: dict[Target, Detour] = {}
         self._missing: set[Target] = set()
         self._wanted = False
         self._awaited = False
@@ -74,6 +80,8 @@ class Hooks:
                 if _layer_of(current) is layer:
                     setattr(owner, name, current.__wrapped__)
         self._layers.clear()
+        for detour in self._detours.values():
+            detour.take_out()
 
     def _imported(self, _: object) -> None:
         if self._wanted:
@@ -94,6 +102,10 @@ class Hooks:
 
     def _wrap(self, target: Target) -> None:
         owner, name = _owner(target)
+        function = unwrap(vars(owner)[name])
+        if takes(function):
+            self._detour(target, function, owner, name)
+            return
         found = next((layer for layer in _layers(vars(owner)[name]) if layer.target == target), None)
         if found is None:
             found = _Layer(target)
@@ -101,6 +113,13 @@ class Hooks:
         elif target not in self._layers:
             found.active = True
         self._layers[target] = found
+
+    def _detour(self, target: Target, function: FunctionType, owner: Any, name: str) -> None:
+        detour = self._detours.get(target)
+        if detour is None or detour.function is not function:
+            is_method = not isinstance(owner, ModuleType) and not isinstance(vars(owner)[name], staticmethod)
+            detour = self._detours[target] = Detour(function, target.wrapper, is_method=is_method)
+        detour.put_in()
 
 
 def _owner(target: Target) -> tuple[Any, str]:

@@ -141,15 +141,14 @@ class CapturedTelemetry:
         if not self._open:
             return
         data = self._reader.get_metrics_data()
-        for resource in data.resource_metrics if data is not None else ():
-            for scope in resource.scope_metrics:
-                for metric in scope.metrics:
-                    self._keep(metric)
-
-    def _keep(self, metric: Any) -> None:
-        points = [_point(metric, point) for point in metric.data.data_points]
-        delta = getattr(metric.data, "aggregation_temporality", None) == AggregationTemporality.DELTA
-        self._points[metric.name] = [*(self._points.get(metric.name, ()) if delta else ()), *points]
+        resources = data.resource_metrics if data is not None else ()
+        metrics = [metric for resource in resources for scope in resource.scope_metrics for metric in scope.metrics]
+        for metric in metrics:
+            if getattr(metric.data, "aggregation_temporality", None) != AggregationTemporality.DELTA:
+                self._points.pop(metric.name, None)
+        # Several scopes may have a metric of one name.
+        for metric in metrics:
+            self._points.setdefault(metric.name, []).extend(_point(metric, point) for point in metric.data.data_points)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +37,9 @@ class Client:
     async def await_(self, text):
         return f"{text}..."
 
+    def letters(self, text):
+        yield from text
+
 
 class Inheriting(Client):
     pass
@@ -43,9 +47,11 @@ class Inheriting(Client):
 _numbers = count()
 
 
-@pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The name of a package that can be imported and was not."""
+@pytest.fixture(params=["inside", "around"])
+def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The name of a package that can be imported and was not; its functions are hooked inside, or all around."""
+    if request.param == "around":
+        monkeypatch.setattr("otel_itl.sdks.hooks.takes", lambda _: False)
     # A name of its own for each test: import hooks cannot be taken back.
     name = f"sdk_of_test_{next(_numbers)}"
     home = tmp_path / name
@@ -325,6 +331,88 @@ def test_three_sets_of_hooks_see_a_call_once_each_and_leave_in_any_order(
     log.calls.clear()
     module.Client().ask("a")
     assert (seen, log.calls) == (["a", "b", "c"], [])
+
+
+# --- Where others hold the function ---------------------------------------------------------------------------------
+
+inside = pytest.mark.parametrize("package", ["inside"], indirect=True)
+
+
+class ShadowingOther(Other):
+    """One that puts an attribute on a subclass, around the function that it found, and leaves that function there."""
+
+    def install(self) -> None:
+        self.found = self.module.Inheriting.ask
+        wrapt.wrap_function_wrapper(self.module, "Inheriting.ask", self.log.wrapper("other"))
+
+    def remove(self) -> None:
+        self.module.Inheriting.ask = self.found
+
+
+@inside
+@pytest.mark.requirement("R65")
+@pytest.mark.parametrize("order", list(permutations(["ours", "other"])))
+def test_a_function_that_another_has_put_on_a_subclass_is_seen(package: str, log: Log, order: tuple[str, str]) -> None:
+    pair = {"ours": hooks(package, log), "other": ShadowingOther(package, log)}
+    for name in order:
+        pair[name].install()
+    assert (client(package).Inheriting().ask("a"), log.calls) == ("a?", ["other", "ours"])
+
+
+@inside
+@pytest.mark.requirement("R66")
+@pytest.mark.parametrize("order", list(permutations(["ours", "other"])))
+def test_a_function_that_another_has_left_on_a_subclass_is_seen(package: str, log: Log, order: tuple[str, str]) -> None:
+    pair = {"ours": hooks(package, log), "other": ShadowingOther(package, log)}
+    for name in order:
+        pair[name].install()
+    pair["other"].remove()
+    assert (client(package).Inheriting().ask("a"), log.calls) == ("a?", ["ours"])
+
+
+@inside
+@pytest.mark.requirement("R13")
+def test_a_bound_method_from_before_is_seen(package: str, log: Log) -> None:
+    held = client(package).Client().ask
+    hooks(package, log).install()
+    assert (held("a"), log.calls) == ("a?", ["ours"])
+
+
+@inside
+def test_a_hooked_function_shows_its_own_signature(package: str, log: Log) -> None:
+    module = client(package)
+    before = inspect.signature(module.Client.ask)
+    installed = hooks(package, log)
+    installed.install()
+    hooked = inspect.signature(module.Client.ask)
+    installed.remove()
+    assert (hooked, inspect.signature(module.Client.ask)) == (before, before)
+
+
+@inside
+def test_a_hooked_coroutine_function_is_one(package: str, log: Log) -> None:
+    hooks(package, log, "Client.await_").install()
+    assert inspect.iscoroutinefunction(client(package).Client.await_)
+
+
+@inside
+def test_a_function_that_was_called_while_it_had_no_hook_has_one_from_then_on(package: str, log: Log) -> None:
+    module, asked = client(package), []
+    for _ in range(100):  # until the interpreter has specialised the call
+        asked.append(module.Client().ask("a"))
+        if len(asked) == 99:
+            hooks(package, log).install()
+    assert (set(asked), log.calls) == ({"a?"}, ["ours"])
+
+
+def test_a_generator_function_is_hooked_and_makes_generators_still(package: str, log: Log) -> None:
+    module = client(package)
+    hooks(package, log, "Client.letters").install()
+    assert (inspect.isgeneratorfunction(module.Client.letters), list(module.Client().letters("ab")), log.calls) == (
+        True,
+        ["a", "b"],
+        ["ours"],
+    )
 
 
 # --- Before the package is imported --------------------------------------------------------------------------------
