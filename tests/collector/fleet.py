@@ -313,14 +313,14 @@ def _service(part: Any) -> str:
 
 
 class Webhook(Listener):
-    """Whom Alertmanager tells: each telling with the moment at which it came, on the monotonic clock."""
+    """Whom Alertmanager tells: each telling with the Unix time at which it came."""
 
     def __init__(self) -> None:
         super().__init__()
         self.told: list[tuple[float, str, dict[str, Any]]] = []
 
     def take(self, path: str, body: bytes) -> None:
-        self.told += [(time.monotonic(), path, alert) for alert in json.loads(body)["alerts"]]
+        self.told += [(time.time(), path, alert) for alert in json.loads(body)["alerts"]]
 
     def find(self, status: str, since: float = 0.0, **labels: str) -> tuple[float, str, dict[str, Any]] | None:
         """The first telling of an alert with these labels."""

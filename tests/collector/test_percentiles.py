@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import bisect
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from fleet import ROOT, Fleet, wait_until
+from fleet import Fleet, wait_until
+from workers import Truth, start_worker, truth_of
 
 from otel_itl.conventions import LATENCY_BUCKETS
 
@@ -26,53 +20,15 @@ PACES = ((0.010, 4), (0.050, 1))
 FORMS = {"native": "base2_exponential_bucket_histogram", "classic": "explicit_bucket_histogram"}
 
 
-class Truth(NamedTuple):
-    """What the processes of one service measured, pooled."""
-
-    samples: list[float]
-    streams: int
-
-
-def start_worker(fleet: Fleet, service: str, plan: dict[str, Any], **variables: str) -> subprocess.Popen[str]:
-    """Start a process that carries out a plan, and exports to the agent."""
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "OPENAI_"))}
-    environ = inherited | {
-        "PYTHONPATH": str(ROOT),
-        "OTEL_SERVICE_NAME": service,
-        "OTEL_EXPORTER_OTLP_ENDPOINT": fleet.agent.http_url,
-        "OTEL_METRIC_EXPORT_INTERVAL": "1000",
-    }
-    worker = subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("worker.py"))],
-        env=environ | variables,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert worker.stdin is not None
-    worker.stdin.write(json.dumps(plan))
-    worker.stdin.close()
-    worker.stdin = None
-    return worker
-
-
-def truth_of(worker: subprocess.Popen[str]) -> Truth:
-    """What a process says in the end."""
-    said, _ = worker.communicate(timeout=120)
-    assert worker.returncode == 0
-    truth = json.loads(said)
-    return Truth([sample / 1e9 for sample in truth["samples"]], truth["streams"])
-
-
 @pytest.fixture(scope="module")
-def truths(fleet: Fleet) -> Iterator[dict[str, Truth]]:
+def truths(fleet: Fleet) -> dict[str, Truth]:
     """By form of the histogram, the truth of processes that have exported everything."""
     running = {
         form: [
             start_worker(
                 fleet,
                 form,
-                {"model": "scripted", "streams": streams, "phases": [[SECONDS, gap, 0.1]]},
+                {"model": "scripted", "streams": streams, "tokens": 40, "phases": [[SECONDS, gap, 0.1, 0.0]]},
                 OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION=aggregation,
             )
             for gap, streams in PACES
@@ -80,8 +36,8 @@ def truths(fleet: Fleet) -> Iterator[dict[str, Truth]]:
         for form, aggregation in FORMS.items()
     }
     told = {form: [truth_of(worker) for worker in workers] for form, workers in running.items()}
-    yield {
-        form: Truth([sample for truth in each for sample in truth.samples], sum(truth.streams for truth in each))
+    return {
+        form: Truth([sample for truth in each for sample in truth.samples], sum(truth.streams for truth in each), [])
         for form, each in told.items()
     }
 

@@ -1,7 +1,8 @@
 """A process of the fleet: the real client, measured by the real package, asks a scripted server until its time is over.
 
-The plan is JSON on standard input: {"model", "streams" (at once), "phases": [[seconds, gap, first token], …]}. When it is
-through, the truth goes to standard output as JSON: every ITL sample in nanoseconds, and the number of streams.
+The plan is JSON on standard input: {"model", "streams" (at once), "tokens" (of a stream), "phases": [[seconds, gap, first
+token, longest gap], …]}. When it is through, the truth goes to standard output as JSON: every ITL sample in nanoseconds,
+the number of streams, and the Unix time at which each phase began.
 """
 
 from __future__ import annotations
@@ -32,8 +33,6 @@ from otel_itl import codec
 from otel_itl.measures import measure
 from otel_itl.testing import ScriptedServer, chat
 
-TOKENS = 40
-
 
 def main() -> None:
     """Carry the plan out."""
@@ -47,7 +46,7 @@ def main() -> None:
     logging.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(), schedule_delay_millis=500))
     otel_itl.instrument(tracer_provider=tracing, meter_provider=metering, logger_provider=logging)
     with ScriptedServer() as server:
-        streams = asyncio.run(_ask(plan, server))
+        truth = asyncio.run(_ask(plan, server))
     otel_itl.uninstrument()
     for provider in (tracing, metering, logging):
         provider.shutdown()
@@ -55,37 +54,30 @@ def main() -> None:
     for span in kept.get_finished_spans():
         events = [(event.name, event.timestamp, event.attributes) for event in span.events]
         samples += [int(sample) for sample in measure(codec.decode(events)).samples]
-    json.dump({"samples": samples, "streams": streams}, sys.stdout)
+    json.dump({"samples": samples, **truth}, sys.stdout)
 
 
-async def _ask(plan: dict[str, Any], server: ScriptedServer) -> int:
+async def _ask(plan: dict[str, Any], server: ScriptedServer) -> dict[str, Any]:
     client = openai.AsyncOpenAI(base_url=server.openai_url, api_key="none", max_retries=0)
-    began = time.monotonic()
     pace = random.Random(os.environ["OTEL_SERVICE_NAME"] + plan["model"])  # noqa: S311 - a pace, not a secret
-    streams = 0
+    asked: Any = [{"role": "user", "content": "hello"}]
+    truth: dict[str, Any] = {"streams": 0, "began": []}
 
-    def phase() -> tuple[float, float] | None:
-        elapsed = time.monotonic() - began
-        for seconds, gap, first in plan["phases"]:
-            if elapsed < seconds:
-                return gap, first
-            elapsed -= seconds
-        return None
-
-    async def one_after_the_other() -> None:
-        nonlocal streams
-        while now := phase():
-            gap, first = now
-            gaps = [pace.lognormvariate(0.0, 0.4) * gap for _ in range(TOKENS - 1)]
-            server.play(chat.reply(TOKENS, first=first, gaps=gaps), model=plan["model"])
-            asked: Any = [{"role": "user", "content": "hello"}]
+    async def one_after_the_other(until: float, gap: float, first: float, longest: float) -> None:
+        while time.monotonic() < until:
+            gaps = [pace.lognormvariate(0.0, 0.4) * gap for _ in range(plan["tokens"] - 1)]
+            gaps[len(gaps) // 2] += longest
+            server.play(chat.reply(plan["tokens"], first=first, gaps=gaps), model=plan["model"])
             with suppress(openai.APIError):
                 async for _ in await client.chat.completions.create(model=plan["model"], messages=asked, stream=True):
                     pass
-            streams += 1
+            truth["streams"] += 1
 
-    await asyncio.gather(*(one_after_the_other() for _ in range(plan["streams"])))
-    return streams
+    for seconds, gap, first, longest in plan["phases"]:
+        truth["began"].append(time.time())
+        until = time.monotonic() + seconds
+        await asyncio.gather(*(one_after_the_other(until, gap, first, longest) for _ in range(plan["streams"])))
+    return truth
 
 
 main()
