@@ -8,10 +8,10 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types bench collector collector-check clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.cli ## Watch a stream being measured, end to end on this machine
 	$(BIN)/otel-itl demo
@@ -29,8 +29,14 @@ types: $(VENV)/.dev ## Check types
 bench: $(VENV)/.dev ## Measure what measuring costs
 	$(BIN)/python -m bench
 
+collector: ## Build the OpenTelemetry Collector of collector/ (needs Go)
+	collector/build
+
+collector-check: ## Have the Collector, promtool and amtool check the files of collector/
+	collector/check
+
 clean: ## Remove the environment and every cache
-	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) collector/otelcol-itl .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \

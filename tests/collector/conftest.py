@@ -1,0 +1,29 @@
+"""The real programs, started once: what is not on the machine skips the tests that need it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fleet import Fleet, missing
+
+KEEP_PERCENT = 25
+HOLD_SECONDS = 5
+
+
+@pytest.fixture(scope="session")
+def programs() -> None:
+    """Nothing; without the programs the test is skipped."""
+    if reason := missing():
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def fleet(programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet"), KEEP_PERCENT, HOLD_SECONDS) as running:
+        yield running

@@ -1,0 +1,102 @@
+"""What Prometheus says of several processes together, held against the pooled truth of all of them."""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+import pytest
+from fleet import Fleet, wait_until
+from workers import Truth, start_worker, truth_of
+
+from otel_itl.conventions import LATENCY_BUCKETS
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+SECONDS = 8
+PACES = ((0.010, 4), (0.050, 1))
+"""Of each process: its gap in seconds, and how many streams at once. Averaging their percentiles would be far off."""
+
+FORMS = {"native": "base2_exponential_bucket_histogram", "classic": "explicit_bucket_histogram"}
+
+
+@pytest.fixture(scope="module")
+def truths(fleet: Fleet) -> dict[str, Truth]:
+    """By form of the histogram, the truth of processes that have exported everything."""
+    running = {
+        form: [
+            start_worker(
+                fleet,
+                form,
+                {"model": "scripted", "streams": streams, "tokens": 40, "phases": [[SECONDS, gap, 0.1, 0.0]]},
+                OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION=aggregation,
+            )
+            for gap, streams in PACES
+        ]
+        for form, aggregation in FORMS.items()
+    }
+    told = {form: [truth_of(worker) for worker in workers] for form, workers in running.items()}
+    return {
+        form: Truth([sample for truth in each for sample in truth.samples], sum(truth.streams for truth in each), [])
+        for form, each in told.items()
+    }
+
+
+def itl(form: str) -> str:
+    """The distribution of a service, all its processes added up."""
+    if form == "native":
+        return 'sum(itl_client_inter_token_latency_seconds{job="native"})'
+    return 'sum by (le) (itl_client_inter_token_latency_seconds_bucket{job="classic"})'
+
+
+def settled(fleet: Fleet, truths: dict[str, Truth], form: str) -> None:
+    """Wait until Prometheus has counted every sample: none is lost on the way."""
+    classic = 'sum(itl_client_inter_token_latency_seconds_count{job="classic"})'
+    count = f"histogram_count({itl(form)})" if form == "native" else classic
+    expected = len(truths[form].samples)
+    wait_until(lambda: fleet.prometheus.value(count) == expected, f"{count} is {expected}")
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.95, 0.99])
+def test_merged_native_percentiles_are_within_5_percent_of_the_pooled_truth(
+    fleet: Fleet, truths: dict[str, Truth], quantile: float
+) -> None:
+    settled(fleet, truths, "native")
+    said = fleet.prometheus.value(f"histogram_quantile({quantile}, {itl('native')})")
+    assert said == pytest.approx(float(np.quantile(truths["native"].samples, quantile)), rel=0.05)
+
+
+@pytest.mark.parametrize("quantile", [0.5, 0.95, 0.99])
+def test_merged_classic_percentiles_are_within_a_bucket_of_the_pooled_truth(
+    fleet: Fleet, truths: dict[str, Truth], quantile: float
+) -> None:
+    settled(fleet, truths, "classic")
+    said = fleet.prometheus.value(f"histogram_quantile({quantile}, {itl('classic')})")
+    true = float(np.quantile(truths["classic"].samples, quantile))
+    assert said is not None
+    assert abs(bisect.bisect_left(LATENCY_BUCKETS, said) - bisect.bisect_left(LATENCY_BUCKETS, true)) <= 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("quantile", ["0.5", "0.95", "0.99"])
+def test_percentiles_are_recorded_from_both_forms_of_histogram(
+    fleet: Fleet, truths: dict[str, Truth], form: str, quantile: str
+) -> None:
+    recorded = f'itl:inter_token_latency_seconds:quantile5m{{job="{form}", quantile="{quantile}"}}'
+    said = fleet.prometheus.query(f"max_over_time({recorded}[5m])")
+    largest = max(truths[form].samples)
+    assert [True] == [0 < float(series["value"][1]) < 2 * largest for series in said]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_slow_samples_point_to_their_traces(fleet: Fleet, truths: dict[str, Truth], form: str) -> None:
+    suffix = "" if form == "native" else "_bucket"
+    exemplars = fleet.prometheus.exemplars(f'itl_client_inter_token_latency_seconds{suffix}{{job="{form}"}}')
+    assert exemplars
+    assert {"trace_id", "span_id"} <= exemplars[0]["labels"].keys()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_stream_is_counted(fleet: Fleet, truths: dict[str, Truth], form: str) -> None:
+    counted = fleet.prometheus.value(f'sum(itl_client_stream_outcomes_total{{job="{form}"}})')
+    assert counted == truths[form].streams
