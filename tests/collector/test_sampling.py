@@ -83,7 +83,9 @@ def test_what_came_before_and_after_a_stall_in_its_trace_is_kept_with_it(
     assert Counter(emitted["whole"].span_ids) == fleet.backend.received("whole")
 
 
-def test_a_stalled_stream_that_outlives_the_wait_is_kept_all_the_same(fleet: Fleet, emitted: dict[str, Emitter]) -> None:
+def test_a_stalled_stream_that_outlives_the_wait_is_kept_all_the_same(
+    fleet: Fleet, emitted: dict[str, Emitter]
+) -> None:
     assert Counter(emitted["late"].span_ids) == fleet.backend.received("late")
 
 
