@@ -37,7 +37,7 @@ pytestmark = pytest.mark.requirement("R16")
 
 SEAMS: Final = {
     *(f"fence.py:{name}" for name in ("behind_fence", "contained", "noted", "tell", "_place")),
-    *("sdks/hooks.py:__call__", "sdks/detours.py:__call__"),
+    *("sdks/hooks.py:__call__", "sdks/detours.py:__call__", "sdks/detours.py:request"),
     *(f"sdks/stainless.py:{name}" for name in ("_request", "_arequest", "_awaited", "stream", "events", "watched")),
     *(f"record/faces.py:{name}" for name in ("timed", "atimed", "_close", "_aclose", "_resumed", "resume")),
     *(f"record/faces.py:{name}" for name in ("_read", "_aread", "close", "aclose", "stream_observer")),
