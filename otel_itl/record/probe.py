@@ -210,13 +210,18 @@ class Probe:
             self.asked.append(now)
 
     @property
+    def open(self) -> bool:
+        """The stream has not ended."""
+        return bool(self._open)
+
+    @property
     def outcome(self) -> Outcome:
         """How the stream ended."""
         return self._outcome
 
     @property
     def pulling(self) -> bool:
-        """A chunk is being awaited right now."""
+        """Somebody waits right now: for a chunk, or for bytes where nobody iterates over chunks."""
         return self.waiting or len(self.asked) > len(self.arrived)
 
     @property
@@ -228,7 +233,8 @@ class Probe:
 
     def exhausted(self) -> None:
         """The SDK's iterator came to its end; raises what a stream that was broken off ends with."""
-        self._raise_if_broken_off()
+        if not (self.pulled and self.answer.finished):
+            self._raise_if_broken_off()
         self._end(self._exhausted_as(), self.answer.failure)
 
     def _exhausted_as(self) -> Outcome:
@@ -239,18 +245,18 @@ class Probe:
     def failed(self, error: BaseException) -> None:
         """The SDK raised, or the wait was interrupted (anything that is no `Exception`).
 
-        Raises what a stream that was broken off ends with, in place of what breaking it off led to.
+        Raises what a stream that was broken off ends with, in place of the error that breaking it off led to.
         """
-        self._raise_if_broken_off()
         if isinstance(error, GeneratorExit):
             self.orphan()
         elif isinstance(error, Exception):
+            self._raise_if_broken_off()
             self._end(Outcome.ERROR, type(error).__qualname__)
         else:
             self._end(Outcome.CANCELLED)
 
     def _raise_if_broken_off(self) -> None:
-        if self.aborting is None or self.breaker is None or (self.pulled and self.answer.finished):
+        if self.aborting is None or self.breaker is None:
             return
         error = self.breaker.error(self.aborting)
         self.aborting = None
@@ -319,7 +325,7 @@ class Probe:
         answer = self.answer
         asked, arrived = self.asked[:chunks], self.arrived[:chunks]
         lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
-        lags += [freeze for freeze in tuple(watchdog.freezes) if freeze.end > self.requested]
+        lags += [freeze for freeze in watchdog.frozen(self.ended) if freeze.end > self.requested]
         headers = self.headers
         if lags:
             asked = charged(asked, arrived, lags)
