@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -428,7 +429,7 @@ def _phase(stream: Stream, policy: StallPolicy, after: int) -> tuple[str, int | 
     known = (after + 1) // PACE_EVERY * PACE_EVERY
     if policy.relative is not None and known:
         arrived = stream.arrived[max(known - PACE_WINDOW, 0) : known]
-        pace = median([later - sooner for sooner, later in zip(arrived, arrived[1:], strict=False)])
+        pace = median([later - sooner for sooner, later in pairwise(arrived)])
         own = max(int(policy.relative * pace), LEAST_RELATIVE)
         fixed = own if fixed is None else min(own, fixed)
     return "reasoning" if reasoning else "decode", fixed
