@@ -187,7 +187,8 @@ class HeaderOf:
 
     def __call__(self, _: Mapping[str, Any], headers: Mapping[str, Any]) -> object:
         """What the request says there."""
-        return next((value for name, value in headers.items() if name.lower() == self.name), None)
+        # The request's own come last, in whatever case the client has a header of that name, too.
+        return next((headers[name] for name in reversed([*headers]) if name.lower() == self.name), None)
 
 
 def _session_from(value: Any) -> SessionFrom | None:

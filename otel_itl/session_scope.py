@@ -45,7 +45,5 @@ def session(session_id: str) -> Iterator[None]:
 def in_session(request: Request) -> Request:
     """The request with the session of the code that makes it, which wins over what the request says itself."""
     said: tuple[object, ...] = (_session.get(), *map(baggage.get_baggage, (SESSION_ID, CONVERSATION_ID)))
-    found = next(filter(None, said), None)
-    if not isinstance(found, str):
-        return request
-    return replace(request, session_id=found[:LONGEST_ID])
+    found = next((value for value in said if isinstance(value, str) and value), None)
+    return request if found is None else replace(request, session_id=found[:LONGEST_ID])

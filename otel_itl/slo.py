@@ -15,6 +15,8 @@ from otel_itl.measures import SECOND, Measures
 from otel_itl.timeline import Outcome, Timeline
 
 CUSTOM: Final = "custom"
+LONGEST: Final = 1e9
+"""Seconds that an objective may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,7 @@ class SLO:
         profile: its name, as telemetry gives it.
 
     Raises:
-        ValueError: a time that is not positive, or a target that is not between 0 and 1.
+        ValueError: a time that is not positive or no finite number, or a target that is not between 0 and 1.
     """
 
     ttft: float | None = None
@@ -39,8 +41,11 @@ class SLO:
     def __post_init__(self) -> None:
         for name in ("ttft", "itl"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and value > 0):
-                message = f"SLO({name}={value!r}) is not accepted: it takes seconds above 0, or None for no objective."
+            if value is not None and not (_is_number(value) and 0 < value <= LONGEST):
+                message = (
+                    f"SLO({name}={value!r}) is not accepted: it takes seconds above 0 and up to {LONGEST:g}, or None "
+                    "for no objective."
+                )
                 raise ValueError(message)
         if not (_is_number(self.target) and 0 < self.target < 1):
             message = f"SLO(target={self.target!r}) is not accepted: it takes a share between 0 and 1, such as 0.99."
@@ -94,7 +99,8 @@ class Verdict(NamedTuple):
     def missed(self) -> bool:
         """The objective was not met: too many slow gaps for the target, a late first token, or a stall."""
         tokens = self.tokens_met + self.tokens_missed
-        return self.stream_met is False or self.tokens_missed > (1 - self.slo.target) * tokens
+        # Rounded, for in binary 10 % of 10 is less than 1.
+        return self.stream_met is False or self.tokens_missed > round((1 - self.slo.target) * tokens, 6)
 
 
 def judge(slo: SLO, timeline: Timeline, measures: Measures, *, stalled: bool) -> Verdict:

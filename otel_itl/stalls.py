@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from otel_itl.exchange import Request
 
 SECOND = 1_000_000_000
+LONGEST = 1e9
+"""Seconds that a threshold may have, which is thirty years; None is the way to say never."""
 LEAST_RELATIVE = SECOND // 4
 """A multiple of the stream's own pace is no threshold below this (ns): bursts have a median of nothing."""
 PACE_EVERY, PACE_WINDOW = 16, 256
@@ -70,7 +72,7 @@ class StallPolicy:
         abort_after: break a stalled stream off after so long. Off by default: nothing is ever changed unless asked for.
 
     Raises:
-        ValueError: a time or a multiple that is not positive.
+        ValueError: a time or a multiple that is not positive, or that is no finite number.
     """
 
     first_token: float | None = 10.0
@@ -82,9 +84,11 @@ class StallPolicy:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 < value <= LONGEST):
                 message = (
-                    f"StallPolicy({name}={value!r}) is not accepted: it takes a number above 0, or None for never."
+                    f"StallPolicy({name}={value!r}) is not accepted: it takes a number above 0 and up to {LONGEST:g}, "
+                    "or None for never."
                 )
                 raise ValueError(message)
 
@@ -110,7 +114,7 @@ class StallPolicy:
 
 
 def _nanoseconds(seconds: float | None) -> int:
-    return NEVER if seconds is None else min(round(seconds * SECOND), NEVER)
+    return NEVER if seconds is None else round(seconds * SECOND)
 
 
 def _not_open() -> bool:
@@ -226,7 +230,8 @@ class Lookout:
 
     def _walk(self, now: int, headers: int | None, chunks: int) -> Iterator[Silence]:
         while self._next < chunks:
-            if self._began > now - self._threshold:
+            # What began less than the shortest threshold ago is none, nor is anything that began since.
+            if self._began > now - self._policy.shortest:
                 last = next((i for i in range(chunks - 1, self._next - 1, -1) if self._codes[i] & OUTPUT), None)
                 if last is not None:
                     self._delivered(last)
@@ -244,8 +249,12 @@ class Lookout:
                 self._next += 1
 
     def _head(self, now: int, headers: int | None) -> int:
-        """The wait for the response itself."""
-        return (now if headers is None else headers) - self._requested if self._after < 0 else 0
+        """The wait for the response itself; where nobody knows when it was there, until a chunk was asked for."""
+        if self._after >= 0:
+            return 0
+        if headers is None:
+            headers = self._asked[0] if self._asked else now
+        return headers - self._requested
 
     def _silence(self, until: int, waited: int, *, over: bool) -> Silence:
         since = self._asked[self._after + 1] if 0 <= self._after < len(self._asked) - 1 else self._began
@@ -267,11 +276,15 @@ class Lookout:
 
 
 def silences(timeline: Timeline, policy: StallPolicy) -> list[Silence]:
-    """The silences of a whole stream that were stalls, moments in nanoseconds after the request."""
+    """The silences of a whole stream that were stalls, moments in nanoseconds after the request.
+
+    A record does not say when its end was asked for: the wait for it is taken to begin with the last chunk.
+    """
     asked = array("q", timeline.asked)
-    if timeline.outcome not in _LEFT and not timeline.unrecorded and timeline.headers is not None:
+    opened = timeline.arrived[-1] if timeline.arrived else timeline.headers
+    if timeline.outcome not in _LEFT and not timeline.unrecorded and opened is not None:
         # The last pull waited for the end, and no chunk tells of it.
-        asked.append(timeline.arrived[-1] if timeline.arrived else timeline.headers)
+        asked.append(opened)
     lookout = Lookout(policy, asked, timeline.arrived, timeline.kinds)
     return lookout.look(timeline.end, timeline.headers, over=True)
 

@@ -146,9 +146,9 @@ class OpenStreams:
         wake = self._wake
         pause = threading.Event()
         while wake.wait():
-            due = perf_counter_ns() + int(SWEEP_SECONDS * SECOND)
+            watchdog.due = perf_counter_ns() + int(SWEEP_SECONDS * SECOND)
             pause.wait(SWEEP_SECONDS)
-            watchdog.round(due, perf_counter_ns())
+            watchdog.round(perf_counter_ns())
             self.sweep()
             if not self._open and not self.orphans:
                 wake.clear()

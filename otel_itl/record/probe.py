@@ -226,13 +226,18 @@ class Probe:
             self.asked.append(now)
 
     @property
+    def open(self) -> bool:
+        """The stream has not ended."""
+        return bool(self._open)
+
+    @property
     def outcome(self) -> Outcome:
         """How the stream ended."""
         return self._outcome
 
     @property
     def pulling(self) -> bool:
-        """A chunk is being awaited right now."""
+        """Somebody waits right now: for a chunk, or for bytes where nobody iterates over chunks."""
         return self.waiting or len(self.asked) > len(self.arrived)
 
     @property
@@ -247,7 +252,7 @@ class Probe:
     def exhausted(self) -> BaseException | None:
         """The SDK's iterator came to its end. Returns what the caller is to get instead, if it was broken off."""
         outcome = self._exhausted_as()
-        broken = None if outcome is Outcome.COMPLETED else self._broken_off()
+        broken = None if self.pulled and self.answer.finished else self._broken_off()
         self._end(outcome, self.answer.failure)
         return broken
 
@@ -261,12 +266,13 @@ class Probe:
     def failed(self, error: BaseException) -> BaseException | None:
         """The SDK raised, or the wait was interrupted (anything that is no `Exception`).
 
-        Returns what the caller is to get instead, if the stream was broken off.
+        Returns what the caller is to get instead of the error that breaking the stream off led to.
         """
-        broken = self._broken_off()
+        broken = None
         if isinstance(error, GeneratorExit):
             self.orphan()
         elif isinstance(error, Exception):
+            broken = self._broken_off()
             self._end(Outcome.ERROR, type(error).__qualname__)
         else:
             self._end(Outcome.CANCELLED)
@@ -347,7 +353,7 @@ class Probe:
         answer = self.answer
         asked, arrived = self.asked[:chunks], self.arrived[:chunks]
         lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
-        lags += [freeze for freeze in tuple(watchdog.freezes) if freeze.end > self.requested]
+        lags += [freeze for freeze in watchdog.frozen(self.ended) if freeze.end > self.requested]
         headers = self.headers
         if lags:
             asked = charged(asked, arrived, lags)

@@ -91,7 +91,7 @@ class Watch:
         if probe is None:
             return False
         with self._lock:
-            if self._over:
+            if self._over or not probe.open:
                 return False
             begun = self._judge(probe, self._lookout.look(now, probe.headers), now)
         for stall in begun:
@@ -115,13 +115,13 @@ class Watch:
             stall = self._stalls.get(silence.after)
             if stall is None:
                 stall = self._stall(probe, silence, now)
-                self._reporter.stall_started(stall)
+                _report(self._reporter.stall_started, stall)
                 begun += [] if silence.over else [stall]
             stall = replace(stall, duration=silence.waited / SECOND, alive=silence.alive)
             if silence.over and stall.end is None:
                 ended_with_it = self._over and silence.until == probe.ended
                 stall = replace(stall, end=probe.outcome.value if ended_with_it else RECOVERED)
-                self._reporter.stall_ended(stall)
+                _report(self._reporter.stall_ended, stall)
             self._stalls[silence.after] = stall
         return begun
 
@@ -131,7 +131,7 @@ class Watch:
             request=probe.request,
             number=len(self._stalls) + 1,
             phase=silence.phase,
-            cause=cause_of(silence, watchdog.freezes, blocked),
+            cause=cause_of(silence, watchdog.frozen(now), blocked),
             start=(silence.since - probe.requested) / SECOND,
             duration=silence.waited / SECOND,
             threshold=silence.threshold / SECOND,
@@ -143,16 +143,23 @@ class Watch:
         if self._on_stall is not None:
             try:
                 self._on_stall(stall)
-            except Exception as error:  # noqa: BLE001 - the application's callback
+            except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread is there for every stream
                 contained("calling on_stall", error)
 
     def _break_off(self, probe: Probe) -> None:
         limit = self._policy.abort_after
-        if limit is None:
+        if limit is None or not (probe.pulled and probe.pulling):
             return
         last = next(reversed(self._stalls.values()), None)
         if last is not None and last.end is None and last.duration >= limit and last.cause is Cause.UPSTREAM:
             probe.abort(last.duration)
+
+
+def _report(report: Callable[[Stall], None], stall: Stall) -> None:
+    try:
+        report(stall)
+    except Exception as error:  # noqa: BLE001 - the fence: what is told once is not told again
+        contained("reporting a stall", error)
 
 
 def _abort(reference: ref[Probe]) -> bool:
@@ -172,6 +179,8 @@ class Watchdog:
         """Forget every stream: those of a parent process are not ours."""
         self.freezes: deque[Lag] = deque(maxlen=FREEZES_KEPT)
         """Intervals (ns) in which the process did not run."""
+        self.due = NEVER
+        """When the next round is to be (ns), while the thread sleeps until then."""
         self._new: deque[Watch] = deque()
         self._keys = count()
         self._deadlines: list[tuple[int, int, ref[Watch]]] = []
@@ -180,15 +189,21 @@ class Watchdog:
         """Look after a stream from here on. Takes no lock."""
         self._new.append(watch)
 
-    def round(self, due: int, now: int) -> None:
+    def frozen(self, now: int) -> list[Lag]:
+        """The intervals in which the process did not run: `freezes`, and one that no round has found yet.
+
+        A thread that reads a stream may wake up before this one does.
+        """
+        return [*tuple(self.freezes), *self._overdue(now)]
+
+    def round(self, now: int) -> None:
         """Look at the streams whose deadline has come.
 
         Args:
-            due: when this round was to be (ns).
-            now: when it is.
+            now: the time (ns).
         """
-        if now - due > FROZEN_NS:
-            self.freezes.append(Lag(due, now))
+        self.freezes.extend(self._overdue(now))
+        self.due = NEVER
         while self._new:
             self._await(self._new.popleft())
         waiting = []
@@ -202,6 +217,10 @@ class Watchdog:
                     self._await(watch)
             except Exception as error:  # noqa: BLE001 - the fence
                 contained("watching for stalls", error)
+
+    def _overdue(self, now: int) -> list[Lag]:
+        due = self.due
+        return [Lag(due, now)] if now - due > FROZEN_NS else []
 
     def _await(self, watch: Watch) -> None:
         if watch.due < NEVER:

@@ -1,0 +1,215 @@
+"""Objectives: what holds for a model, and what one stream makes of it."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from otel_itl.measures import measure
+from otel_itl.slo import PROFILES, SLO, Objectives, Verdict, judge
+from otel_itl.timeline import Kind, Outcome, Timeline
+
+MS = 1_000_000
+CHAT = SLO(ttft=0.5, itl=0.1)
+
+
+def stream(first: int | None, *gaps: int, outcome: Outcome = Outcome.COMPLETED, end: int | None = None) -> Timeline:
+    """A stream whose first token came after `first` ms, and the others after these gaps."""
+    arrived: list[int] = [] if first is None else [first * MS]
+    for gap in gaps:
+        arrived.append(arrived[-1] + gap * MS)
+    return Timeline(
+        request_unix_ns=0,
+        asked=array("q", [0, *arrived[:-1]][: len(arrived)]),
+        arrived=array("q", arrived),
+        kinds=bytes([Kind.ANSWER] * len(arrived)),
+        headers=0,
+        end=end * MS if end is not None else arrived[-1] if arrived else 0,
+        outcome=outcome,
+    )
+
+
+def verdict(timeline: Timeline, slo: SLO = CHAT, *, stalled: bool = False) -> Verdict:
+    return judge(slo, timeline, measure(timeline), stalled=stalled)
+
+
+# --- Objectives ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("profile", "ttft", "itl"),
+    [("chat", 0.5, 0.1), ("code", 0.5, 0.03), ("agent", 2.0, 0.015), ("batch", None, None)],
+)
+def test_a_profile_is_a_ttft_and_an_itl_objective_at_p99(profile: str, ttft: float | None, itl: float | None) -> None:
+    assert PROFILES[profile] == SLO(ttft=ttft, itl=itl, target=0.99, profile=profile)
+
+
+def test_an_objective_of_ones_own_is_custom() -> None:
+    assert SLO(ttft=1.0).profile == "custom"
+
+
+@pytest.mark.parametrize("name", ["ttft", "itl"])
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, 1e300, 10**400, "1", True])
+def test_a_time_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^SLO\({name}=.*\) is not accepted: it takes seconds above 0"):
+        SLO(**{name: value})
+
+
+@pytest.mark.parametrize("target", [0, 1, 99, -0.1, math.nan, "0.9", True])
+def test_a_target_is_a_share_between_0_and_1(target: Any) -> None:
+    with pytest.raises(ValueError, match=r"^SLO\(target=.*\) is not accepted: it takes a share between 0 and 1"):
+        SLO(target=target)
+
+
+BY_MODEL = Objectives((("gpt-4o*", PROFILES["chat"]), ("*-coder", PROFILES["code"]), ("gpt-?", PROFILES["agent"])))
+
+
+@pytest.mark.parametrize(
+    ("model", "profile"),
+    [("gpt-4o", "chat"), ("gpt-4o-mini", "chat"), ("qwen-coder", "code"), ("gpt-4o-coder", "chat"), ("gpt-5", "agent")],
+)
+def test_the_first_pattern_that_fits_a_model_holds(model: str, profile: str) -> None:
+    assert BY_MODEL.of(model) == PROFILES[profile]
+
+
+@pytest.mark.parametrize("model", ["claude-opus", "GPT-4o", "gpt-55", "", None])
+def test_a_model_that_no_pattern_fits_has_no_objective(model: str | None) -> None:
+    assert BY_MODEL.of(model) is None
+
+
+def test_a_pattern_for_all_fits_a_request_without_a_model() -> None:
+    assert Objectives((("*", CHAT),)).of(None) == CHAT
+
+
+def test_every_objective_is_an_edge_once() -> None:
+    edges = Objectives((*BY_MODEL.by_model, ("*", SLO(itl=0.07))))
+    assert (edges.edges("ttft"), edges.edges("itl")) == ({0.5, 2.0}, {0.1, 0.03, 0.015, 0.07})
+
+
+@pytest.mark.parametrize(
+    ("objectives", "shown"), [(Objectives(), "off"), (BY_MODEL, "gpt-4o*=chat,*-coder=code,gpt-?=agent")]
+)
+def test_objectives_read_as_they_are_given(objectives: Objectives, shown: str) -> None:
+    assert str(objectives) == shown
+
+
+# --- Tokens ----------------------------------------------------------------------------------------------------------
+
+
+def test_gaps_within_the_objective_meet_it_and_those_beyond_miss_it() -> None:
+    found = verdict(stream(100, 20, 99, 100, 101, 500))
+    assert (found.tokens_met, found.tokens_missed) == (3, 2)
+
+
+def test_a_gap_of_just_the_objective_meets_it() -> None:
+    # 0.1 s is no binary fraction: in nanoseconds it is.
+    assert verdict(stream(100, 100)).tokens_met == 1
+
+
+@pytest.mark.parametrize("timeline", [stream(None), stream(100)], ids=["no token", "one token"])
+def test_without_a_gap_there_is_no_token_to_judge(timeline: Timeline) -> None:
+    found = verdict(timeline)
+    assert (found.tokens_met, found.tokens_missed) == (0, 0)
+
+
+def test_without_an_itl_objective_no_token_is_judged() -> None:
+    found = verdict(stream(100, 900, 900), SLO(ttft=0.5))
+    assert (found.tokens_met, found.tokens_missed) == (0, 0)
+
+
+@given(st.lists(st.integers(1, 300), max_size=50), st.integers(1, 300))
+def test_met_and_missed_are_counted_exactly(gaps: list[int], objective: int) -> None:
+    found = verdict(stream(100, *gaps), SLO(itl=objective / 1_000))
+    assert (found.tokens_met, found.tokens_missed) == (
+        sum(gap <= objective for gap in gaps),
+        sum(gap > objective for gap in gaps),
+    )
+
+
+# --- The target ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "met", "missed", "expected"),
+    [
+        (0.99, 99, 1, False),
+        (0.99, 98, 1, True),
+        (0.9, 9, 1, False),
+        (0.9, 8, 2, True),
+        (0.999, 999, 1, False),
+        (0.5, 1, 1, False),
+        (0.99, 0, 0, False),
+    ],
+)
+def test_a_stream_misses_when_more_of_its_gaps_are_slow_than_the_target_allows(
+    target: float, met: int, missed: int, expected: bool
+) -> None:
+    assert Verdict(SLO(itl=0.1, target=target), met, missed, None).missed is expected
+
+
+@given(st.integers(0, 5_000), st.integers(0, 5_000), st.integers(1, 9_999))
+def test_the_share_is_compared_exactly(met: int, missed: int, per_10_000: int) -> None:
+    allowed = (1 - Fraction(per_10_000, 10_000)) * (met + missed)
+    assert Verdict(SLO(target=per_10_000 / 10_000), met, missed, None).missed is (missed > allowed)
+
+
+def test_a_stream_that_was_late_misses_though_its_tokens_met() -> None:
+    assert Verdict(CHAT, 100, 0, stream_met=False).missed is True
+
+
+# --- Streams ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "met"), [(499, True), (500, True), (501, False)])
+def test_the_first_token_is_to_come_in_time(first: int, met: bool) -> None:
+    assert verdict(stream(first, 20)).stream_met is met
+
+
+def test_a_stream_that_the_upstream_stalled_missed() -> None:
+    assert verdict(stream(100, 20), stalled=True).stream_met is False
+
+
+def test_a_stall_counts_where_the_objective_is_for_gaps_alone() -> None:
+    gaps_alone = SLO(itl=0.1)
+    assert [verdict(stream(900, 20), gaps_alone, stalled=stalled).stream_met for stalled in (False, True)] == [
+        True,
+        False,
+    ]
+
+
+def test_without_any_objective_there_is_nothing_to_judge() -> None:
+    assert verdict(stream(9_000, 9_000), PROFILES["batch"], stalled=True) == Verdict(PROFILES["batch"], 0, 0, None)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.TRUNCATED])
+def test_who_got_no_token_because_the_stream_failed_missed_it(outcome: Outcome) -> None:
+    assert verdict(stream(None, outcome=outcome, end=10)).stream_met is False
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CLOSED, Outcome.CANCELLED, Outcome.ABANDONED])
+@pytest.mark.parametrize(("end", "met"), [(500, None), (501, False)])
+def test_who_left_before_a_token_missed_it_only_after_its_time(outcome: Outcome, end: int, met: bool | None) -> None:
+    assert verdict(stream(None, outcome=outcome, end=end)).stream_met is met
+
+
+def test_a_stream_that_ended_well_without_a_token_is_not_judged() -> None:
+    assert verdict(stream(None, end=900)).stream_met is None
+
+
+def test_a_first_token_whose_arrival_nobody_knows_is_not_judged() -> None:
+    # It was there already when it was asked for, after 900 ms.
+    hidden = Timeline(
+        request_unix_ns=0,
+        asked=array("q", [900 * MS]),
+        arrived=array("q", [900 * MS]),
+        kinds=bytes([Kind.ANSWER]),
+        headers=100 * MS,
+        end=900 * MS,
+    )
+    assert verdict(hidden).stream_met is None
