@@ -15,19 +15,13 @@ Percentiles interpolate linearly between closest ranks (numpy's default; vLLM, S
 Whose gap is it? An arrival is *observed* when the pull blocked until the chunk came. A chunk that was there already
 when it was asked for is *hidden*, it came somewhere between, if the consumer had kept the stream waiting: for more than
 1 ms before this pull, or for more than 1 ms and most of the time since a pull last blocked; and so is every chunk after
-it until a pull blocks again. Otherwise it came just then, together with its predecessor, and is observed as well. A gap
-between observed arrivals is exact. A run of hidden arrivals between two observed ones shares the time between those
-evenly (the gaps are *imputed*): that keeps the mean and invents no tail. A hidden run that no observed arrival opens or
-closes is *excluded*. What cannot be known is absent (None), never wrong.
-
-Three refinements, each of which keeps what is known:
-
-* A pull that blocks in the middle of a pile may have been a hiccup of the caller. It ends the pile if it waited for at
-  least half of what pulls that block usually wait, or if the next pull blocks too.
-* A hidden chunk had arrived when its pull returned. Where an even share would put it later, the gaps before it share
-  the time until then, and those after it the rest: a stall after a pause is as long as the caller waited for it.
-* Chunks that came together came when the first of them did, where a pause follows that is long beside the time it took
-  to hand them over: that time is decoding, and belongs to no gap.
+it until a pull surely blocks again: it waits for half as long as is usual, or the next one blocks too, for a single
+short wait in between may be the caller's own hiccup. Otherwise the chunk came together with its predecessor, and is
+observed as well; where a pause follows that is long beside the time it took to hand them over, that time was spent on
+decoding, and they came at one moment. A gap between observed arrivals is exact. A run of hidden arrivals between two
+observed ones shares the time between those as evenly as can be with no chunk put later than it was there (the gaps are
+*imputed*): that keeps the mean, invents no tail, and keeps a stall that the caller waited through. A hidden run that no
+observed arrival opens or closes is *excluded*. What cannot be known is absent (None), never wrong.
 
 Worked example. Role chunk at 200 ms; "Let" at 500 ms, " me" at 540, " think" at 1,540; usage says 6 tokens.
 TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean 0.52 s; TPOT 1.04 / 5 = 0.208 s;
@@ -40,7 +34,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, pairwise, repeat
-from math import sqrt
+from math import inf, sqrt
 from operator import mul, sub
 from typing import NamedTuple
 
@@ -377,9 +371,11 @@ def _gaps(arrived: list[int], observed: bytes, tokens: list[int], skipped: list[
         shares = sum(counts) if believed else gaps
         if len(samples) + shares > MOST_SAMPLES:
             continue
-        weights = counts if believed else [1 + skipped[index] for index in run] if skipped else repeat(1)
-        for moments, count in _shared_out(arrived[before : after + 1], weights):
-            samples.extend(repeat(moments / count, count))
+        if len(run) == 1:
+            samples.extend(repeat((arrived[after] - arrived[before]) / shares, shares))
+        else:
+            weights = counts if believed else [1 + skipped[index] for index in run] if skipped else repeat(1)
+            samples.extend(_shared_out(arrived[before : after + 1], weights))
         if gaps == 1:
             exact += 1
         else:
@@ -388,27 +384,31 @@ def _gaps(arrived: list[int], observed: bytes, tokens: list[int], skipped: list[
     return _Gaps(samples, exact=exact, imputed=imputed, excluded=total - exact - imputed)
 
 
-def _shared_out(latest: list[int], weights: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Share out the time of a run of gaps as evenly as can be: stretches of time, each with the shares it has.
+def _shared_out(latest: list[int], weights: Iterable[int]) -> list[float]:
+    """Share out the time of a run of gaps as evenly as can be.
 
     Args:
         latest: when the chunk before the run came, when each hidden one had come at the latest, and when the last came.
         weights: the shares of each gap.
     """
-    # The lower hull of these points: the straightest way that is nowhere above one of them.
+    # The lower hull of these points (shares, moment): the straightest way that is nowhere above one of them.
     hull = [(0, latest[0])]
     shares = 0
+    paces = [-inf]
     for moment, weight in zip(latest[1:], weights, strict=False):
         shares += weight
-        while len(hull) > 1 and _bends_down(hull[-2], hull[-1], (shares, moment)):
-            hull.pop()
+        start, since = hull[-1]
+        pace = (moment - since) / (shares - start)
+        while pace <= paces[-1]:
+            del hull[-1], paces[-1]
+            start, since = hull[-1]
+            pace = (moment - since) / (shares - start)
         hull.append((shares, moment))
-    for (shares_before, start), (shares_after, end) in pairwise(hull):
-        yield end - start, shares_after - shares_before
-
-
-def _bends_down(first: tuple[int, int], second: tuple[int, int], third: tuple[int, int]) -> bool:
-    return (second[1] - first[1]) * (third[0] - second[0]) >= (third[1] - second[1]) * (second[0] - first[0])
+        paces.append(pace)
+    samples: list[float] = []
+    for (before, _), (after, _), pace in zip(hull, hull[1:], paces[1:], strict=False):
+        samples.extend(repeat(pace, after - before))
+    return samples
 
 
 def _streamed_tokens(timeline: Timeline) -> int | None:

@@ -55,6 +55,8 @@ class Caller:
     pause: Pause = at_once
     """Between its chunks; not on an event loop."""
     block: Block | None = None
+    http2: bool = False
+    """Knows that HTTP/2 is spoken, as it is without TLS; not on an event loop."""
 
     @property
     def sdk(self) -> str:
@@ -65,7 +67,7 @@ class Caller:
         """Read one stream for each model, at the same time where there is a thread or a task for each."""
         if self.face == "loop":
             return asyncio.run(_read_on_loop(self, url, models))
-        one = partial(_read, self, _client(self.wire, url))
+        one = partial(_read, self, _client(self.wire, url, http2=self.http2))
         time.sleep(_SETTLE_SECONDS)
         if self.face == "sync":
             return [one(model) for model in models]
@@ -78,11 +80,13 @@ _SETTLE_SECONDS = 0.02
 
 
 @cache
-def _client(wire: Wire, url: str) -> Any:
+def _client(wire: Wire, url: str, *, http2: bool) -> Any:
     """One for all: making it takes longer than many a stream."""
+    sdk: Any = anthropic if wire == "messages" else openai
+    http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
-        return anthropic.Anthropic(base_url=url, api_key="none")
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none")
+        return anthropic.Anthropic(base_url=url, api_key="none", http_client=http_client)
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", http_client=http_client)
 
 
 def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Final
 
+from bench.truth import http2
+from bench.truth.between import Between
 from bench.truth.callers import Block, Caller, Pause, Wire
 from bench.truth.figures import FIGURES
+from bench.truth.http2 import http2_front
+from bench.truth.proxy import buffering_proxy
 from otel_itl.testing import Script, chat, faults, messages, responses
 
 EVERYTHING: Final = frozenset(FIGURES)
-
-
-@dataclass(frozen=True)
-class Buffering:
-    """A proxy in between, which forwards at this many bytes, or this many seconds after the first of them."""
-
-    size: int
-    delay: float
+_BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,8 @@ class Scenario:
     """The answers to the request of one stream: the last is the stream, those before are tried again."""
     caller: Caller = field(default_factory=Caller)
     streams: int = 1
-    buffering: Buffering | None = None
+    between: Callable[[int], Between] | None = None
+    """What stands before the server at this port."""
     counted: bool = False
     """The server says how many tokens are in each chunk."""
     knowable: frozenset[str] = EVERYTHING
@@ -173,13 +172,13 @@ SCENARIOS: Final = (
         name="buffering proxy",
         about="forwards every 2,000 bytes or 80 ms; 10 ms stream",
         scripts=_even(60, 0.01),
-        buffering=Buffering(size=2_000, delay=0.08),
+        between=_BUFFERING,
     ),
     Scenario(
         name="gzip, buffering proxy",
         about="compressed, forwarded every 80 ms; 10 ms stream",
         scripts=_each(lambda _: replace(chat.reply(60, first=0.05, gaps=0.01), gzip=True)),
-        buffering=Buffering(size=2_000, delay=0.08),
+        between=_BUFFERING,
     ),
     Scenario(
         name="3 tokens a chunk",
@@ -205,7 +204,9 @@ SCENARIOS: Final = (
         name="HTTP/2",
         about="25 ms over HTTP/2",
         scripts=_even(20, 0.025),
-        impossible="the scripted server speaks HTTP/1.1",
+        caller=Caller(http2=True),
+        between=http2_front,
+        impossible=http2.MISSING,
     ),
 )
 
@@ -217,6 +218,7 @@ _SHORT: Final[Mapping[Wire, Script]] = {
 }
 
 
-def warm_up(wire: Wire) -> Scenario:
+def warm_up(caller: Caller) -> Scenario:
     """A few tokens, so that what is done once is done before anything is measured."""
-    return Scenario(name="warm-up", about="", scripts=_each(lambda _: _SHORT[wire]), caller=Caller(wire=wire))
+    plain = Caller(wire=caller.wire, http2=caller.http2)
+    return Scenario(name="warm-up", about="", scripts=_each(lambda _: _SHORT[plain.wire]), caller=plain)

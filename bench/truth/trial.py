@@ -8,8 +8,8 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from bench.truth.between import Between
 from bench.truth.figures import Measured, compared
-from bench.truth.proxy import BufferingProxy
 from bench.truth.scenarios import Scenario, warm_up
 from bench.truth.sent import true_stream
 from bench.truth.tools import NAIVE, OURS, instrumentations, naive
@@ -37,15 +37,17 @@ def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
         models = _play(scenario, server, seed)
         gc.collect()
         gc.freeze()
-        with _between(scenario, server) as proxy, instrumentation(partial(_warm_up, scenario, server)) as readings:
-            url = server.url if proxy is None else proxy.url
-            reads = scenario.caller.read(url, models)
-            forwards = None if proxy is None else proxy.forwarded()
+        with (
+            _between(scenario, server) as between,
+            instrumentation(partial(_warm_up, scenario, server, between)) as readings,
+        ):
+            reads = scenario.caller.read(server.url if between is None else between.url, models)
+            left = None if between is None else between.left()
         exchanges = {
             exchange.json["model"]: exchange.wait_done() for exchange in server.exchanges if exchange.status == 200
         }
         true = {
-            one.model: true_stream(one.called_ns, exchanges[one.model], counted=scenario.counted, forwards=forwards)
+            one.model: true_stream(one.called_ns, exchanges[one.model], counted=scenario.counted, left=left)
             for one in reads
         }
         lateness += [sent.at_ns - sent.due_ns for model in models for sent in exchanges[model].sent]
@@ -59,16 +61,17 @@ def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
     return Trial(found, sent=len(lateness), late=sum(ns > LATE_NS for ns in lateness))
 
 
-def _between(scenario: Scenario, server: ScriptedServer) -> AbstractContextManager[BufferingProxy | None]:
-    if scenario.buffering is None:
-        return nullcontext()
-    return BufferingProxy(server.port, size=scenario.buffering.size, delay=scenario.buffering.delay)
+def _between(scenario: Scenario, server: ScriptedServer) -> AbstractContextManager[Between | None]:
+    return nullcontext() if scenario.between is None else scenario.between(server.port)
 
 
-def _warm_up(scenario: Scenario, server: ScriptedServer) -> None:
+def _warm_up(scenario: Scenario, server: ScriptedServer, between: Between | None) -> None:
     """The first stream pays for what is set up then: let it be one that nothing is measured of."""
-    warming = warm_up(scenario.caller.wire)
-    warming.caller.read(server.url, _play(warming, server, 0))
+    warming = warm_up(scenario.caller)
+    url = between.url if between is not None and scenario.caller.http2 else server.url
+    warming.caller.read(url, _play(warming, server, 0))
+    if between is not None:
+        between.left()
 
 
 def _play(scenario: Scenario, server: ScriptedServer, seed: int) -> list[str]:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from otel_itl.fence import fenced
+from otel_itl.measures import SLOW_AFTER
 
 BEAT_SECONDS = 0.02
 TOLERANCE_NS = 5_000_000
@@ -110,9 +111,13 @@ def running_loop_is_closing() -> bool:
 def opened(headers: int, lags: list[Lag]) -> int:
     """The moment from which the response headers may have been there.
 
-    Where they were seen right after a block, that is its start: from then on the loop kept the stream waiting.
+    Where they were seen right after a block, that is its start: from then on the loop kept the stream waiting. The
+    longer the block, the more a loop has to catch up with.
     """
-    return next((lag.start for lag in lags if lag.start < headers <= lag.end + TOLERANCE_NS), headers)
+    for start, end in lags:
+        if start < headers <= end + max(TOLERANCE_NS, (end - start) // SLOW_AFTER):
+            return start
+    return headers
 
 
 def charged(asked: array[int], arrived: array[int], lags: list[Lag]) -> array[int]:

@@ -119,7 +119,7 @@ def test_a_callers_pause_is_no_latency_of_the_provider(surface: Surface, face: F
 @created
 @pytest.mark.requirement("R30", "R35")
 def test_a_first_token_that_a_blocked_loop_was_late_to_see_has_no_known_time(
-    surface: Surface, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+    surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
     async def block() -> None:
         while not server.exchanges:  # noqa: ASYNC110 - the server is no part of this loop
@@ -131,9 +131,14 @@ def test_a_first_token_that_a_blocked_loop_was_late_to_see_has_no_known_time(
         await taken(await settled(surface.open(client)))
         await other_work
 
-    server.play(Script(BUILDERS[surface.wire].reply(4, first=0.02, gaps=0.005), headers_delay=0.15))
-    play(scenario, surface, face, server)
-    (span,) = telemetry.spans
+    for _ in range(10):
+        server.clear()
+        server.play(Script(BUILDERS[surface.wire].reply(4, first=0.02, gaps=0.005), headers_delay=0.15))
+        with measured() as telemetry:
+            play(scenario, surface, face, server)
+            (span,) = telemetry.spans
+        if max(timeline_of(span).waits) < 900_000:
+            break  # else the machine kept a pull waiting for what was there
     assert ("itl.time_to_first_token" in span.attributes, span.attributes["itl.consumer_bound"]) == (False, True)
 
 

@@ -714,6 +714,7 @@ def test_a_hidden_run_shares_the_time_between_its_neighbours_evenly() -> None:
     assert milliseconds(measure(timeline).samples) == [20, 20, 20]
 
 
+@pytest.mark.requirement("R35")
 def test_a_hidden_chunk_is_not_put_later_than_it_was_there() -> None:
     # Both were found waiting at 130, 160 was waited for: two gaps of 15 ms at the most, and the 30 that were waited.
     timeline = consumed([100, 105, 110, 160], holds=[0, 30, 0, 0])
@@ -726,6 +727,7 @@ def test_each_of_several_hidden_chunks_was_there_when_its_own_pull_returned() ->
     assert milliseconds(measure(timeline).samples) == [10, 10, 30, 50]
 
 
+@pytest.mark.requirement("R35")
 def test_a_stall_after_a_pause_is_as_long_as_it_was_waited_for() -> None:
     # 10 ms a token. After the 20th (at 290) the consumer pauses for 300 ms; the 41st comes a second after the 40th.
     upstream = [100 + 10 * j for j in range(40)] + [1_490 + 10 * j for j in range(40)]
@@ -762,6 +764,7 @@ def piled(waits: dict[int, float], chunks: int = 200) -> Timeline:
 @pytest.mark.parametrize(
     "index", [100, 101, 130, 178], ids=["its first pull", "its second", "in its middle", "near its end"]
 )
+@pytest.mark.requirement("R34")
 def test_a_hiccup_while_a_pile_is_drained_does_not_end_it(index: int) -> None:
     assert measure(piled({index: 8})).itl_max == pytest.approx(0.025, rel=0.01)
 
@@ -958,6 +961,7 @@ def one_hidden_run(draw: st.DrawFn) -> Timeline:
 
 @quick
 @given(one_hidden_run())
+@pytest.mark.requirement("R35")
 def test_no_hidden_chunk_is_put_later_than_its_pull_returned(timeline: Timeline) -> None:
     # The gaps of a single run ascend in time, as the samples do.
     put = accumulate(measure(timeline).samples, initial=timeline.arrived[0])
