@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -70,6 +70,8 @@ class Member:
     oldest: tuple[int, ...]
     routes: tuple[Route, ...]
     marker: Marker
+    clients: Mapping[str, str] = field(default_factory=dict)
+    """Class of the clients of another provider → that provider, for hosts that do not tell."""
 
     def describe(self, client: Any, options: Any) -> tuple[Request, Classify] | None:
         """What a request asks of whom, and how to read its chunks; None for what is no inference."""
@@ -82,13 +84,17 @@ class Member:
         model = body.get("model")
         request = Request(
             operation=route.operation,
-            provider=provider_of(base_url.host, self.provider),
+            provider=provider_of(base_url.host, self._provider_of(client)),
             model=model if isinstance(model, str) else None,
             server_address=base_url.host or None,
             server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
             parameters=parameters(body),
         )
         return request, route.classify
+
+    def _provider_of(self, client: Any) -> str:
+        kinds = (kind.__name__ for kind in type(client).__mro__)
+        return next((self.clients[kind] for kind in kinds if kind in self.clients), self.provider)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
