@@ -30,8 +30,8 @@ FOOT: Final = """
 * A release that lacks a call (openai 1.40 has no `client.responses`) is measured in all the others.
 * `.iter_lines()`, `.iter_bytes()` and `.read()` give bytes: the SDK makes no chunk objects, so that the span has the
   duration and the outcome, but no tokens and no time to first token.
-* `provider` is `gen_ai.provider.name`. It follows the host that is asked, also of clients of compatible servers; a host
-  that is not known counts as the SDK's own.
+* `provider` is `gen_ai.provider.name`. It follows the host that is asked, also of clients of compatible servers; where
+  the host is not known, it follows the class of the client (`AzureOpenAI`, `AnthropicBedrock`, `AnthropicVertex`).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
 

@@ -79,6 +79,7 @@ MEMBER = Member(
         Route("complete", "text_completion", classify_completion),
     ),
     marker=Marker("event", "ping", ping),
+    clients={"BaseBedrockClient": "aws.bedrock", "BaseVertexClient": "gcp.vertex_ai"},
 )
 
 

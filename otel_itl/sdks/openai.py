@@ -105,6 +105,7 @@ MEMBER = Member(
         Route("completions", "text_completion", classify_completion),
     ),
     marker=Marker("data", "[DONE]", done, last=True),
+    clients={"BaseAzureClient": "azure.ai.openai"},
 )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -76,6 +76,8 @@ class Member:
     oldest: tuple[int, ...]
     routes: tuple[Route, ...]
     marker: Marker
+    clients: Mapping[str, str] = field(default_factory=dict)
+    """Class of the clients of another provider → that provider, for hosts that do not tell."""
 
     def describe(
         self, client: Any, options: Any, session_from: SessionFrom | None = None
@@ -90,7 +92,7 @@ class Member:
         model = body.get("model")
         request = Request(
             operation=route.operation,
-            provider=provider_of(base_url.host, self.provider),
+            provider=provider_of(base_url.host, self._provider_of(client)),
             model=model if isinstance(model, str) else None,
             server_address=base_url.host or None,
             server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
@@ -98,6 +100,10 @@ class Member:
             session_id=None if session_from is None else _session_id(session_from, client, options, body),
         )
         return request, route.classify
+
+    def _provider_of(self, client: Any) -> str:
+        kinds = (kind.__name__ for kind in type(client).__mro__)
+        return next((self.clients[kind] for kind in kinds if kind in self.clients), self.provider)
 
 
 def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapping[str, Any]) -> str | None:

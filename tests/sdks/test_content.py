@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
+import anthropic
+import openai
 import pytest
 from clients import play, undisturbed
 from faces import Face, taken
@@ -429,3 +431,28 @@ def test_a_copy_of_a_client_with_another_base_url_is_named_after_its_host(
 
     play(scenario, CREATE["chat"], face, server)
     assert span_of(telemetry).attributes["gen_ai.provider.name"] == "deepseek"
+
+
+def test_an_azure_client_of_a_host_that_does_not_tell_is_named_after_its_class(
+    server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    http_client = openai.DefaultHttpxClient(verify=False)
+    azure = {"azure_endpoint": server.url, "api_version": "2024-06-01", "api_key": "none", "http_client": http_client}
+    with openai.AzureOpenAI(**azure) as client:
+        list(client.chat.completions.create(model="m", messages=[], stream=True))
+    assert span_of(telemetry).attributes["gen_ai.provider.name"] == "azure.ai.openai"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "provider"), [("BaseBedrockClient", "aws.bedrock"), ("BaseVertexClient", "gcp.vertex_ai")]
+)
+def test_a_client_of_a_cloud_that_serves_anthropics_models_is_named_after_its_class(
+    cloud: str, provider: str, server: ScriptedServer, telemetry: CapturedTelemetry
+) -> None:
+    # The genuine ones need the cloud's own package; they are told by the name of their base.
+    client = type("Client", (type(cloud, (anthropic.Anthropic,), {}),), {})(
+        base_url=server.anthropic_url, api_key="none", http_client=anthropic.DefaultHttpxClient(verify=False)
+    )
+    with client:
+        list(client.messages.create(model="m", max_tokens=9, messages=[], stream=True))
+    assert span_of(telemetry).attributes["gen_ai.provider.name"] == provider
