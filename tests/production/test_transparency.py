@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from measuring import SHARED, bare, instrument
 from replies import BODIES, ODD_EVENTS, cut
-from surfaces import STREAMS, SURFACES, Surface
+from surfaces import CREATED, STREAMS, SURFACES, Surface
 from wires import EVENT_STREAM, Wire
 
 from otel_itl.fence import failures
@@ -32,6 +32,9 @@ HEADERS: Final = (
     (("content-type", "text/event-stream"), ("content-encoding", "gzip")),
     (("content-type", "text/event-stream"), ("traceparent", "00-garbage"), ("x-stainless-retry-count", "many")),
 )
+STREAM_ROWS: Final = [
+    pytest.param(surface, id=str(surface), marks=() if surface in CREATED else pytest.mark.slow) for surface in STREAMS
+]
 AROUND: Final = ("open", "drop")
 """Steps that every caller takes."""
 
@@ -65,7 +68,7 @@ def compare(surface: Surface, face: Face, wire: Wire, steps: list[str]) -> None:
     assert dict(failures) == {}
 
 
-@pytest.mark.parametrize("surface", STREAMS, ids=str)
+@pytest.mark.parametrize("surface", STREAM_ROWS)
 def test_what_a_caller_sees_of_any_stream_is_the_same(surface: Surface, face: Face) -> None:
     @given(wire=wires(surface.wire), steps=STEP_LISTS)
     @settings(
@@ -88,6 +91,7 @@ def test_what_a_caller_sees_of_any_stream_is_the_same(surface: Surface, face: Fa
     compared()
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("R6", "R8")
 @pytest.mark.parametrize("surface", [surface for surface in SURFACES if surface not in STREAMS], ids=str)
 def test_what_every_way_of_reading_gives_of_any_stream_is_the_same(surface: Surface, face: Face) -> None:
