@@ -229,9 +229,11 @@ class Lookout:
         return self._threshold
 
     def _walk(self, now: int, headers: int | None, chunks: int) -> Iterator[Silence]:
+        searched = False
         while self._next < chunks:
             # What began less than the shortest threshold ago is none, nor is anything that began since.
-            if self._began > now - self._policy.shortest:
+            if not searched and self._began > now - self._policy.shortest:
+                searched = True  # behind the last output chunk there is none
                 last = next((i for i in range(chunks - 1, self._next - 1, -1) if self._codes[i] & OUTPUT), None)
                 if last is not None:
                     self._delivered(last)

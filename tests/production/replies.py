@@ -45,3 +45,73 @@ def cut(body: bytes, places: list[int]) -> list[bytes]:
     """The bytes in pieces, cut at these places."""
     edges = sorted({0, len(body), *(place % (len(body) + 1) for place in places)})
     return [body[start:end] for start, end in pairwise(edges)]
+
+
+def _events(*data: str, name: str = "") -> list[bytes]:
+    event = f"event: {name}\n" if name else ""
+    return [f"{event}data: {text}\n\n".encode() for text in data]
+
+
+_GARBAGE: Final = [
+    b": a comment\n\n",
+    b"\n\n",
+    b"data\n\n",
+    b"data: \n\n",
+    b"data: null\n\n",
+    b"data: [1, 2]\n\n",
+    b'data: "text"\n\n',
+    b"data: {garbled\n\n",
+    b"data: \xff\xfe\n\n",
+    b"retry: soon\nid: \x00\nevent: surprise\ndata: {}\n\n",
+    b"event: error\ndata: {}\n\n",
+    b'event: error\ndata: {"error": {"message": "no"}}\n\n',
+    b'data: {"error": {"message": "no", "type": 3}}\n\n',
+    b"data: [DONE]\n\n",
+]
+ODD_EVENTS: Final[dict[str, list[bytes]]] = {
+    "chat": _GARBAGE
+    + _events(
+        '{"choices": null}',
+        '{"choices": [{}]}',
+        '{"choices": [{"index": null, "delta": {"content": "x"}}]}',
+        '{"choices": [{"index": "0", "delta": {"content": "x"}}]}',
+        '{"choices": [{"index": -1, "delta": {"content": "x"}}]}',
+        '{"choices": [{"index": 99999999999999999999, "delta": {"content": "x"}}]}',
+        '{"choices": [{"index": 0, "delta": null}]}',
+        '{"choices": [{"index": 0, "delta": {"tool_calls": [{"function": {"name": "f", "arguments": null}}]}}]}',
+        '{"choices": [{"index": 0, "delta": {"tool_calls": [{"index": null, "function": {"arguments": "{"}}]}}]}',
+        '{"choices": [{"index": 0, "delta": {"content": 5}}]}',
+        '{"choices": [{"index": 0, "delta": {"content": ["a"]}, "finish_reason": 7, "logprobs": {"content": 3}}]}',
+        '{"choices": [{"index": 0, "delta": {"content": "x", "new": {"a": [1]}}}], "usage": {"completion_tokens": 3}}',
+        '{"choices": [], "usage": {"completion_tokens": "3", "prompt_tokens": 1.5}}',
+        '{"choices": [], "usage": {"completion_tokens": 99999999999999999999999, "prompt_tokens": -1}}',
+        '{"choices": "many", "id": 5, "model": {"name": "m"}, "usage": true}',
+    ),
+    "responses": _GARBAGE
+    + _events(
+        '{"type": "response.output_text.delta", "delta": 5}',
+        '{"type": "response.output_text.delta", "delta": "x", "logprobs": {"a": 1}, "output_index": null}',
+        '{"type": "response.new", "delta": {"x": 1}}',
+        '{"type": 7}',
+        '{"type": "response.output_item.added", "item": [1]}',
+        '{"type": "response.created", "response": null}',
+        '{"type": "response.completed", "response": {"usage": {"output_tokens": "5"}, "status": 3}}',
+        '{"type": "response.failed", "response": {"error": "text"}}',
+        '{"type": "error", "code": 5, "message": null}',
+        name="response.new",
+    ),
+    "messages": _GARBAGE
+    + _events(
+        '{"type": "content_block_delta", "index": 0, "delta": null}',
+        '{"type": "content_block_delta", "index": "0", "delta": {"type": "text_delta", "text": 5}}',
+        '{"type": "content_block_delta", "index": 77, "delta": {"type": "new_delta", "x": 1}}',
+        name="content_block_delta",
+    )
+    + _events('{"type": "content_block_start", "content_block": {"type": 5}}', name="content_block_start")
+    + _events('{"type": "message_delta", "delta": [], "usage": {"output_tokens": "7"}}', name="message_delta")
+    + _events('{"type": "message_start", "message": {"usage": {"input_tokens": 1e400}}}', name="message_start")
+    + _events('{"type": "message_start"}', '{"type": "message_start", "message": 3}', name="message_start")
+    + _events('{"type": "ping", "x": [null]}', name="ping")
+    + _events('{"type": "error", "error": "text"}', name="error"),
+}
+ODD_EVENTS["completions"] = ODD_EVENTS["chat"]
