@@ -53,7 +53,9 @@ class Emitter:
             attributes: beside provider, model and outcome.
         """
         context = trace.set_span_in_context(within) if within else None
-        span = self._tracer.start_span("chat scripted", context, trace.SpanKind.CLIENT, {**MODEL, **_dotted(attributes)})
+        span = self._tracer.start_span(
+            "chat scripted", context, trace.SpanKind.CLIENT, {**MODEL, **_dotted(attributes)}
+        )
         for index in range(events):
             span.add_event(names.TOKEN_EVENT, {names.TOKEN_INDEX: index})
         if error:

@@ -20,11 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "collector"
@@ -45,7 +48,9 @@ _SIGNALS = {
 
 def missing() -> str:
     """Which programs are not on this machine, as the reason to skip a test; '' when all are."""
-    absent = [name for name in ("prometheus", "promtool", "amtool", "prometheus-alertmanager") if not shutil.which(name)]
+    absent = [
+        name for name in ("prometheus", "promtool", "amtool", "prometheus-alertmanager") if not shutil.which(name)
+    ]
     if not COLLECTOR.exists():
         absent.append("collector/otelcol-itl (`make collector` builds it)")
     return "not on this machine: " + ", ".join(absent) if absent else ""
@@ -189,7 +194,9 @@ class Prometheus(Program):
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         configuration = (FILES / "prometheus.yml").read_text()
-        configuration = configuration.replace("127.0.0.1:9093", alertmanager).replace("interval: 30s", "interval: 500ms")
+        configuration = configuration.replace("127.0.0.1:9093", alertmanager).replace(
+            "interval: 30s", "interval: 500ms"
+        )
         (folder / "prometheus.yml").write_text(configuration)
         (folder / "rules.yml").write_text(shorten((FILES / "rules.yml").read_text()))
         command = [
@@ -217,7 +224,9 @@ class Prometheus(Program):
 
     def exemplars(self, selector: str) -> list[dict[str, Any]]:
         """The exemplars of the last hour."""
-        answer = get_json(f"{self.url}/api/v1/query_exemplars", query=selector, start=time.time() - 3600, end=time.time())
+        answer = get_json(
+            f"{self.url}/api/v1/query_exemplars", query=selector, start=time.time() - 3600, end=time.time()
+        )
         return [exemplar for series in answer["data"] for exemplar in series["exemplars"]]
 
 
@@ -388,7 +397,7 @@ class Fleet:
             self.agent,
         ]
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             for part in self._parts:
                 part.start()

@@ -40,13 +40,13 @@ def test_an_environment_file_sets_what_has_no_default_and_shows_the_defaults_of_
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda path: path.name)
 def test_the_readme_names_every_variable_of_a_configuration(configuration: Path) -> None:
     readme = (FILES / "README.md").read_text()
-    assert [] == [name for name in variables(configuration.name) if f"`{name}`" not in readme]
+    assert [name for name in variables(configuration.name) if f"`{name}`" not in readme] == []
 
 
 def test_every_file_of_the_folder_is_in_its_readme() -> None:
     readme = (FILES / "README.md").read_text()
     ignored = {"README.md", COLLECTOR.name}
-    assert [] == [path.name for path in sorted(FILES.iterdir()) if path.name not in ignored and path.name not in readme]
+    assert [path.name for path in sorted(FILES.iterdir()) if path.name not in ignored and path.name not in readme] == []
 
 
 def test_the_components_are_all_of_one_release() -> None:
@@ -66,7 +66,7 @@ def test_every_alert_has_a_runbook_that_is_there_and_names_it() -> None:
 
 def test_every_alert_has_a_test_that_it_fires() -> None:
     tests = (FILES / "rules_test.yml").read_text()
-    assert [] == [alert for alert in re.findall(r"- alert: (\w+)", rules()) if f"alertname: {alert}" not in tests]
+    assert [alert for alert in re.findall(r"- alert: (\w+)", rules()) if f"alertname: {alert}" not in tests] == []
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -92,7 +92,7 @@ def link(source: str, target: str) -> None:
 @pytest.mark.timeout(120)
 def test_the_programs_accept_their_files(programs: None) -> None:
     checked = run(["make", "collector-check"], ROOT)
-    assert (0, "") == (checked.returncode, checked.stderr)
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 @pytest.mark.slow
@@ -100,7 +100,12 @@ def test_the_programs_accept_their_files(programs: None) -> None:
     ("file", "before", "after", "sentence"),
     [
         ("agent.yaml", "num_consumers: 10", "num_consumer: 10", "has invalid keys: num_consumer"),
-        ("gateway.yaml", "decision_wait:", "decision_await:", "'tailsamplingprocessor.Config' has invalid keys: decision_await"),
+        (
+            "gateway.yaml",
+            "decision_wait:",
+            "decision_await:",
+            "'tailsamplingprocessor.Config' has invalid keys: decision_await",
+        ),
         ("local.yaml", "verbosity:", "verbose:", "has invalid keys: verbose"),
         ("gateway.yaml", "sampling_percentage:", "sampling_share:", "has invalid keys: sampling_share"),
         ("agent.env", "ITL_GATEWAYS=", "ELSEWHERE=", "no resolvers specified for the exporter"),
@@ -124,11 +129,11 @@ def test_the_distribution_has_no_component_that_no_configuration_uses(programs: 
     components = re.findall(r"^    - name: (\w+)$", said, re.MULTILINE)
     text = "".join(path.read_text() for path in CONFIGURATIONS if path.name != "builder-config.yaml")
     assert components
-    assert [] == [name for name in components if not re.search(rf"^  {name}(/\w+)?:", text, re.MULTILINE)]
+    assert [name for name in components if not re.search(rf"^  {name}(/\w+)?:", text, re.MULTILINE)] == []
 
 
 @pytest.mark.slow
 def test_without_the_collector_the_check_says_how_to_get_it(programs: None, copied: Path) -> None:
     (copied / COLLECTOR.name).unlink()
     checked = run(["./check"], copied)
-    assert (1, "There is no Collector here: `make collector` builds it.\n") == (checked.returncode, checked.stderr)
+    assert (checked.returncode, checked.stderr) == (1, "There is no Collector here: `make collector` builds it.\n")

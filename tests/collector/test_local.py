@@ -7,11 +7,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from emitter import Emitter
-from fleet import ROOT, Backend, Collector, free_ports, wait_until
+from fleet import ROOT, Backend, Collector, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -45,7 +44,9 @@ def test_the_report_reads_the_file_of_the_local_collector(start: Callable[..., C
     demo(collector, tmp_path)
     collector.stop()
     command = [sys.executable, "-m", "otel_itl", "report", str(file)]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    told = subprocess.run(
+        command, check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
     assert "smooth-1" in told.stdout
 
 

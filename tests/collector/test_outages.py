@@ -40,7 +40,9 @@ def assert_all_arrived(fleet: Fleet, emitter: Emitter, service: str) -> None:
 )
 @pytest.mark.parametrize("signal", ["traces", "metrics", "logs"])
 def test_malformed_input_is_refused_with_400(fleet: Fleet, body: bytes, kind: str, signal: str) -> None:
-    body = body.replace(b"resourceSpans", {"traces": b"resourceSpans", "metrics": b"resourceMetrics"}.get(signal, b"resourceLogs"))
+    body = body.replace(
+        b"resourceSpans", {"traces": b"resourceSpans", "metrics": b"resourceMetrics"}.get(signal, b"resourceLogs")
+    )
     request = urllib.request.Request(f"{fleet.agent.http_url}/v1/{signal}", body, {"content-type": kind})
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=10)
