@@ -11,9 +11,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from fleet import Fleet, missing
+from load import HOLD_SECONDS, KEEP_PERCENT, emitted, played, steady, truths
 
-KEEP_PERCENT = 25
-HOLD_SECONDS = 5
+__all__ = ["emitted", "played", "steady", "truths"]
 
 
 @pytest.fixture(scope="session")

@@ -20,11 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "collector"
@@ -394,7 +397,7 @@ class Fleet:
             self.agent,
         ]
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             for part in self._parts:
                 part.start()

@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import bisect
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from fleet import Fleet, wait_until
-from workers import Truth, start_worker, truth_of
+from load import FORMS
 
 from otel_itl.conventions import LATENCY_BUCKETS
 
+if TYPE_CHECKING:
+    from workers import Truth
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-SECONDS = 8
-PACES = ((0.010, 4), (0.050, 1))
-"""Of each process: its gap in seconds, and how many streams at once. Averaging their percentiles would be far off."""
-
-FORMS = {"native": "base2_exponential_bucket_histogram", "classic": "explicit_bucket_histogram"}
-
-
-@pytest.fixture(scope="module")
-def truths(fleet: Fleet) -> dict[str, Truth]:
-    """By form of the histogram, the truth of processes that have exported everything."""
-    running = {
-        form: [
-            start_worker(
-                fleet,
-                form,
-                {"model": "scripted", "streams": streams, "tokens": 40, "phases": [[SECONDS, gap, 0.1, 0.0]]},
-                OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION=aggregation,
-            )
-            for gap, streams in PACES
-        ]
-        for form, aggregation in FORMS.items()
-    }
-    told = {form: [truth_of(worker) for worker in workers] for form, workers in running.items()}
-    return {
-        form: Truth([sample for truth in each for sample in truth.samples], sum(truth.streams for truth in each), [])
-        for form, each in told.items()
-    }
 
 
 def itl(form: str) -> str:

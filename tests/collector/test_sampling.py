@@ -1,69 +1,18 @@
-"""What the gateways keep: everything that went wrong, with its trace, and a share of the rest. Everything is counted."""
+"""What the gateways keep: everything that went wrong, with its trace, and a share of the rest; and all is counted."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
-from conftest import HOLD_SECONDS, KEEP_PERCENT
-from emitter import Emitter
 from fleet import Fleet, wait_until
+from load import KEEP_PERCENT, NO_REASONS, ORDINARY, REASONS
+
+if TYPE_CHECKING:
+    from emitter import Emitter
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-REASONS: dict[str, dict[str, Any]] = {
-    "stalled": {"itl_stall_count": 1},
-    "truncated": {"itl_stream_outcome": "truncated"},
-    "failed": {"error": True},
-    "objective-missed": {"itl_slo_met": False},
-    "session-degraded": {"itl_session_degraded": True, "session_id": "s"},
-    "session-stalled-before": {"itl_session_stall_count": 2, "session_id": "s"},
-}
-NO_REASONS: list[dict[str, Any]] = [
-    {"itl_stream_outcome": "completed", "itl_stall_count": 0, "itl_slo_met": True},
-    {"itl_stream_outcome": "closed", "itl_session_degraded": False, "itl_session_stall_count": 0, "session_id": "s"},
-    {"itl_stream_outcome": "cancelled"},
-    {"itl_stream_outcome": "abandoned"},
-]
-STREAMS = 50
-ORDINARY = 2_000
-
-
-@pytest.fixture(scope="module")
-def emitted(fleet: Fleet) -> Iterator[dict[str, Emitter]]:
-    """By service, the streams that were told of; when all that will be kept has been."""
-    emitters: dict[str, Emitter] = {}
-
-    def emitter(service: str) -> Emitter:
-        if service not in emitters:
-            emitters[service] = Emitter(service, fleet.agent.http_url)
-        return emitters[service]
-
-    outlived = [emitter("outlived").stream() for _ in range(STREAMS)]
-    emitter("outlived").flush()
-    let_go = time.monotonic() + HOLD_SECONDS + 2
-    for reason, attributes in REASONS.items():
-        for _ in range(STREAMS):
-            emitter(reason).stream(**attributes)
-    for index in range(ORDINARY):
-        emitter("ordinary").stream(**NO_REASONS[index % len(NO_REASONS)])
-    earlier = [emitter("whole").stream() for _ in range(STREAMS)]
-    emitter("whole").flush()
-    for span in earlier:
-        emitter("whole").stream(within=span, itl_stall_count=1)
-        emitter("whole").stream(within=span)
-    time.sleep(max(0.0, let_go - time.monotonic()))
-    emitters["late"] = Emitter("late", fleet.agent.http_url)
-    for span in outlived:
-        emitter("late").stream(within=span, itl_stall_count=1)
-    for each in emitters.values():
-        each.close()
-    for service in ("late", "whole", *REASONS):
-        wait_until(lambda service=service: emitters[service].span_ids <= set(fleet.backend.received(service)), service)
-    yield emitters
 
 
 @pytest.mark.parametrize("reason", REASONS)

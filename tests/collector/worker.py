@@ -1,8 +1,8 @@
 """A process of the fleet: the real client, measured by the real package, asks a scripted server until its time is over.
 
-The plan is JSON on standard input: {"model", "streams" (at once), "tokens" (of a stream), "phases": [[seconds, gap, first
-token, longest gap], …]}. When it is through, the truth goes to standard output as JSON: every ITL sample in nanoseconds,
-the number of streams, and the Unix time at which each phase began.
+The plan is JSON on standard input: {"model", "streams" (at once), "tokens" (of a stream), "phases": [[seconds, gap,
+first token, longest gap], …]}. When it is through, the truth goes to standard output as JSON: every ITL sample in
+nanoseconds, the number of streams, and the Unix time at which each phase began.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ async def _ask(plan: dict[str, Any], server: ScriptedServer) -> dict[str, Any]:
             gaps[len(gaps) // 2] += longest
             server.play(chat.reply(plan["tokens"], first=first, gaps=gaps), model=plan["model"])
             with suppress(openai.APIError):
-                async for _ in await client.chat.completions.create(model=plan["model"], messages=asked, stream=True):
+                async for _ in await client.chat.completions.create(
+                    model=plan["model"], messages=asked, stream=True, stream_options={"include_usage": True}
+                ):
                     pass
             truth["streams"] += 1
 
