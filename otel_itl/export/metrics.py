@@ -134,9 +134,9 @@ class StreamMetrics:
         self._outcomes.add(1, {**stream, names.STREAM_OUTCOME: timeline.outcome.value}, context)
         record_all(self._itl, measures.samples, SECOND, stream, context)
         if measures.time_to_first_token is not None:
-            self._ttft.record(measures.time_to_first_token, stream, context)
+            record_all(self._ttft, (measures.time_to_first_token,), 1, stream, context)
         if measures.time_per_output_token is not None:
-            self._tpot.record(measures.time_per_output_token, stream, context)
+            record_all(self._tpot, (measures.time_per_output_token,), 1, stream, context)
         if measured.verdict is not None:
             self._record_verdict(measured.verdict, stream, context)
         if measured.standard:
@@ -155,13 +155,13 @@ class StreamMetrics:
         timeline, context, elsewhere = measured.timeline, measured.context, measured.elsewhere
         if "duration" not in elsewhere:
             failed = {} if measured.error_type is None else {names.ERROR_TYPE: measured.error_type}
-            self._duration.record(measured.measures.duration, {**stream, **failed}, context)
+            record_all(self._duration, (measured.measures.duration,), 1, {**stream, **failed}, context)
         if timeline.arrived and "time_to_first_chunk" not in elsewhere:
-            self._first_chunk.record(timeline.arrived[0] / SECOND, stream, context)
+            record_all(self._first_chunk, timeline.arrived[:1], SECOND, stream, context)
         record_all(self._per_chunk, _between(timeline, measured.measures), SECOND, stream, context)
         for kind, tokens in (("input", timeline.input_tokens), ("output", timeline.output_tokens)):
             if tokens is not None and "token_usage" not in elsewhere:
-                self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)
+                record_all(self._usage, (tokens,), 1, {**stream, names.TOKEN_TYPE: kind}, context)
 
     def open_streams(self) -> Iterator[Observation]:
         """How many streams are open now, of each kind that there has been, by whether they have stalled."""
