@@ -1,4 +1,4 @@
-"""The streams of this process that are open now, those that wait to be concluded, and the one thread that sees to both."""
+"""The streams of this process that are open, those that wait to be concluded, and the one thread that sees to both."""
 
 from __future__ import annotations
 

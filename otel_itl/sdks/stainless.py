@@ -105,6 +105,8 @@ def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapp
     except Exception as error:  # noqa: BLE001 - the application's function
         contained("calling session_from", error)
         return None
+
+
 @lru_cache(maxsize=256)
 def _route(routes: tuple[Route, ...], method: str, path: str) -> Route | None:
     return next((route for route in routes if route.serves(method, path)), None)

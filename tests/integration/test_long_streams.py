@@ -74,7 +74,7 @@ def test_a_long_stream_on_an_event_loop_is_measured_by_another_thread_at_once(
     threads = ended_on(captured_telemetry)
     asyncio.run(read(LONG))
     assert threads.ended.wait(10)
-    assert threads.seen == ["otel_itl sweeper"]
+    assert threads.seen == ["otel_itl watchdog"]
 
 
 @pytest.mark.parametrize("failure", [None, ConnectionError()], ids=["short", "failed"])
