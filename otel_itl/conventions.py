@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 SCOPE: Final = "otel_itl"
@@ -259,6 +260,7 @@ PROVIDER_BY_HOST: Final = {
 """Host, or the domain that it ends with → `gen_ai.provider.name`."""
 
 
+@lru_cache(maxsize=256)
 def provider_of(host: str | None, default: str) -> str:
     """The provider that serves `host`, by the longest domain known; `default` where the host is unknown."""
     name = "." + (host or "").lower()

@@ -11,7 +11,7 @@ from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any, cast
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from opentelemetry import _logs, context, metrics, trace
 
@@ -19,9 +19,9 @@ from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom, load
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames
-from otel_itl.export.metrics import StreamMetrics
+from otel_itl.export.metrics import StreamMetrics, drain_all
 from otel_itl.export.neighbours import suppressed
-from otel_itl.export.processor import ITLSpanProcessor, claim
+from otel_itl.export.processor import ITLSpanProcessor, claim, put_first
 from otel_itl.export.telemetry import Telemetry, Ticket
 from otel_itl.fence import failures
 from otel_itl.record.open_streams import open_streams
@@ -59,8 +59,11 @@ class Runtime:
         self._config: Config | None = None
         self._providers = Providers()
         self._telemetry: Telemetry | None = None
-        self._metrics: list[StreamMetrics] = []
+        self._metrics: StreamMetrics | None = None
         self._processors: WeakKeyDictionary[Any, ITLSpanProcessor] = WeakKeyDictionary()
+        self._first: WeakSet[Any] = WeakSet()
+        """Tracer providers whose flush reaches what is still to be concluded before it reaches their exporters."""
+        self._may_wait = False
 
     def start(self, config: Config, providers: Providers) -> None:
         """Record from now on, with these options."""
@@ -99,7 +102,10 @@ class Runtime:
         if config.stall is not None:
             reports = telemetry.stall_reports(ticket, request, unix_ns)
             probe.watched(Watch(probe, config.stall, reports, config.on_stall))
-        if not ticket.own:
+        if ticket.own:
+            # Streams of a session follow on one another: what one leaves behind is there for the next.
+            probe.may_wait = self._may_wait and ticket.turn is None
+        else:
             telemetry.follow(ticket, probe.so_far)
         return probe
 
@@ -136,8 +142,11 @@ class Runtime:
         tracer_provider = given.tracer_provider or trace.get_tracer_provider()
         stream_metrics = self._stream_metrics(given.meter_provider or metrics.get_meter_provider(), config)
         self._wire(tracer_provider, stream_metrics, config)
-        if self._drain not in open_streams.chores:
-            open_streams.chores.append(self._drain)
+        spans_wait = tracer_provider in self._first or not hasattr(tracer_provider, "add_span_processor")
+        # A flush of log events reaches nothing of ours.
+        self._may_wait = spans_wait and config.token_events != "log"
+        if drain_all not in open_streams.chores:
+            open_streams.chores.append(drain_all)
         # Again for every set of providers: what is registered last runs first, before they shut down.
         atexit.unregister(open_streams.abandon)
         atexit.register(open_streams.abandon)
@@ -151,8 +160,8 @@ class Runtime:
         )
 
     def _stream_metrics(self, provider: metrics.MeterProvider, config: Config) -> StreamMetrics:
-        for former in self._metrics:
-            former.retire()
+        if self._metrics is not None:
+            self._metrics.retire()
         made = StreamMetrics(
             provider.get_meter(names.SCOPE),
             names.STANDARD_NAMES[config.standard_names],
@@ -161,7 +170,8 @@ class Runtime:
             failures=_failures,
             objectives=config.slo,
         )
-        self._metrics.append(made)
+        made.settle = open_streams.settle
+        self._metrics = made
         return made
 
     def _wire(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
@@ -173,12 +183,9 @@ class Runtime:
             processor = ITLSpanProcessor(
                 config.chunk_events, stream_metrics=stream_metrics, before_flush=open_streams.sweep
             )
-            provider.add_span_processor(processor)
+            if put_first(provider, processor):
+                self._first.add(provider)
             self._processors[provider] = processor
-
-    def _drain(self) -> None:
-        for stream_metrics in self._metrics:
-            stream_metrics.drain()
 
 
 def _in_flight() -> Iterable[tuple[Request, bool]]:

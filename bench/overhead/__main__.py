@@ -25,7 +25,8 @@ from bench.page import replace_section
 _NOTES = """\
 Every variant runs in every round, in an order drawn for the round, in one process per SDK. All are read by the same
 loop, with content capture off, the garbage collector on (run and frozen before each sample), real providers, one metric
-reader that is asked after each sample, and a span processor that drops what ended: exporting is excluded for all.
+reader that is asked after each sample, and a span processor that reads what the events of the ended spans hold and
+drops them: the rest of exporting is excluded for all.
 *uninstrumented* is the bare SDK; *floor* is a bare generator at the place where otel_itl hooks, which reads the clock
 twice a chunk and keeps both readings. Before a stream ends, what otel_itl recorded is replaced, untimed, by arrivals at
 a model's pace (20 ms, jittered): a stream without pauses is cheaper to end. A sample is taken again where a fixed piece
@@ -94,6 +95,7 @@ def _child(options: argparse.Namespace) -> None:
             "disturbed": steady.disturbed / steady.taken,
             "payload": payload.payloads(subject, sizes),
             "memory": memory.held(subject, main_variants, sizes),
+            "scale": memory.at_scale(subject, main_variants, sizes),
         }
     elif options.child == "bytecodes":
         result = instructions.bytecodes(subject, main_variants, sizes)
@@ -115,9 +117,15 @@ def _timed(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str
         printed += [
             tables.length_table(subject, MAIN, stubbed),
             tables.loopback_table(subject, MAIN, loopback),
-            tables.ending_table(subject, (*MAIN, *FORMS), found["endings"], tables.sdk_ns(subject, loopback, "sync")),
+            tables.ending_table(
+                subject,
+                (*MAIN, *FORMS),
+                found["endings"],
+                {face: tables.sdk_ns(subject, loopback, face) for face in times.FACES},
+            ),
             tables.piece_table(subject, found["pieces"]),
             tables.memory_table(subject, MAIN, found["memory"]),
+            tables.scale_table(subject, MAIN, found["scale"]),
             tables.payload_table(subject, found["payload"]),
         ]
     return printed

@@ -37,17 +37,18 @@ class Count(NamedTuple):
     streaming: float
     ending: float
     metrics: float
+    events: float
 
 
 Marker = Callable[[], int]
 Readings = dict[Cell, list[int]]
-"""What the marker returned at the four marks of `consume` and at three around two collections."""
+"""What the marker returned at the four marks of `consume`, at three around two collections, and after the export."""
 
 
 def count(readings: list[int]) -> Count:
     """The counts of one stream from its readings."""
-    began, drained, settled, ended, collecting, collected, idle = readings
-    return Count(drained - began, ended - settled, collected - collecting - (idle - collected))
+    began, drained, settled, ended, collecting, collected, idle, exported = readings
+    return Count(drained - began, ended - settled, collected - collecting - (idle - collected), exported - idle)
 
 
 def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: Marker) -> Readings:
@@ -74,11 +75,14 @@ def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: M
                         for _ in range(WARM_STREAMS):
                             reader.read(face, paces[tokens].settle)
                             pipeline.collect()
+                        pipeline.spans.kept = []
                         reader.read(face, paces[tokens].settle, mark)
                         mark()
                         pipeline.collect()
                         mark()
                         pipeline.collect()
+                        mark()
+                        pipeline.spans.read()
                         mark()
                         found[Cell(PARSED if parsed else variant.name, face, tokens)] = readings
                     reader.close()

@@ -24,11 +24,11 @@ PIECES = (
     ("the whole end", "otel_itl.record.probe", "Probe.conclude"),
     ("· facts → timeline", "otel_itl.record.probe", "Probe.timeline"),
     ("· timeline → measures", "otel_itl.export.telemetry", "measure"),
-    ("· timeline → token events", "otel_itl.export.telemetry", "encode"),
-    ("· span.add_event", "opentelemetry.sdk.trace", "Span.add_event"),
+    ("· token events onto the span", "otel_itl.export.telemetry", "add_events"),
     ("· span.set_attributes", "opentelemetry.sdk.trace", "Span.set_attributes"),
     ("· span.end", "opentelemetry.sdk.trace", "Span.end"),
     ("recording metrics", "otel_itl.export.metrics", "StreamMetrics._record"),
+    ("making token events, when exported", "otel_itl.codec", "_packed"),
 )
 """What is shown, and where it is found."""
 
@@ -57,8 +57,10 @@ def _spent(subject: Subject, variant: Variant, tokens: int, rounds: int, steady:
         def take() -> Spent:
             settled()
             spent.clear()
+            pipeline.spans.kept = []
             reader.read("sync", pace.settle)
             pipeline.collect()
+            pipeline.spans.read()
             return dict(spent)
 
         for _ in range(WARM_STREAMS):

@@ -16,6 +16,8 @@ class Sizes:
     loopback_streams: int
     ending_chunks: int
     memory_chunks: tuple[int, int]
+    long_chunks: int
+    open_streams: int
     payload_chunks: tuple[int, ...]
     counted_chunks: tuple[int, int, int]
     """Stream lengths whose instructions are counted: one chunk, some, and more."""
@@ -28,6 +30,8 @@ FULL = Sizes(
     loopback_streams=1,
     ending_chunks=3_000,
     memory_chunks=(500, 2_500),
+    long_chunks=1_000_000,
+    open_streams=10_000,
     payload_chunks=(100, 2_000),
     counted_chunks=(1, 100, 400),
 )
@@ -38,6 +42,8 @@ QUICK = Sizes(
     loopback_streams=1,
     ending_chunks=60,
     memory_chunks=(10, 40),
+    long_chunks=60,
+    open_streams=20,
     payload_chunks=(10, 40),
     counted_chunks=(1, 10, 30),
 )

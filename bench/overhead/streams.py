@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from bench.overhead.subjects import AsyncOpen, Open
+from otel_itl.stalls import Lookout
 
 PROBE = "otel_itl.probe"
 """Where a response holds its recording."""
@@ -56,6 +57,13 @@ class Pace:
             assert len(probe.arrived) == len(self.arrived), (len(probe.arrived), len(self.arrived))
             probe.requested, probe.headers, probe.clock = self.requested, self.headers, repeat(self.end).__next__
             probe.asked[:], probe.arrived[:] = self.asked, self.arrived
+            watch = probe.watch
+            if watch is not None:
+                # The watchdog would have looked at the stream many times by now. At copies, which do not have the last
+                # pull: its moment is that of the real clock.
+                recorded = (probe.asked[:], probe.arrived[:], probe.codes[:])
+                watch._lookout = Lookout(watch._policy, *recorded, self.requested)  # noqa: SLF001
+                watch._lookout.look(self.arrived[-1], self.headers)  # noqa: SLF001
 
 
 def as_recorded(_: Any) -> None:

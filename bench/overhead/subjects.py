@@ -101,9 +101,12 @@ class Subject:
             lambda _: http.Response(200, headers=_HEADERS, content=stream()),
         )
 
-    def stubbed(self, tokens: int) -> tuple[Any, Any]:
-        """Clients whose every response is that many tokens, with HTTP and all parsing stubbed out."""
-        events = self._ready(tokens)
+    def stubbed(self, tokens: int, *, distinct: bool = True) -> tuple[Any, Any]:
+        """Clients whose every response is that many tokens, with HTTP and all parsing stubbed out.
+
+        `distinct`: every event is an object of its own; else one stands for nearly all.
+        """
+        events = self._ready(tokens) if distinct else self._repeated(tokens)
         http = self._http
         clients = self._transported(
             lambda _: http.Response(200, headers=_HEADERS, content=b""),
@@ -127,6 +130,11 @@ class Subject:
             sync(**options, http_client=http.Client(transport=http.MockTransport(answer))),
             asynchronous(**options, http_client=http.AsyncClient(transport=http.MockTransport(answer_async))),
         )
+
+    def _repeated(self, tokens: int) -> list[Ready]:
+        few = _HEAD + _DISTINCT + _TAIL
+        ready = self._ready(few)
+        return [*ready[:_HEAD], *[ready[_HEAD]] * (tokens - few), *ready[_HEAD:]]
 
     @lru_cache  # noqa: B019 - subjects live as long as the process
     def _ready(self, tokens: int) -> list[Ready]:

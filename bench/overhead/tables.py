@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from bench.overhead.instructions import PARSED, Readings, count
-from bench.overhead.memory import Held
+from bench.overhead.instructions import PARSED, Count, Readings, count
+from bench.overhead.memory import Held, Scale
 from bench.overhead.payload import FORMS as PAYLOAD_FORMS
 from bench.overhead.payload import Payload
 from bench.overhead.pieces import PIECES, Spent
 from bench.overhead.subjects import Subject
-from bench.overhead.times import FACES, Cell, Sample, Samples
+from bench.overhead.times import BURST, FACES, Cell, Sample, Samples
 from bench.overhead.variants import FLOOR, OFFICIAL, OURS, UNINSTRUMENTED, Variant
 
 NOT_INSTALLED = "not installed"
@@ -59,6 +59,7 @@ def stubbed_table(subject: Subject, face: str, variants: Sequence[Variant], samp
             streaming.text(),
             added.per_chunk(name, _ending).text(),
             added.per_chunk(name, _metrics).text(),
+            added.per_chunk(name, _events).text(),
             whole[name].text(),
             added.per_stream(name, _all).text(1_000),
             f"{whole[name].median / sdk_ns:.1%}",
@@ -77,6 +78,7 @@ def stubbed_table(subject: Subject, face: str, variants: Sequence[Variant], samp
             "streaming, ns/chunk",
             "at the end, ns/chunk",
             "metrics, ns/chunk",
+            "token events, ns/chunk",
             "sum, ns/chunk",
             "fixed, µs/stream",
             "÷ SDK",
@@ -98,7 +100,7 @@ def length_table(subject: Subject, variants: Sequence[Variant], samples: Samples
 
     return table(
         f"{subject.package}: what a stream costs in all, by its length",
-        "Microseconds of CPU time that a stream adds, from the request until its metrics are collected.",
+        "Microseconds of CPU time that a stream adds, from the request until metrics and token events are exported.",
         ("variant", *(f"{face}, {_tokens(length)}" for face in FACES for length in lengths)),
         _rows(subject, variants, figures),
     )
@@ -136,30 +138,29 @@ def sdk_ns(subject: Subject, samples: Samples, face: str) -> float:
     return statistics.median(sample.process for sample in samples[cell]) / subject.chunks(cell.tokens)
 
 
-def ending_table(subject: Subject, variants: Sequence[Variant], samples: Samples, sdk: float) -> str:
+def ending_table(subject: Subject, variants: Sequence[Variant], samples: Samples, sdk: Mapping[str, float]) -> str:
     """How long the end of a long stream blocks its thread."""
     tokens = next(iter(samples)).tokens
 
-    def figures(name: str) -> list[str]:
-        paced, burst = (
-            spread(
-                x.ending - y.ending
-                for x, y in zip(
-                    samples[Cell(name + shape, "sync", tokens)],
-                    samples[Cell(UNINSTRUMENTED + shape, "sync", tokens)],
-                    strict=True,
-                )
-            )
-            for shape in ("", ", burst")
-        )
-        return [paced.text(1_000), burst.text(1_000), f"{paced.median / sdk:.1f}", f"{burst.median / sdk:.1f}"]
+    def blocks(name: str, face: str, shape: str) -> Spread:
+        mine, bare = (samples[Cell(variant + shape, face, tokens)] for variant in (name, UNINSTRUMENTED))
+        return spread(x.ending - y.ending for x, y in zip(mine, bare, strict=True))
 
+    def figures(name: str) -> list[str]:
+        cells: list[str] = []
+        for face in FACES:
+            paced, burst = blocks(name, face, ""), blocks(name, face, BURST)
+            cells += [paced.text(1_000), burst.text(1_000), f"{max(paced.median, burst.median) / sdk[face]:.1f}"]
+        return cells
+
+    columns = ("paced, µs", "all at once, µs", "SDK chunks")
     return table(
         f"{subject.package}: how long the end of {tokens:,} tokens blocks its thread",
         "Microseconds of CPU time between the last chunk and the end of the loop, beyond the uninstrumented SDK: where "
-        "the tokens came at a model's pace, and where they came all at once. Beside it: how many chunks the SDK parses "
-        "in that time. With the default limit of 128 events to a span, `each` falls back to `packed` here.",
-        ("variant", "paced, µs", "all at once, µs", "paced, SDK chunks", "all at once, SDK chunks"),
+        "the tokens came at a model's pace, and where they came all at once; and how many chunks the SDK parses in the "
+        "longer of both. From 1,024 chunks on, an event loop leaves the end to another thread. With the default limit "
+        "of 128 events to a span, `each` falls back to `packed` here.",
+        ("variant", *(f"{face}: {column}" for face in FACES for column in columns)),
         _rows(subject, variants, figures),
     )
 
@@ -203,6 +204,39 @@ def memory_table(subject: Subject, variants: Sequence[Variant], held: Mapping[st
     )
 
 
+def scale_table(subject: Subject, variants: Sequence[Variant], scales: Mapping[str, Scale]) -> str:
+    """What is held where there is much of it."""
+    bare = scales[UNINSTRUMENTED]
+    long, many = bare.chunks, bare.streams
+
+    def figures(name: str) -> list[str]:
+        mine = scales.get(name)
+        if mine is None:
+            return []
+        return [
+            _number((mine.streaming - bare.streaming) / 1e6, 1),
+            _number((mine.peak - bare.peak) / 1e6, 1),
+            _number((mine.after - bare.after) / 1e6, 1),
+            _number((mine.open - bare.open) / many, 0),
+            _number((mine.closed - bare.closed) / many, 0),
+        ]
+
+    return table(
+        f"{subject.package}: memory at scale",
+        f"What Python has allocated (`tracemalloc`) beyond the uninstrumented SDK, in MB for one stream of {long:,} "
+        f"tokens, and in bytes per stream for {many:,} streams of which each has given one chunk.",
+        (
+            "variant",
+            "long: streaming, MB",
+            "long: peak at its end, MB",
+            "long: exported, MB",
+            "many: open, bytes each",
+            "many: closed, bytes each",
+        ),
+        _rows(subject, variants, figures),
+    )
+
+
 def payload_table(subject: Subject, payloads: Mapping[tuple[str, int], Payload]) -> str:
     """What goes over the wire per token."""
     lengths = sorted({tokens for _, tokens in payloads})
@@ -233,14 +267,14 @@ def counted_table(subject: Subject, kind: str, variants: Sequence[Variant], read
     """Instructions or bytecodes per chunk."""
     one, low, high = sorted({cell.tokens for cell in readings})
 
-    def of(name: str, tokens: int) -> tuple[float, float, float]:
+    def of(name: str, tokens: int) -> Count:
         return count(readings[Cell(name, face, tokens)])
 
     def slope(name: str, part: int) -> float:
         return (of(name, high)[part] - of(name, low)[part]) / (high - low)
 
     def added(name: str) -> list[float]:
-        return [slope(name, part) - slope(UNINSTRUMENTED, part) for part in range(3)]
+        return [slope(name, part) - slope(UNINSTRUMENTED, part) for part in range(len(Count._fields))]
 
     sdk, floor = slope(PARSED, 0), added(FLOOR)[0]
     official = sum(added(OFFICIAL)) if Cell(OFFICIAL, face, one) in readings else None
@@ -265,6 +299,7 @@ def counted_table(subject: Subject, kind: str, variants: Sequence[Variant], read
             "streaming, per chunk",
             "at the end, per chunk",
             "metrics, per chunk",
+            "token events, per chunk",
             "sum, per chunk",
             "fixed, per stream",
             "÷ SDK",
@@ -290,8 +325,12 @@ def _metrics(sample: Sample) -> float:
     return sample.metrics
 
 
+def _events(sample: Sample) -> float:
+    return sample.events
+
+
 def _all(sample: Sample) -> float:
-    return sample.streaming + sample.ending + sample.metrics
+    return sample.streaming + sample.ending + sample.metrics + sample.events
 
 
 class _Added:

@@ -19,6 +19,8 @@ from otel_itl.testing import ScriptedServer
 
 FACES = ("sync", "async")
 WARM_STREAMS = 5
+BURST = ", burst"
+"""Ending of a variant's name: its streams came all at once."""
 _NEVER_SECONDS = 1e6
 
 
@@ -38,7 +40,10 @@ class Sample(NamedTuple):
     ending: float
     """On the consumer's thread, from there to the end of the stream."""
     metrics: float
-    """On the thread that collects metrics, above a collection with nothing new."""
+    """On another thread: long streams of an event loop concluded, metrics collected; above doing so with nothing new.
+    """
+    events: float
+    """On the exporter's thread: what the events of the ended spans hold is read."""
     process: float
     """In the whole process, all of these included."""
 
@@ -72,8 +77,9 @@ class Reader:
 
 
 def still() -> None:
-    """Keep `otel_itl` from recording metrics in the background: they are recorded when they are collected."""
+    """Keep `otel_itl` from working in the background: what is left to it is done when metrics are collected."""
     open_streams.SWEEP_SECONDS = _NEVER_SECONDS
+    open_streams.open_streams.put_off = open_streams.open_streams.orphans.append  # type: ignore[assignment, method-assign]
 
 
 def settled() -> None:
@@ -106,8 +112,9 @@ def endings(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady:
     reader, pace = Reader(subject, subject.stubbed(tokens), subject.chunks(tokens)), Pace(subject.chunks(tokens))
 
     def measure(variant: Variant, sampled: Sampled) -> None:
-        sampled(Cell(variant.name, "sync", tokens), reader, pace.settle, 1)
-        sampled(Cell(f"{variant.name}, burst", "sync", tokens), reader, as_recorded, 1)
+        for face in FACES:
+            sampled(Cell(variant.name, face, tokens), reader, pace.settle, 1)
+            sampled(Cell(variant.name + BURST, face, tokens), reader, as_recorded, 1)
 
     samples = _interleaved(subject, variants, sizes.rounds, steady, measure)
     reader.close()
@@ -180,6 +187,7 @@ def _interleaved(
 
 def _sample(read: Callable[[], Spent], streams: int, pipeline: Pipeline) -> Sample:
     pipeline.collect()
+    pipeline.spans.kept = []
     settled()
     streaming = ending = 0
     began_process = process_time_ns()
@@ -190,12 +198,15 @@ def _sample(read: Callable[[], Spent], streams: int, pipeline: Pipeline) -> Samp
     began = thread_time_ns()
     pipeline.collect()
     collected = thread_time_ns()
+    pipeline.spans.read()
+    exported = thread_time_ns()
     ended_process = process_time_ns()
     pipeline.collect()
-    idle = thread_time_ns() - collected
+    idle = thread_time_ns() - exported
     return Sample(
         streaming / streams,
         ending / streams,
         (collected - began - idle) / streams,
+        (exported - collected) / streams,
         (ended_process - began_process) / streams,
     )

@@ -10,11 +10,12 @@ cumulative and delta, views, overflow). Where it does not, values are recorded o
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from inspect import signature
 from math import fsum
+from operator import ge
 from time import time_ns
 from typing import Any
 
@@ -113,7 +114,7 @@ class _Batch:
                     aggregation.aggregate(self._measurement(value / self._scale), sampled)
             else:
                 for value in representatives if sampled else ():
-                    aggregation._sample_exemplar(self._measurement(value), True)  # noqa: FBT003 - the SDK's signature
+                    aggregation._reservoir.offer(value, self.unix_ns, self._attributes, self._context)
 
     def _measurement(self, value: float) -> Any:
         from opentelemetry.sdk.metrics._internal.measurement import Measurement
@@ -136,14 +137,14 @@ class _Batch:
         """Bisect the bounds into the values; returns the largest value of each bucket."""
         if aggregation._value is None:
             aggregation._value = aggregation._get_empty_bucket_counts()
+        bounds = aggregation._boundaries
         representatives, below, count = [], 0, len(self._ordered)
-        for bucket, bound in enumerate((*aggregation._boundaries, None)):
-            reached = count if bound is None else self._end(bound, bound.__ge__, below)
-            if reached > below:
-                aggregation._value[bucket] += reached - below
-                representatives.append(self._ordered[reached - 1] / self._scale)
-            if reached == count:
-                break
+        while below < count:
+            bucket = bisect_left(bounds, self._ordered[below] / self._scale)
+            # No bound method: an integer's, given a float, says that it is not implemented, which is true.
+            reached = self._end(bounds[bucket], partial(ge, bounds[bucket]), below) if bucket < len(bounds) else count
+            aggregation._value[bucket] += reached - below
+            representatives.append(self._ordered[reached - 1] / self._scale)
             below = reached
         self._summarise(aggregation)
         return representatives

@@ -70,6 +70,8 @@ class StreamMetrics:
         failures: Callable[[], Mapping[str, int]] | None = None,
         objectives: Objectives = Objectives(),  # noqa: B008 - immutable
     ) -> None:
+        self.settle: Callable[[], None] | None = None
+        """Called before a collection: has whatever ended before it added."""
         self._models = models
         self._in_flight = in_flight
         self._failures = failures
@@ -88,15 +90,18 @@ class StreamMetrics:
         self._stalls = meter.create_counter(*names.STALLS[:3])
         self._slo_tokens = meter.create_counter(*names.SLO_TOKENS[:3])
         self._slo_streams = meter.create_counter(*names.SLO_STREAMS[:3])
-        _observe(meter, self)
+        self._members = _observe(meter, self)
 
     def retire(self) -> None:
-        """Another takes over: what was added is still recorded, but the streams in flight are for the other to tell."""
+        """Another takes over: what is added is still recorded, but collections ask the other."""
         self._in_flight = None
+        with suppress(ValueError):
+            self._members.remove(self)
 
     def add(self, measured: Measured) -> None:
         """Take a stream that ended; it is recorded before the next collection."""
         self._pending.append(measured)
+        _pending.add(self)
 
     def stalled(self, stall: Stall) -> None:
         """Count a stall, which has just begun: this does not wait for a collection."""
@@ -112,6 +117,7 @@ class StreamMetrics:
 
     def drain(self) -> None:
         """Record what was added."""
+        _pending.discard(self)
         if not self._pending:
             return
         with self._draining, suppress(IndexError):
@@ -128,9 +134,9 @@ class StreamMetrics:
         self._outcomes.add(1, {**stream, names.STREAM_OUTCOME: timeline.outcome.value}, context)
         record_all(self._itl, measures.samples, SECOND, stream, context)
         if measures.time_to_first_token is not None:
-            self._ttft.record(measures.time_to_first_token, stream, context)
+            record_all(self._ttft, (measures.time_to_first_token,), 1, stream, context)
         if measures.time_per_output_token is not None:
-            self._tpot.record(measures.time_per_output_token, stream, context)
+            record_all(self._tpot, (measures.time_per_output_token,), 1, stream, context)
         if measured.verdict is not None:
             self._record_verdict(measured.verdict, stream, context)
         if measured.standard:
@@ -149,13 +155,13 @@ class StreamMetrics:
         timeline, context, elsewhere = measured.timeline, measured.context, measured.elsewhere
         if "duration" not in elsewhere:
             failed = {} if measured.error_type is None else {names.ERROR_TYPE: measured.error_type}
-            self._duration.record(measured.measures.duration, {**stream, **failed}, context)
+            record_all(self._duration, (measured.measures.duration,), 1, {**stream, **failed}, context)
         if timeline.arrived and "time_to_first_chunk" not in elsewhere:
-            self._first_chunk.record(timeline.arrived[0] / SECOND, stream, context)
+            record_all(self._first_chunk, timeline.arrived[:1], SECOND, stream, context)
         record_all(self._per_chunk, _between(timeline, measured.measures), SECOND, stream, context)
         for kind, tokens in (("input", timeline.input_tokens), ("output", timeline.output_tokens)):
             if tokens is not None and "token_usage" not in elsewhere:
-                self._usage.record(tokens, {**stream, names.TOKEN_TYPE: kind}, context)
+                record_all(self._usage, (tokens,), 1, {**stream, names.TOKEN_TYPE: kind}, context)
 
     def open_streams(self) -> Iterator[Observation]:
         """How many streams are open now, of each kind that there has been, by whether they have stalled."""
@@ -187,11 +193,22 @@ def _between(timeline: Timeline, measures: Measures) -> Sequence[float]:
     return sorted([*measures.samples, *others]) if others else measures.samples
 
 
+_pending: set[StreamMetrics] = set()
+"""Those with streams to record. Nothing else keeps one alive that another has taken over from."""
 _observed: WeakKeyDictionary[Meter, list[StreamMetrics]] = WeakKeyDictionary()
 
 
-def _observe(meter: Meter, stream_metrics: StreamMetrics) -> None:
-    """Have collections ask `stream_metrics`, too: a meter takes the callbacks of an instrument once, from the first."""
+def drain_all() -> None:
+    """Record what was added, to whichever metrics."""
+    for stream_metrics in list(_pending):
+        stream_metrics.drain()
+
+
+def _observe(meter: Meter, stream_metrics: StreamMetrics) -> list[StreamMetrics]:
+    """Have collections ask `stream_metrics`, too: a meter takes the callbacks of an instrument once, from the first.
+
+    Returns all that collections ask.
+    """
     members = _observed.get(meter)
     if members is None:
         members = _observed[meter] = []
@@ -203,18 +220,22 @@ def _observe(meter: Meter, stream_metrics: StreamMetrics) -> None:
             names.SELF_ERRORS.name, [partial(_self_errors, members)], *names.SELF_ERRORS[1:3]
         )
     members.append(stream_metrics)
+    return members
 
 
 @fenced("counting open streams", ())
 def _open_streams(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
-    for member in members:
-        member.drain()
-    return [observation for member in members for observation in member.open_streams()]
+    asked = list(members)
+    for member in asked:
+        if member.settle is not None:
+            member.settle()
+    drain_all()
+    return [observation for member in asked for observation in member.open_streams()]
 
 
 @fenced("counting failures", ())
 def _self_errors(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
-    return [observation for member in members for observation in member.self_errors()]
+    return [observation for member in list(members) for observation in member.self_errors()]
 
 
 def _histogram(meter: Meter, metric: Metric, edges: AbstractSet[float] = frozenset()) -> Histogram:

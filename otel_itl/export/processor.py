@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import metrics
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, SynchronousMultiSpanProcessor
 from opentelemetry.trace import NonRecordingSpan, StatusCode, set_span_in_context
 
 from otel_itl import conventions as names
@@ -32,6 +32,24 @@ def claim(span_id: int) -> None:
     _claimed[span_id] = None
     while len(_claimed) > CLAIMS:
         _claimed.pop(next(iter(_claimed)), None)
+
+
+def put_first(provider: Any, processor: SpanProcessor) -> bool:
+    """Add a processor to a provider, ahead of those that are there; False where it came behind them after all.
+
+    What is flushed or shut down first must be what ends spans. The SDK adds behind, so this reaches into it.
+    """
+    provider.add_span_processor(processor)
+    added = getattr(provider, "_active_span_processor", None)
+    if type(added) is not SynchronousMultiSpanProcessor:
+        return False
+    try:
+        with added._lock:  # noqa: SLF001 - see above
+            others = [other for other in added._span_processors if other is not processor]  # noqa: SLF001
+            added._span_processors = (processor, *others)  # noqa: SLF001
+    except AttributeError:
+        return False
+    return True
 
 
 class ITLSpanProcessor(SpanProcessor):

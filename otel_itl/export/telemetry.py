@@ -30,11 +30,11 @@ from otel_itl.export.metrics import Measured, StreamMetrics
 from otel_itl.export.neighbours import in_charge, recorded_by, unsuppressed
 from otel_itl.export.span_events import add_events
 from otel_itl.fence import contained
-from otel_itl.measures import SECOND, Measures, measure
+from otel_itl.measures import SECOND, Measures, first_and_last_output, measure
 from otel_itl.sessions import Sessions, Standing, Turn
 from otel_itl.slo import Objectives, Verdict, judge
 from otel_itl.stalls import Cause
-from otel_itl.timeline import OUTPUT, Outcome, Timeline
+from otel_itl.timeline import Outcome, Timeline
 
 logger = logging.getLogger("otel_itl")
 
@@ -234,9 +234,8 @@ def _standing(turn: Turn[SpanContext] | None, ended: Ended, measures: Measures) 
     """How the stream's session stands with it."""
     if turn is None:
         return None
-    kinds, arrived = ended.timeline.kinds, ended.timeline.arrived
-    outputs = [index for index, kind in enumerate(kinds) if kind & OUTPUT]
-    decode = (arrived[outputs[-1]] - arrived[outputs[0]]) / SECOND if outputs else 0.0
+    first, last = first_and_last_output(ended.timeline)
+    decode = (ended.timeline.arrived[last] - ended.timeline.arrived[first]) / SECOND if first >= 0 else 0.0
     samples = () if measures.consumer_bound else measures.samples
     return turn.end(samples, stalls=len(ended.stalls), decode=decode)
 

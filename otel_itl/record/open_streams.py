@@ -1,4 +1,4 @@
-"""The streams of this process that are open now, those that were dropped, and the one thread that sees to both."""
+"""The streams of this process that are open, those that wait to be concluded, and the one thread that sees to both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
-from time import perf_counter_ns
+from time import monotonic, perf_counter_ns, sleep
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SWEEP_SECONDS = 0.1
 CONCLUDING_SECONDS = 1.0
 SECOND = 1_000_000_000
+SETTLING_SECONDS = 0.001
 
 
 class OpenStreams:
@@ -54,6 +55,7 @@ class OpenStreams:
         self._sweeper: threading.Thread | None = None
         self._wake = threading.Event()
         watchdog.reset()
+        self._hurry = threading.Event()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -91,9 +93,27 @@ class OpenStreams:
         mean = load / lifetime if lifetime > 0 else float(probe.in_flight)
         return Concurrency(at_start=probe.in_flight, mean=max(mean, 1.0))
 
+    def put_off(self, probe: Probe) -> None:
+        """Have the sweeper conclude a stream at once: who ended it has better things to do."""
+        self.orphans.append(probe)
+        self._keep_sweeping()
+        self._hurry.set()
+
+    def settle(self) -> None:
+        """Wait until the sweeper has concluded what was left to it, but not for ever: see `sweep`.
+
+        For callers that hold locks which concluding may need: sweeping themselves, they would wait for themselves.
+        """
+        patience = monotonic() + CONCLUDING_SECONDS
+        while self.orphans and monotonic() < patience:
+            self._hurry.set()
+            sleep(SETTLING_SECONDS)
+        if self._concluding.acquire(timeout=CONCLUDING_SECONDS):
+            self._concluding.release()
+
     @fenced("sweeping up", None)
     def sweep(self) -> None:
-        """Conclude every stream that a finaliser left, and do the chores."""
+        """Conclude every stream that a finaliser left or that was put off, and do the chores."""
         # Who sweeps before a flush wants what another thread's sweep is still concluding too. It waits for it, but not
         # for ever: a span processor may be waiting for the very locks that this caller holds.
         mine = self._concluding.acquire(timeout=CONCLUDING_SECONDS)
@@ -143,16 +163,16 @@ class OpenStreams:
                     self._sweeper.start()
 
     def _run(self) -> None:
-        wake = self._wake
-        pause = threading.Event()
+        wake, hurry = self._wake, self._hurry
         while wake.wait():
             watchdog.due = perf_counter_ns() + int(SWEEP_SECONDS * SECOND)
-            pause.wait(SWEEP_SECONDS)
+            hurry.wait(SWEEP_SECONDS)
+            hurry.clear()
             watchdog.round(perf_counter_ns())
             self.sweep()
             if not self._open and not self.orphans:
                 wake.clear()
-                if self._open:
+                if self._open or self.orphans:
                     wake.set()
 
 

@@ -19,6 +19,8 @@ from otel_itl.timeline import MICROSECOND, Outcome, Timeline
 
 CHUNK_LIMIT = 1 << 20
 """Chunks that are timed; those after are counted. Keeps the memory of an endless stream under 25 MB."""
+LONG_STREAM = 1_024
+"""Chunks from which on an event loop does not wait for a stream to be concluded: it would, for half a millisecond."""
 
 _KIND_MASK = 0xFF
 _TOKENS_SHIFT = 8
@@ -64,6 +66,7 @@ class Probe:
 
     __slots__ = (
         "__weakref__",
+        "_beside",
         "_error_type",
         "_on_end",
         "_open",
@@ -86,6 +89,7 @@ class Probe:
         "last_words",
         "load_ns",
         "loop_lag",
+        "may_wait",
         "opened",
         "pulled",
         "request",
@@ -135,7 +139,10 @@ class Probe:
         """Why the stream is being broken off, if it is."""
         self.last_words: Callable[[Probe], None] = _forget
         """Asked before it is decided how the stream ended: takes in what was noted of its end."""
+        self.may_wait = False
+        """Whoever flushes or collects the report of this stream reaches it also before it is concluded."""
         self._on_end = on_end
+        self._beside: Concurrency | None = None
         self._open = [True]
         self._owners: list[Owner] = []
         self._source: Callable[[], object] = _nothing
@@ -315,9 +322,15 @@ class Probe:
     @fenced("ending a stream", None)
     def conclude(self) -> None:
         """Report a stream whose end was claimed."""
-        if self.loop_lag is not None:
-            self.loop_lag.leave()
-        self._on_end(self._report(open_streams.release(self)))
+        self._on_end(self._report(self._left()))
+
+    def _left(self) -> Concurrency:
+        """Leave the streams that are open, if that is still to be done; returns how many ran beside this one."""
+        if self._beside is None:
+            if self.loop_lag is not None:
+                self.loop_lag.leave()
+            self._beside = open_streams.release(self)
+        return self._beside
 
     def so_far(self) -> Ended:
         """The stream as if it ended now, for a report that cannot wait for its end."""
@@ -398,8 +411,26 @@ class Probe:
         return True
 
     def _end(self, outcome: Outcome, error_type: str | None = None) -> None:
-        if self._claim(outcome, error_type):
+        if not self._claim(outcome, error_type):
+            return
+        if self.may_wait and self._keeps_a_loop_waiting() and not self._tells():
+            self._left()
+            open_streams.put_off(self)
+        else:
             self.conclude()
+
+    def _keeps_a_loop_waiting(self) -> bool:
+        return self.loop_lag is not None and len(self.codes) >= LONG_STREAM
+
+    def _tells(self) -> bool:
+        """Whether the end makes log events, whose flush reaches nothing that waits."""
+        unfinished = self._outcome in {Outcome.ERROR, Outcome.TRUNCATED}
+        return unfinished or (self.watch is not None and self.watch.stalled)
+
+    @property
+    def over(self) -> bool:
+        """The stream has ended, whether or not it is concluded."""
+        return not self._open
 
     def __del__(self) -> None:
         if getattr(self, "_open", None):

@@ -88,7 +88,7 @@ class Watch:
     def look(self, now: int) -> bool:
         """Report what has become of the stream; False when it is over."""
         probe = self._probe()
-        if probe is None:
+        if probe is None or probe.over:
             return False
         with self._lock:
             if self._over or not probe.open:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -83,8 +83,7 @@ class Member:
         self, client: Any, options: Any, session_from: SessionFrom | None = None
     ) -> tuple[Request, Classify] | None:
         """What a request asks of whom, and how to read its chunks; None for what is no inference."""
-        path = str(options.url)
-        route = next((route for route in self.routes if route.serves(options.method, path)), None)
+        route = _route(self.routes, options.method, str(options.url))
         if route is None:
             return None
         body = {**_mapping(options.json_data), **_mapping(getattr(options, "extra_json", None))}
@@ -112,6 +111,11 @@ def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapp
     except Exception as error:  # noqa: BLE001 - the application's function
         contained("calling session_from", error)
         return None
+
+
+@lru_cache(maxsize=256)
+def _route(routes: tuple[Route, ...], method: str, path: str) -> Route | None:
+    return next((route for route in routes if route.serves(method, path)), None)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -104,6 +104,8 @@ class CapturedTelemetry:
     @property
     def spans(self) -> list[ReadableSpan]:
         """The spans that have ended, in that order."""
+        if self._open:
+            self.tracer_provider.force_flush()
         return list(self._span_exporter.get_finished_spans())
 
     @property

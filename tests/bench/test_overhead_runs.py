@@ -36,13 +36,14 @@ ROWS = {
         "the whole end",
         "· facts → timeline",
         "· timeline → measures",
-        "· timeline → token events",
-        "· span.add_event",
+        "· token events onto the span",
         "· span.set_attributes",
         "· span.end",
         "recording metrics",
+        "making token events, when exported",
     ),
     "{sdk}: bytes held per chunk": MAIN,
+    "{sdk}: memory at scale": MAIN,
     "{sdk}: payload of each form of the token events": tuple(f"`{form}`" for form in FORMS),
 }
 COUNTED_ROWS = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import anthropic._streaming
 import openai
@@ -13,8 +15,13 @@ import openai._base_client
 import openai._streaming
 import pytest
 import wrapt
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
 
 import otel_itl
+from otel_itl.export.metrics import StreamMetrics
+from otel_itl.runtime import runtime
 from otel_itl.sdks.hooks import Hooks, Target
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat
 
@@ -426,3 +433,17 @@ def test_hooks_that_were_taken_off_before_the_package_came_do_not_go_on(package:
     wrapt.notify_module_loaded(root)
     sys.modules["acme_llm"] = root
     assert package.Stream().pull() == "chunk"
+
+
+def test_metrics_that_another_has_taken_over_from_are_let_go() -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    made: list[ref[StreamMetrics]] = []
+    for _ in range(4):
+        otel_itl.instrument(meter_provider=provider, tracer_provider=TracerProvider(shutdown_on_exit=False))
+        for _ in otel_itl.observe(iter("abc"), provider="x", model="m"):
+            pass
+        made.append(ref(runtime._metrics))
+        otel_itl.uninstrument()
+    gc.collect()
+    assert [metrics() is None for metrics in made] == [True, True, True, False]

@@ -14,7 +14,7 @@ import pytest
 
 from otel_itl.exchange import Ended, Request
 from otel_itl.record import probe as probes
-from otel_itl.record.loop_lag import Lag
+from otel_itl.record.loop_lag import Lag, LoopLag
 from otel_itl.record.probe import Probe, code
 from otel_itl.timeline import Kind, Outcome
 
@@ -542,3 +542,75 @@ def test_an_ended_stream_has_left_its_loop(record: Any) -> None:
     probe.read_on(loop)
     probe.exhausted()
     assert loop.streams == 0
+
+
+# --- Put off -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def long(record: Any, registry: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A recording that an event loop would have to wait for, and that may wait itself; nobody concludes it."""
+    monkeypatch.setattr(registry, "put_off", registry.orphans.append)
+    monkeypatch.setattr(probes, "LONG_STREAM", 3)
+    recording = record()
+    recording.probe.may_wait, recording.probe.pulled = True, True
+    loop = asyncio.new_event_loop()
+    recording.probe.loop_lag = LoopLag(loop)
+    for moment in (10, 20, 30):
+        chunk_at(recording, moment)
+    yield recording
+    registry.sweep()
+    loop.close()
+
+
+class Silent:
+    """In place of a watch over a stream that has stalled."""
+
+    stalled, threshold = True, 1.0
+
+    def stalls(self, *, over: bool) -> tuple[Any, ...]:
+        return ()
+
+
+@pytest.mark.requirement("R55")
+def test_a_long_stream_that_ends_on_an_event_loop_is_not_reported_there(long: Any) -> None:
+    long.probe.closed()
+    assert long.ended == []
+
+
+@pytest.mark.requirement("R55")
+def test_it_is_reported_by_the_next_sweep_with_the_moment_of_its_end(long: Any) -> None:
+    long.probe.closed()
+    end = long.clock() - long.probe.requested
+    long.clock.advance(5)
+    long.registry.sweep()
+    assert (long.timeline.end, long.timeline.outcome) == (end // 1_000 * 1_000, Outcome.CLOSED)
+
+
+def test_it_runs_beside_no_other_stream_any_more(long: Any) -> None:
+    long.probe.closed()
+    assert len(long.registry) == 0
+
+
+@pytest.mark.parametrize(
+    "alter",
+    [
+        pytest.param(lambda probe: setattr(probe, "may_wait", False), id="that no flush reaches"),
+        pytest.param(lambda probe: setattr(probe, "loop_lag", None), id="off a loop"),
+        pytest.param(lambda probe: probe.codes.pop(), id="that is short"),
+        pytest.param(lambda probe: setattr(probe, "watch", Silent()), id="that has stalled"),
+    ],
+)
+def test_a_stream_is_reported_where_it_ends(long: Any, alter: Callable[[Any], object]) -> None:
+    alter(long.probe)
+    long.probe.closed()
+    assert len(long.ended) == 1
+
+
+@pytest.mark.parametrize("outcome", ["error", "truncated"])
+def test_an_end_that_makes_log_events_is_reported_at_once(long: Any, outcome: str) -> None:
+    if outcome == "error":
+        failed(long)
+    else:
+        long.probe.exhausted()
+    assert [ended.timeline.outcome.value for ended in long.ended] == [outcome]

@@ -1,0 +1,107 @@
+"""What measuring may cost, in executed Python bytecodes: they are the same on every machine, however busy it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FACES = ("sync", "async")
+FEW, SOME, MANY = 25, 100, 400
+MOST_FLOORS = 4.0
+"""What a chunk may cost while its stream runs, in floors: it is 3.2 to 3.8."""
+MOST_AT_THE_END = 45
+"""What a chunk may cost when its stream is over: it is 36, a fifth of what a call of a function for each would be."""
+MOST_FOR_EVENTS = 20
+MOST_FOR_METRICS = 5
+
+COUNT = f"""
+import json, sys
+from dataclasses import replace
+from bench.overhead import instructions
+from bench.overhead.sizes import QUICK
+from bench.overhead.subjects import SUBJECTS
+from bench.overhead.variants import MAIN
+
+instructions.WARM_STREAMS = 1
+variants = [variant for variant in MAIN if variant.name in ("uninstrumented", "floor", "otel_itl")]
+sizes = replace(QUICK, counted_chunks={(FEW, SOME, MANY)})
+readings = instructions.bytecodes(SUBJECTS[sys.argv[1]], variants, sizes)
+print(json.dumps({{" ".join(map(str, cell)): instructions.count(marks) for cell, marks in readings.items()}}))
+"""
+
+pytestmark = [
+    pytest.mark.skipif(sys.version_info < (3, 12), reason="bytecodes can be counted from Python 3.12 on"),
+    pytest.mark.timeout(180),
+]
+
+
+class Counts(NamedTuple):
+    """The bytecodes of streams, by variant, face, length and part."""
+
+    by_cell: dict[str, list[float]]
+
+    def per_chunk(self, variant: str, face: str, part: int, between: tuple[int, int] = (SOME, MANY)) -> float:
+        """Bytecodes that each further chunk takes."""
+        low, high = (self.by_cell[f"{variant} {face} {length}"][part] for length in between)
+        return (high - low) / (between[1] - between[0])
+
+
+STREAMING, ENDING, METRICS, EVENTS = range(4)
+
+
+@pytest.fixture(scope="module", params=["openai", "anthropic"])
+def counts(request: pytest.FixtureRequest) -> Counts:
+    pytest.importorskip(request.param)
+    done = subprocess.run(
+        [sys.executable, "-c", COUNT, request.param],
+        cwd=ROOT,
+        env={
+            **{name: value for name, value in os.environ.items() if not name.startswith("OTEL_")},
+            "PYTHONPATH": str(ROOT),
+        },
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Counts(json.loads(done.stdout))
+
+
+@pytest.mark.requirement("R53")
+@pytest.mark.parametrize("face", FACES)
+def test_a_chunk_costs_few_times_what_taking_two_moments_of_it_costs(counts: Counts, face: str) -> None:
+    bare, floor, ours = (counts.per_chunk(name, face, STREAMING) for name in ("uninstrumented", "floor", "otel_itl"))
+    assert ours - bare <= MOST_FLOORS * (floor - bare)
+
+
+@pytest.mark.requirement("R55")
+@pytest.mark.parametrize("face", FACES)
+def test_the_end_of_a_stream_calls_no_function_for_each_chunk(counts: Counts, face: str) -> None:
+    assert counts.per_chunk("otel_itl", face, ENDING) <= MOST_AT_THE_END
+
+
+@pytest.mark.requirement("R55")
+@pytest.mark.parametrize("face", FACES)
+def test_the_end_of_a_stream_grows_no_faster_than_the_stream(counts: Counts, face: str) -> None:
+    early, late = (counts.per_chunk("otel_itl", face, ENDING, between) for between in ((FEW, SOME), (SOME, MANY)))
+    assert late <= 1.1 * early
+
+
+@pytest.mark.requirement("R53")
+@pytest.mark.parametrize("face", FACES)
+def test_metrics_are_recorded_without_a_call_for_each_sample(counts: Counts, face: str) -> None:
+    assert counts.per_chunk("otel_itl", face, METRICS) <= MOST_FOR_METRICS
+
+
+@pytest.mark.requirement("R56")
+@pytest.mark.parametrize("face", FACES)
+def test_token_events_are_made_without_a_call_for_each_chunk(counts: Counts, face: str) -> None:
+    assert counts.per_chunk("otel_itl", face, EVENTS) <= MOST_FOR_EVENTS
