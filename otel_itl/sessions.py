@@ -95,12 +95,10 @@ class Degradation:
     def describe(self) -> str:
         """One sentence for a log or a terminal."""
         whose = "The model" if self.scope is Scope.MODEL else "The session"
-        others = (
-            "" if self.model_ratio is None else f" and {self.model_ratio:.2g} times that of the model's other sessions"
-        )
+        others = f" and {self.model_ratio:.1f} times that of the model's other sessions" if self.model_ratio else ""
         return (
-            f"{whose} became slower: at request {self.request_index} of the session the inter-token latency is "
-            f"{self.latency_ratio:.2g} times the session's baseline{others}."
+            f"{whose} became slower: at request {self.request_index} the inter-token latency is "
+            f"{self.latency_ratio:.1f} times the session's baseline{others}."
         )
 
 
