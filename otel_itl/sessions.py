@@ -6,19 +6,19 @@ follows the number of its samples. A session compares it with its own baseline f
 
 With `x` the log of the mean ITL of a request and `s` its standard error:
 
-* baseline `b`: the median `x` of the first three requests, then an average that follows slowly, by no more than
-  `SOUGHT / 2` of any one request's difference, and not at all while the session is degraded; `p` is its variance.
-* ordinary spread `t²`: the variance of `x` from request to request, learned for each model from what its sessions'
-  requests that were *faster* than the baseline show, so that a slowdown does not widen what counts as ordinary.
-* evidence of a request: `SOUGHT / (t² + s² + p) * (x - b - SOUGHT / 2)`, the log-likelihood ratio of "slower by the
-  factor 1.5" against "as ever", in nats. A request counts for half of what an alarm takes at most.
-* `W`, the evidence so far, is held between 0 and `ALARM` = ln 1000. The session is degraded from when `W` reaches
-  `ALARM` until it is back at 0. The same test, upside down, finds a session that became faster: its baseline is
-  learned anew.
+* Baseline `b`: the median `x` of the first three requests, then an average that follows slowly, by no more than a part
+  of `SOUGHT / 2` for any one request, and not at all while the session is degraded. `p` is its variance.
+* Ordinary spread `t`: the standard deviation of `x` from request to request, learned for each model from those requests
+  of its sessions that were *faster* than the baseline, so that a slowdown does not widen what counts as ordinary.
+* Evidence of a request: `SOUGHT / (t² + s² + p) · (x - b - SOUGHT / 2)`, the log-likelihood ratio of "1.75 times
+  slower" against "as ever", in nats, and no more than two thirds of an alarm.
+* `W`, the evidence so far, is kept between 0 and `ALARM` = ln 10,000. A session is degraded from when `W` reaches
+  `ALARM` until `W` is back at 0. The same test upside down finds a session that became faster: its baseline is learned
+  anew.
 
-Worked example. A session at 20 ms with t = 0.15, s = 0.1, p = 0.01, so that a variance of 0.0425 is expected. A request
-at 40 ms: ln 2 = 0.693; evidence 0.405 / 0.0425 * (0.693 - 0.203) = 4.68, which counts as 3.45. A second one: 6.91,
-degraded.
+Worked example. A session at 20 ms with t = 0.15, s = 0.1 and p = 0.01: a variance of 0.0425 is expected. A request at
+40 ms has x - b = ln 2 = 0.693, and its evidence is 0.560 / 0.0425 · (0.693 - 0.280) = 5.4 of the 9.2 nats of an alarm.
+A second one like it, and the session is degraded.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from threading import Lock
 from time import perf_counter_ns
 from typing import Final, Generic, NamedTuple, TypeVar
 
-SOUGHT: Final = log(1.5)
+SOUGHT: Final = log(1.75)
 """The slowdown that the test is made for, in log ITL. Half of it is what a session may be off its baseline for good."""
-ALARM: Final = log(1000)
-"""Nats of evidence. Independent requests reach them by chance less than once in a thousand (Lorden's bound)."""
-LOUDEST: Final = ALARM / 2
+ALARM: Final = log(10_000)
+"""Nats of evidence. Independent requests reach them by chance less than once in ten thousand (Lorden's bound)."""
+LOUDEST: Final = ALARM * 2 / 3
 """What one request can say: a single slow one never is a degradation."""
 AGREEMENT: Final = log(10)
 """Nats that the other sessions have to say for it together before a slowdown is put down to the model."""
 LEARNED_AFTER: Final = 3
 """Requests whose median is the first baseline."""
-WANDERING: Final = 0.015**2
+WANDERING: Final = 0.02**2
 """What a baseline may change by from one request to the next, as a variance: how fast its average forgets."""
 TYPICAL_SPREAD: Final = 0.15**2
 """Variance of the log ITL from request to request, before any was seen."""
@@ -95,12 +95,10 @@ class Degradation:
     def describe(self) -> str:
         """One sentence for a log or a terminal."""
         whose = "The model" if self.scope is Scope.MODEL else "The session"
-        others = (
-            "" if self.model_ratio is None else f" and {self.model_ratio:.2g} times that of the model's other sessions"
-        )
+        others = f" and {self.model_ratio:.1f} times that of the model's other sessions" if self.model_ratio else ""
         return (
-            f"{whose} became slower: at request {self.request_index} of the session the inter-token latency is "
-            f"{self.latency_ratio:.2g} times the session's baseline{others}."
+            f"{whose} became slower: at request {self.request_index} the inter-token latency is "
+            f"{self.latency_ratio:.1f} times the session's baseline{others}."
         )
 
 

@@ -1,0 +1,1 @@
+"""How soon a session that becomes slower is told, and how often one that does not."""

@@ -1,0 +1,113 @@
+"""One process with a few sessions on one model, as the detector sees it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bench.sessions.upstream import Upstream
+from otel_itl.sessions import Scope, Sessions, Standing
+
+ROUND_NS = 5_000_000_000
+"""From one request of a session to its next, about."""
+STEADY = 20
+"""Requests before a slowdown."""
+SLOW = 30
+"""Requests of a slowdown; the detector may take no longer."""
+NEVER = SLOW + 1
+
+
+class Clock:
+    """Moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def __call__(self) -> int:
+        """Nanoseconds."""
+        return self.now
+
+
+class Steady(NamedTuple):
+    """What was told of sessions with nothing to tell."""
+
+    alarms: int
+    requests: int
+
+    @property
+    def per_thousand(self) -> float:
+        """False alarms per 1,000 requests."""
+        return 1000 * self.alarms / self.requests
+
+
+class Delays(NamedTuple):
+    """How many slow requests it took, the one that was told of included; `NEVER` where it was not told."""
+
+    requests: list[int]
+
+    def percentile(self, q: float) -> int:
+        """The delay of that many percent of the slowdowns, or less."""
+        return int(np.percentile(self.requests, q, method="higher"))
+
+    def within(self, requests: int) -> float:
+        """Share of the slowdowns that were told of by then."""
+        return sum(delay <= requests for delay in self.requests) / len(self.requests)
+
+
+def play(
+    upstream: Upstream, rng: np.random.Generator, tokens: int, factors: Sequence[Sequence[float]]
+) -> list[list[Standing]]:
+    """The standings of sessions, a sequence of factors each, that take turns in an order drawn anew each round."""
+    clock = Clock()
+    sessions: Sessions[None] = Sessions(clock=clock)
+    samples = [upstream.samples(rng, tokens, each) for each in factors]
+    standings: list[list[Standing]] = [[] for _ in factors]
+    for number, session in _turns(rng, len(factors), len(factors[0])):
+        turn = sessions.enter(str(session), "model")
+        clock.now += ROUND_NS // len(factors)
+        standings[session].append(turn.end(samples[session][number]))
+    return standings
+
+
+def steady(upstream: Upstream, tokens: int, trials: int, *, growth: float = 0.0, requests: int = 50) -> Steady:
+    """Four sessions a trial, from their first request; each request slower than the one before by `growth`."""
+    rng = np.random.default_rng(1)
+    factors = [(1 + growth) ** number for number in range(requests)]
+    alarms = 0
+    for _ in range(trials):
+        played = play(upstream, rng, tokens, [factors] * 4)
+        alarms += sum(standing.onset is not None for session in played for standing in session)
+    return Steady(alarms, 4 * trials * requests)
+
+
+def delays(upstream: Upstream, tokens: int, factor: float, trials: int) -> Delays:
+    """One session of three becomes slower."""
+    rng = np.random.default_rng(2)
+    factors = [[1.0] * STEADY + [factor] * SLOW, *[[1.0] * (STEADY + SLOW)] * 2]
+    found = []
+    for _ in range(trials):
+        told = [standing.degraded for standing in play(upstream, rng, tokens, factors)[0]]
+        if not told[STEADY - 1]:
+            found.append(next((delay for delay, degraded in enumerate(told[STEADY:], 1) if degraded), NEVER))
+    return Delays(found)
+
+
+def told(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[Scope]:
+    """How often what is told, where so many of the sessions become twice as slow for fifteen requests of 100 tokens."""
+    rng = np.random.default_rng(3)
+    ordinary, slowed = [1.0] * 45, [1.0] * 15 + [2.0] * 15 + [1.0] * 15
+    counts: Counter[Scope] = Counter()
+    for _ in range(trials):
+        played = play(upstream, rng, 100, [slowed] * slow + [ordinary] * (sessions - slow))
+        counts.update(standing.onset.scope for session in played for standing in session if standing.onset)
+    return counts
+
+
+def _turns(rng: np.random.Generator, sessions: int, requests: int) -> Iterator[tuple[int, int]]:
+    """Number of the request within its session, and session."""
+    for number in range(requests):
+        for session in rng.permutation(sessions).tolist():
+            yield number, session
