@@ -9,7 +9,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,15 +23,16 @@ from bench.overhead.variants import FORMS, MAIN, SETTINGS, Variant
 from bench.page import replace_section
 
 _NOTES = """\
-Every variant runs in every round, in an order drawn for the round, in one process per SDK. All are read by the same
-loop, with content capture off, the garbage collector on (run and frozen before each sample), real providers, one metric
-reader that is asked after each sample, and a span processor that reads what the events of the ended spans hold and
-drops them: the rest of exporting is excluded for all.
+Every variant runs in every round, in an order drawn for the round, in one process per SDK and table. All are read by
+the same loop, with content capture off, the garbage collector on (run and frozen before each sample), real providers,
+one metric reader that is asked after each sample, and a span processor that reads what the events of the ended spans
+hold and drops them: the rest of exporting is excluded for all.
 *uninstrumented* is the bare SDK; *floor* is a bare generator at the place where otel_itl hooks, which reads the clock
 twice a chunk and keeps both readings. Before a stream ends, what otel_itl recorded is replaced, untimed, by arrivals at
-a model's pace (20 ms, jittered): a stream without pauses is cheaper to end. A sample is taken again where a fixed piece
-of work beside it took 20 % longer than at best: the machine was disturbed. Caches are warmer than between a model's
-tokens. Differences within the range of *uninstrumented* from round to round are noise, negative ones included."""
+a model's pace (20 ms, jittered): a stream without pauses is cheaper to end. What otel_itl leaves to its own thread is
+done, and counted, when the metrics are collected. A sample is taken again where a fixed piece of work beside it took
+20 % longer than at best: the machine was disturbed. Caches are warmer than between a model's tokens. Differences within
+the range of *uninstrumented* from round to round are noise, negative ones included."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,7 +71,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="count instructions (with valgrind) and bytecodes instead of time; `bytecodes`: those alone",
     )
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace this command's section of a page")
-    parser.add_argument("--child", choices=("times", "callgrind", "bytecodes"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", choices=(*_PARTS, "callgrind", "bytecodes"), help=argparse.SUPPRESS)
     parser.add_argument("result", nargs="?", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
@@ -85,18 +86,9 @@ def _child(options: argparse.Namespace) -> None:
     # That `each` falls back to `packed` for a long stream is known, and would be said in every round.
     logging.getLogger("otel_itl").setLevel(logging.ERROR)
     main_variants = _installed(subject, MAIN)
-    if options.child == "times":
+    if options.child in _PARTS:
         steady = Steady()
-        result: Any = {
-            "loopback": times.loopback(subject, main_variants, sizes, steady),
-            "stubbed": times.stubbed(subject, _installed(subject, (*MAIN, *SETTINGS)), sizes, steady),
-            "endings": times.endings(subject, _installed(subject, (*MAIN, *FORMS)), sizes, steady),
-            "pieces": pieces.pieces(subject, sizes, steady),
-            "disturbed": steady.disturbed / steady.taken,
-            "payload": payload.payloads(subject, sizes),
-            "memory": memory.held(subject, main_variants, sizes),
-            "scale": memory.at_scale(subject, main_variants, sizes),
-        }
+        result: Any = _PARTS[options.child](subject, sizes, steady), steady
     elif options.child == "bytecodes":
         result = instructions.bytecodes(subject, main_variants, sizes)
     else:
@@ -104,25 +96,39 @@ def _child(options: argparse.Namespace) -> None:
     options.result.write_bytes(pickle.dumps(result))
 
 
+_PARTS: Mapping[str, Callable[[Subject, Sizes, Steady], Any]] = {
+    "loopback": lambda subject, sizes, steady: times.loopback(subject, _installed(subject, MAIN), sizes, steady),
+    "stubbed": lambda subject, sizes, steady: times.stubbed(
+        subject, _installed(subject, (*MAIN, *SETTINGS)), sizes, steady
+    ),
+    "endings": lambda subject, sizes, steady: times.endings(
+        subject, _installed(subject, (*MAIN, *FORMS)), sizes, steady
+    ),
+    "pieces": pieces.pieces,
+    "memory": lambda subject, sizes, _: memory.held(subject, _installed(subject, MAIN), sizes),
+    "scale": lambda subject, sizes, _: memory.at_scale(subject, _installed(subject, MAIN), sizes),
+    "payload": lambda subject, sizes, _: payload.payloads(subject, sizes),
+}
+"""What is measured, each in a process of its own."""
+
+
 def _timed(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str]:
     printed = []
     for subject in subjects:
-        found = _run(_command("times", subject, options))
-        loopback, stubbed = found["loopback"], found["stubbed"]
-        printed.append(f"{subject.package}: {found['disturbed']:.0%} of the samples are of a disturbed machine.\n")
+        parts = {part: _run(_command(part, subject, options)) for part in _PARTS}
+        found = {part: result for part, (result, _) in parts.items()}
+        disturbed = sum(steady.disturbed for _, steady in parts.values()) / sum(
+            steady.taken for _, steady in parts.values()
+        )
+        sdk = {face: tables.sdk_ns(subject, found["loopback"], face) for face in times.FACES}
+        printed.append(f"{subject.package}: {disturbed:.0%} of the samples are of a disturbed machine.\n")
         printed += [
-            tables.stubbed_table(subject, face, (*MAIN, *SETTINGS), stubbed, tables.sdk_ns(subject, loopback, face))
-            for face in times.FACES
+            tables.stubbed_table(subject, face, (*MAIN, *SETTINGS), found["stubbed"], sdk[face]) for face in times.FACES
         ]
         printed += [
-            tables.length_table(subject, MAIN, stubbed),
-            tables.loopback_table(subject, MAIN, loopback),
-            tables.ending_table(
-                subject,
-                (*MAIN, *FORMS),
-                found["endings"],
-                {face: tables.sdk_ns(subject, loopback, face) for face in times.FACES},
-            ),
+            tables.length_table(subject, MAIN, found["stubbed"]),
+            tables.loopback_table(subject, MAIN, found["loopback"]),
+            tables.ending_table(subject, (*MAIN, *FORMS), found["endings"], sdk),
             tables.piece_table(subject, found["pieces"]),
             tables.memory_table(subject, MAIN, found["memory"]),
             tables.scale_table(subject, MAIN, found["scale"]),

@@ -11,9 +11,9 @@ from bench.overhead.sizes import Sizes
 from bench.overhead.streams import Pace
 from bench.overhead.subjects import Subject
 from bench.overhead.times import still
-from bench.overhead.variants import OFFICIAL, OURS, UNINSTRUMENTED, Variant
+from bench.overhead.variants import OURS, UNINSTRUMENTED, Variant
 
-_AT_SCALE = {UNINSTRUMENTED, OURS, OFFICIAL}
+_AT_SCALE = {UNINSTRUMENTED, OURS}
 
 
 class Held(NamedTuple):

@@ -210,9 +210,7 @@ def scale_table(subject: Subject, variants: Sequence[Variant], scales: Mapping[s
     long, many = bare.chunks, bare.streams
 
     def figures(name: str) -> list[str]:
-        mine = scales.get(name)
-        if mine is None:
-            return []
+        mine = scales[name]
         return [
             _number((mine.streaming - bare.streaming) / 1e6, 1),
             _number((mine.peak - bare.peak) / 1e6, 1),
@@ -233,7 +231,7 @@ def scale_table(subject: Subject, variants: Sequence[Variant], scales: Mapping[s
             "many: open, bytes each",
             "many: closed, bytes each",
         ),
-        _rows(subject, variants, figures),
+        _rows(subject, [variant for variant in variants if variant.name in scales], figures),
     )
 
 

@@ -43,7 +43,7 @@ ROWS = {
         "making token events, when exported",
     ),
     "{sdk}: bytes held per chunk": MAIN,
-    "{sdk}: memory at scale": MAIN,
+    "{sdk}: memory at scale": ("**otel_itl**",),
     "{sdk}: payload of each form of the token events": tuple(f"`{form}`" for form in FORMS),
 }
 COUNTED_ROWS = {
