@@ -7,17 +7,19 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
 # Tests are collected by path, so that a folder of them is no package: what they share is found here.
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from processes import Ran, ended
 
 from otel_itl.testing import ScriptedServer, chat
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -32,21 +34,25 @@ def server() -> Iterator[ScriptedServer]:
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
-@pytest.fixture
-def start(server: ScriptedServer, tmp_path: Path) -> Iterator[Start]:
-    """Start a program, given as its source; `launcher` goes in place of `python`, keywords are variables."""
+@pytest.fixture(scope="session")
+def start(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Start a program, given as its source.
+
+    `launcher` goes in place of `python`, `argument` in place of the program's path; keywords are variables.
+    """
     started: list[subprocess.Popen[str]] = []
 
-    def begin(source: str, *launcher: str, **variables: str) -> subprocess.Popen[str]:
-        program = tmp_path / f"program_{len(started)}.py"
+    def begin(source: str, *launcher: str, argument: str = "", **variables: str) -> subprocess.Popen[str]:
+        folder = tmp_path_factory.mktemp("program")
+        program = folder / "program.py"
         program.write_text(textwrap.dedent(source), encoding="utf-8")
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "OPENAI_"))}
-        paths = (str(HERE.parents[1]), str(HERE), str(tmp_path))
+        paths = (str(ROOT), str(ROOT / "tests" / "runtimes"), str(folder))
         environ |= {"PYTHONPATH": os.pathsep.join(paths), "SERVER": server.openai_url, **variables}
         process = subprocess.Popen(
-            [*(launcher or (sys.executable,)), str(program)],
+            [*(launcher or (sys.executable,)), argument or str(program)],
             env=environ,
-            cwd=tmp_path,
+            cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -60,7 +66,7 @@ def start(server: ScriptedServer, tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def run(start: Start) -> Callable[..., Ran]:
-    """Run a program to its end."""
-    return lambda source, *launcher, **variables: ended(start(source, *launcher, **variables))
+    """Run a program to its end, once: a second test of the same program sees what the first one did."""
+    return cache(lambda source, *launcher, **variables: ended(start(source, *launcher, **variables)))

@@ -14,18 +14,22 @@ PATIENCE_SECONDS: Final = 50
 
 
 class Ran(NamedTuple):
-    """A program that has ended well: the reports that it printed, each a line, and what it wrote to stderr."""
+    """A program that has ended well, and what it printed."""
 
-    reports: list[dict[str, Any]]
     stdout: str
     stderr: str
+
+    @property
+    def reports(self) -> list[dict[str, Any]]:
+        """The reports that it printed, each a line."""
+        return [json.loads(line) for line in self.stdout.splitlines() if line.startswith("{")]
 
 
 def ended(process: subprocess.Popen[str]) -> Ran:
     """Wait for the end of a program, which is to be a good one."""
     stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 0, stderr
-    return Ran([json.loads(line) for line in stdout.splitlines() if line.startswith("{")], stdout, stderr)
+    return Ran(stdout, stderr)
 
 
 def needs(*packages: str) -> pytest.MarkDecorator:

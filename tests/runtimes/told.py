@@ -1,4 +1,4 @@
-"""What a program of these tests runs with: clients of the server that it is given, and a report of what was recorded."""
+"""What a program of these tests runs with: clients of the server that it is given, a report of what was recorded."""
 
 from __future__ import annotations
 
@@ -55,9 +55,10 @@ def open_files() -> int:
     return len(list(listed.iterdir())) if listed.exists() else 0
 
 
-def told() -> dict[str, Any]:
-    """What was recorded since the last time, and what runs on."""
-    CAPTURED.tracer_provider.force_flush()
+def told(*, flush: bool = True) -> dict[str, Any]:
+    """What was recorded since the last time, and what runs on; a flush hastens what waits for our own thread."""
+    if flush:
+        CAPTURED.tracer_provider.force_flush()
     attributes = [dict(span.attributes or {}) for span in CAPTURED.spans]
     outcomes = CAPTURED.metrics.get("itl.client.stream.outcomes", ())
     report = {
@@ -75,5 +76,5 @@ def told() -> dict[str, Any]:
 
 def tell(**more: Any) -> None:
     """Print what was recorded as a line of JSON."""
-    print(json.dumps({**told(), **more}))
+    sys.stdout.write(json.dumps({**told(), **more}) + "\n")
     sys.stdout.flush()
