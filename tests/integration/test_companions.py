@@ -330,3 +330,12 @@ def test_beside_the_anthropic_sdks_own_span_metrics_are_recorded_once(captured_t
     assert counts(captured_telemetry, (*STANDARD, *OURS)) == dict(
         zip((*STANDARD, *OURS), (1, 1, 1, 4, 1, 1, 1), strict=True)
     )
+
+
+@traces_itself
+def test_the_anthropic_sdk_sends_its_trace_along_whenever_a_span_is_current_with_or_without_us(
+    clients: Clients, server: ScriptedServer, captured_telemetry: CapturedTelemetry
+) -> None:
+    with captured_telemetry.tracer_provider.get_tracer("test").start_as_current_span("the caller's"):
+        clients.messages()
+    assert "traceparent" in server.exchanges[0].headers

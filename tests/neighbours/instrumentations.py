@@ -95,7 +95,7 @@ INSTRUMENTATIONS: Final = (
         "opentelemetry.instrumentation.openai",
         _instrumentor("opentelemetry.instrumentation.openai"),
         "opentelemetry.instrumentation.openai.v1",
-        "our span is a child of its span; duration and token usage of chats are its metrics, the rest is ours",
+        "our span is a child of its span of a chat, whose duration and token usage it records; the rest is ours",
         comes_off=False,
     ),
     Instrumentation(

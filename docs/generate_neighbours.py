@@ -1,0 +1,101 @@
+"""Writes docs/neighbours.md from what the tests put beside otel_itl: run it without arguments."""  # noqa: INP001 - a script, no package
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+PAGE: Final = HERE / "neighbours.md"
+TESTS: Final = HERE.parent / "tests" / "neighbours"
+SDKS: Final = {"openai 3": TESTS / "openai3.txt", "openai 2": TESTS / "openai2.txt"}
+sys.path[:0] = [str(HERE.parent), str(TESTS)]
+
+from frameworks import FRAMEWORKS  # noqa: E402 - found only now
+from instrumentations import INSTRUMENTATIONS  # noqa: E402 - as above
+
+HEAD: Final = """\
+<!-- Made from tests/neighbours by docs/generate_neighbours.py. -->
+
+# Neighbours
+
+otel_itl is innermost: whatever else is instrumented, in whatever order it came and goes, one HTTP call is one record.
+Each row is tested over real sockets, with the versions shown.
+"""
+INSTRUMENTATION_HEAD: Final = """
+## Other instrumentations
+
+In both orders of putting on, and in both orders of taking off; chat completions and responses, sync and async, the
+stream helper, and a request that fails. What the caller gets, the bytes of the request's body and the other's own
+spans are the same with and without otel_itl; a request is one ITL record; no standard metric of a request is
+recorded twice.
+
+"""
+FRAMEWORK_HEAD: Final = """
+## Frameworks
+
+What the framework gives and what it sends is the same with and without otel_itl; each of its HTTP calls is one
+record, with every output chunk. A dash: not tested with that SDK (`instructor`, `litellm` and
+`llama-index-llms-openai` ask for an older openai than the newest).
+
+"""
+FOOT: Final = """
+## Worth knowing
+
+* **Logfire** suppresses other instrumentations within its request (`suppress_other_instrumentation`), and means
+  that of the HTTP client. otel_itl records all the same where the span that is current is Logfire's own. What *you*
+  suppress, with `opentelemetry.instrumentation.utils.suppress_instrumentation()`, stays suppressed.
+* **OpenLLMetry** records `gen_ai.client.operation.duration` and `gen_ai.client.token.usage` of chat completions,
+  and **pydantic-ai**, when it is told to instrument, `gen_ai.client.token.usage` and
+  `gen_ai.client.operation.time_to_first_chunk`: otel_itl then records the others. It knows them by the span that is
+  current, so that requests which are not sampled are counted by both. With OpenLLMetry's instrumentation of
+  *anthropic*, which makes no span current, `gen_ai.client.*` are recorded by both: tell them apart by their
+  instrumentation scope.
+* **OpenLLMetry** stays on the SDK when it is uninstrumented, with or without otel_itl.
+* **The anthropic SDK**, from version 2 on, makes spans of its own and sends a `traceparent` header whenever it
+  makes one. It does so when OpenTelemetry is set up, or any span is current, with or without otel_itl; as otel_itl
+  makes a span current, the header is there with it. `ANTHROPIC_OPEN_TELEMETRY=false` turns both off. The body is
+  the same in any case.
+* **HTTP clients**: openai 3 and anthropic 2 speak through `httpx2`. For the span of the HTTP call, instrument with
+  `HTTPX2ClientInstrumentor`; it is a child of ours.
+"""
+
+
+def pinned(sdk: str) -> dict[str, str]:
+    """Package → version, of the environment for a version of the SDK."""
+    found = re.findall(r"^([\w-]+)(?:\[\w+\])?==(\S+)$", SDKS[sdk].read_text(encoding="utf-8"), re.MULTILINE)
+    return dict(found)
+
+
+def page() -> str:
+    """The page, as it is to be."""
+    versions = {sdk: pinned(sdk) for sdk in SDKS}
+
+    def row(package: str, said: str) -> str:
+        cells = (versions[sdk].get(package, "-") for sdk in SDKS)
+        return f"| `{package}` | {' | '.join(cells)} | {said} |\n"
+
+    def head(said: str) -> str:
+        return f"| package | {' | '.join(SDKS)} | {said} |\n|---|{'---|' * len(SDKS)}---|\n"
+
+    calls: dict[str, list[str]] = {}
+    for framework in FRAMEWORKS:
+        calls.setdefault(framework.package, []).append(framework.call)
+    instrumentations = "".join(row(other.package, other.beside) for other in INSTRUMENTATIONS)
+    frameworks = "".join(row(package, "<br>".join(said)) for package, said in calls.items())
+    return (
+        HEAD
+        + INSTRUMENTATION_HEAD
+        + head("a request with both")
+        + instrumentations
+        + FRAMEWORK_HEAD
+        + head("tested")
+        + frameworks
+        + FOOT
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
