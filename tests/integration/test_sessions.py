@@ -195,7 +195,6 @@ def test_the_baggage_of_a_caller_says_the_session(clients: Clients, captured_tel
     ("session_from", "options"),
     [
         ("user", {"user": SESSION}),
-        ("metadata.session_id", {"metadata": {"session_id": SESSION}}),
         ("metadata.session_id", {"extra_body": {"metadata": {"session_id": SESSION}}}),
         ("header:X-Session", {"extra_headers": {"x-session": SESSION}}),
     ],
