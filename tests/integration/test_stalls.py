@@ -1,4 +1,4 @@
-"""Stalls of real clients on real sockets: reported while they last, as what they are, and broken off where asked for."""
+"""Stalls of real clients on real sockets: reported while they last, as what they are, and broken off if wanted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,11 +23,12 @@ import otel_itl
 from otel_itl import Stall, StallPolicy
 from otel_itl.codec import decode
 from otel_itl.fence import failures
+from otel_itl.record.open_streams import open_streams
 from otel_itl.stalls import silences
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, capture_telemetry, chat, faults, messages
 
 if TYPE_CHECKING:
-    from conftest import App, Clients, Instrument
+    from conftest import App, Instrument
     from opentelemetry.sdk.trace import ReadableSpan
 
 THRESHOLD: Final = 0.4
@@ -51,7 +52,7 @@ class Lateness:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Lateness:
+    def __enter__(self) -> Lateness:  # noqa: PYI034 - `Self` is in typing from 3.11 on
         self._thread.start()
         return self
 
@@ -86,8 +87,10 @@ class Scenario:
 class Played:
     """What came of one stream."""
 
+    name: str
+    """The model that was asked for."""
     started: int
-    """When it was asked for."""
+    """When it was."""
     lateness: Lateness
     told: list[tuple[int, Stall]] = field(default_factory=list)
     """When `on_stall` was called, with what."""
@@ -185,7 +188,7 @@ class Stage:
             for name, scenario in scenarios.items():
                 self._server.play(scenario.script, model=name)
             for name in scenarios:
-                played[name] = Played(time.perf_counter_ns(), lateness)
+                played[name] = Played(name, time.perf_counter_ns(), lateness)
             self._run(scenarios, played)
         self.metrics = self._telemetry.metrics
         for span in self._telemetry.spans:
@@ -201,47 +204,51 @@ class Stage:
         return played
 
     def _run(self, scenarios: dict[str, Scenario], played: dict[str, Played]) -> None:
-        kinds = sorted({scenario.client for scenario in scenarios.values()})
-        sync = {kind: client_of(kind, self._server) for kind in kinds if not is_async(kind)}
-        for client in sync.values():
+        names = [name for name, scenario in scenarios.items() if not is_async(scenario.client)]
+        clients = {kind: client_of(kind, self._server) for kind in {scenarios[name].client for name in names}}
+        for client in clients.values():
             list(call(client, "warm"))
-
-        def read(name: str) -> None:
-            scenario, mine = scenarios[name], played[name]
-            mine.started = time.perf_counter_ns()
-            try:
-                for chunk in scenario.read(call(sync[scenario.client], name)):
-                    mine.chunks.append(chunk)
-            except Exception as error:
-                mine.error = error
-
-        async def aread(name: str, client: Any) -> None:
-            scenario, mine = scenarios[name], played[name]
-            mine.started = time.perf_counter_ns()
-            try:
-                async for chunk in scenario.read(await call(client, name)):
-                    mine.chunks.append(chunk)
-            except Exception as error:
-                mine.error = error
-
-        async def areadall() -> None:
-            clients = {kind: client_of(kind, self._server) for kind in kinds if is_async(kind)}
-            for client in clients.values():
-                [chunk async for chunk in await call(client, "warm")]
-            names = [name for name, scenario in scenarios.items() if is_async(scenario.client)]
-            await asyncio.gather(*(aread(name, clients[scenarios[name].client]) for name in names))
-            for kind, client in clients.items():
-                self.pools[kind] = busy(client)
-                await client.close()
-
         with ThreadPoolExecutor(len(scenarios) + 1) as pool:
-            done = [pool.submit(read, name) for name, scenario in scenarios.items() if not is_async(scenario.client)]
-            done.append(pool.submit(asyncio.run, areadall()))
+            done = [
+                pool.submit(read_into, played[name], scenarios[name], clients[scenarios[name].client]) for name in names
+            ]
+            done.append(pool.submit(asyncio.run, self._arun(scenarios, played)))
         for one in done:
             one.result()
-        for kind, client in sync.items():
-            self.pools[kind] = busy(client)
-            client.close()
+        self._close(clients)
+
+    async def _arun(self, scenarios: dict[str, Scenario], played: dict[str, Played]) -> None:
+        names = [name for name, scenario in scenarios.items() if is_async(scenario.client)]
+        clients = {kind: client_of(kind, self._server) for kind in {scenarios[name].client for name in names}}
+        for client in clients.values():
+            [chunk async for chunk in await call(client, "warm")]
+        reads = [aread_into(played[name], scenarios[name], clients[scenarios[name].client]) for name in names]
+        await asyncio.gather(*reads)
+        for closing in self._close(clients):
+            await closing
+
+    def _close(self, clients: dict[str, Any]) -> list[Any]:
+        self.pools |= {kind: busy(client) for kind, client in clients.items()}
+        return [client.close() for client in clients.values()]
+
+
+def read_into(mine: Played, scenario: Scenario, client: Any) -> None:
+    mine.started = time.perf_counter_ns()
+    try:
+        for chunk in scenario.read(call(client, mine.name)):
+            mine.chunks.append(chunk)
+    except Exception as error:
+        mine.error = error
+
+
+async def aread_into(mine: Played, scenario: Scenario, client: Any) -> None:
+    """The async face of `read_into`."""
+    mine.started = time.perf_counter_ns()
+    try:
+        async for chunk in scenario.read(await call(client, mine.name)):
+            mine.chunks.append(chunk)
+    except Exception as error:
+        mine.error = error
 
 
 def busy(client: Any) -> int:
@@ -959,3 +966,79 @@ def test_a_span_of_the_official_instrumentation_gets_the_stalls(
         ["upstream"],
         {span.get_span_context().span_id},
     )
+
+
+# --- Many at once ----------------------------------------------------------------------------------------------------
+
+STREAMS: Final = 2_000
+CONNECTED: Final = 200
+"""Of these many come over connections of their own: an HTTP client's pool takes a minute to open 2,000."""
+STALLING: Final = 50
+CROWD: Final = StallPolicy(first_token=None, next_token=3.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.requirement("R44")
+def test_of_two_thousand_open_streams_those_that_stall_are_reported_each_in_time(
+    server: ScriptedServer, instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    """200 of an SDK's client, of which fifty fall silent when all are open, and 1,800 generators of this process."""
+    told: dict[str, list[int]] = {}
+
+    def on_stall(stall: Stall) -> None:
+        told.setdefault(stall.request.model or "", []).append(time.perf_counter_ns())
+
+    instrument(stall=CROWD, on_stall=on_stall)
+    server.clear()
+    server.always(chat.reply(100, gaps=1.0))
+    for name in SILENT_ONES:
+        server.always(chat.reply(1).cut() + faults.hold(), model=name)
+    with Lateness() as lateness:
+        asked = asyncio.run(crowd(server))
+    counted = sum(point.value for point in captured_telemetry.metrics["itl.client.stalls"])
+    assert ({name: len(moments) for name, moments in told.items()}, counted) == (dict.fromkeys(asked, 1), STALLING)
+    late = [(moments[0] - asked[name]) / 1e9 - 3.0 for name, moments in told.items()]
+    assert max(late) <= PROMPT + lateness.worst
+
+
+SILENT_ONES: Final = [f"silent-{number}" for number in range(STALLING)]
+
+
+async def flow(stream: AsyncIterator[Any]) -> None:
+    async for _ in stream:
+        pass
+
+
+async def tick() -> AsyncIterator[str]:
+    while True:
+        yield "tick"
+        await asyncio.sleep(1.0)
+
+
+async def crowd(server: ScriptedServer) -> dict[str, int]:
+    """Open the streams, and wait until some have been silent for long enough; when each of those was waited for."""
+    asked: dict[str, int] = {}
+    ready = asyncio.Event()
+
+    async def fall_silent(name: str, stream: AsyncIterator[Any]) -> None:
+        async for chunk in stream:
+            if has_output(chunk):
+                await ready.wait()
+                asked[name] = time.perf_counter_ns()
+
+    async with client_of("async_openai", server, timeout=100.0) as client:
+        tasks = []
+        for name in [*SILENT_ONES, *["flowing"] * (CONNECTED - STALLING)]:
+            stream = await call(client, name)
+            tasks.append(asyncio.create_task(flow(stream) if name == "flowing" else fall_silent(name, stream)))
+        for _ in range(STREAMS - CONNECTED):
+            tasks.append(asyncio.create_task(flow(otel_itl.observe(tick(), provider="none", model="flowing"))))
+            await asyncio.sleep(0)
+        ready.set()
+        await asyncio.sleep(3.0 + 1.5)
+        assert (len(open_streams), [task for task in tasks if task.done()]) == (STREAMS, [])
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return asked
