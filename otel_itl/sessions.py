@@ -24,19 +24,19 @@ A second one like it, and the session is degraded.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import blake2b
 from math import exp, log
 from operator import mul
-from statistics import median
 from threading import Lock
 from time import perf_counter_ns
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from otel_itl.measures import percentile
+
 SOUGHT: Final = log(1.75)
-"""The slowdown that the test is made for, in log ITL. Half of it is what a session may be off its baseline for good."""
+"""The slowdown that the test is made for, in log ITL. Half of it, a factor of 1.32, is not evidence of one."""
 ALARM: Final = log(10_000)
 """Nats of evidence. Independent requests reach them by chance less than once in ten thousand (Lorden's bound)."""
 LOUDEST: Final = ALARM * 2 / 3
@@ -66,7 +66,7 @@ SPEAKING: Final = 32
 """Sessions that speak for a model: those heard last."""
 MODELS_A_SESSION: Final = 8
 LONGEST_KEY: Final = 64
-"""Longer ids and names are kept as a digest."""
+"""Longer ids and names are kept by their beginning and their hash."""
 
 Link = TypeVar("Link")
 Entry = TypeVar("Entry")
@@ -154,10 +154,10 @@ class _Pace:
         """When a request ended last; when the first of those began that say "slower"."""
         self.level = 0.0
         """Log ITL of the last request."""
-        self.degraded = False
         self._start()
 
     def _start(self) -> None:
+        self.degraded = False
         self.first: list[float] = []
         self.precision = 0.0
         self.baseline = self.uncertainty = 0.0
@@ -197,7 +197,7 @@ class _Pace:
     def _learn(self, level: _Level, spread: float, ended: int) -> None:
         self.first.append(level.log)
         self.precision += 1 / (spread + level.variance)
-        self.baseline = median(self.first)
+        self.baseline = _median(self.first)
         if len(self.first) == LEARNED_AFTER:
             # The variance of a median is about half again that of a mean.
             self.uncertainty = 1.5 / self.precision
@@ -261,7 +261,7 @@ class _Model:
     def level(self, pace: _Pace) -> float | None:
         """Median log ITL of the other sessions since one began to be slower."""
         others = [other.level for other in self.paces.values() if other is not pace and other.heard >= pace.since]
-        return median(others) if others else None
+        return _median(others) if others else None
 
 
 class _Session(Generic[Link]):
@@ -389,7 +389,7 @@ class Sessions(Generic[Link]):
         """Begin a request of a session to a model."""
         key = _short(session)
         with self._models.lock:
-            known = _latest(self._known, key, lambda: _Session[Link](key), self._limit)
+            known = _latest(self._known, key, lambda: _Session(key), self._limit)
             known.requests += 1
             return Turn(self._models, known, _short(model or ""))
 
@@ -408,9 +408,11 @@ def _latest(table: OrderedDict[str, Entry], key: str, make: Callable[[], Entry],
 
 def _short(key: str) -> str:
     """A key of bounded length: an id may come from a peer."""
-    if len(key) <= LONGEST_KEY:
-        return key
-    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=LONGEST_KEY // 2).hexdigest()
+    return key if len(key) <= LONGEST_KEY else f"{key[: LONGEST_KEY // 2]}{len(key)} {hash(key)}"
+
+
+def _median(values: Iterable[float]) -> float:
+    return percentile(sorted(values), 50)
 
 
 def _said(evidence: float) -> float:
