@@ -56,6 +56,8 @@ class Runtime:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
         self._config: Config | None = None
         self._providers = Providers()
         self._telemetry: Telemetry | None = None
@@ -128,6 +130,13 @@ class Runtime:
     def detach(self, token: Any) -> None:
         """Give back the context of the caller."""
         context.detach(token)
+
+    def _forked(self) -> None:
+        """A lock may have been held in the parent, and what waits to be recorded is the parent's."""
+        self._lock = Lock()
+        self._telemetry = None
+        if self._metrics is not None:
+            self._metrics.forget()
 
     def _connect(self) -> Telemetry:
         with self._lock:

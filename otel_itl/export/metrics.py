@@ -103,6 +103,11 @@ class StreamMetrics:
         self._pending.append(measured)
         _pending.add(self)
 
+    def forget(self) -> None:
+        """What was added is the parent's to record: this process is its child."""
+        self._pending.clear()
+        self._draining = threading.Lock()
+
     def stalled(self, stall: Stall) -> None:
         """Count a stall, which has just begun: this does not wait for a collection."""
         self._stalls.add(1, self._of_stall(stall))

@@ -89,7 +89,7 @@ class Telemetry:
         """Start the span of a request, or join the one that another instrumentation has started for it."""
         context = get_current()
         outer = get_current_span(context)
-        turn = None if request.session_id is None else self._sessions.enter(request.session_id, request.model)
+        turn = None if request.session_id is None else self._sessions.enter(request.session_id, _served(request))
         previous = [] if turn is None or turn.previous is None else [turn.previous]
         if in_charge(context):
             for link in previous:
@@ -228,6 +228,11 @@ class Telemetry:
                 limit,
             )
         add_events(span, encode_later(timeline, limit))
+
+
+def _served(request: Request) -> str:
+    """The model, told apart from those of the same name elsewhere."""
+    return f"{request.provider}/{request.server_address}/{request.model}"
 
 
 def _standing(turn: Turn[SpanContext] | None, ended: Ended, measures: Measures) -> Standing | None:
