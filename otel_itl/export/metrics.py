@@ -163,7 +163,7 @@ class StreamMetrics:
             record_all(self._duration, (measured.measures.duration,), 1, {**stream, **failed}, context)
         if timeline.arrived and "time_to_first_chunk" not in elsewhere:
             record_all(self._first_chunk, timeline.arrived[:1], SECOND, stream, context)
-        record_all(self._per_chunk, _between(timeline, measured.measures), SECOND, stream, context)
+        record_all(self._per_chunk, between(timeline, measured.measures), SECOND, stream, context)
         for kind, tokens in (("input", timeline.input_tokens), ("output", timeline.output_tokens)):
             if tokens is not None and "token_usage" not in elsewhere:
                 record_all(self._usage, (tokens,), 1, {**stream, names.TOKEN_TYPE: kind}, context)
@@ -187,12 +187,20 @@ class StreamMetrics:
                 yield Observation(count, {names.SELF_WHERE: where})
 
 
-def _between(timeline: Timeline, measures: Measures) -> Sequence[float]:
+def between(timeline: Timeline, measures: Measures) -> Sequence[float]:
     """The time between every two chunks, ascending: mostly what is sorted as ITL samples already."""
     arrived = timeline.arrived
     first, last = first_and_last_output(timeline)
-    plain = not (timeline.tokens or timeline.choices or timeline.skipped or measures.imputed or measures.excluded)
-    if not plain or measures.output_chunk_count != last - first + 1:
+    altered = (
+        timeline.tokens
+        or timeline.choices
+        or timeline.skipped
+        or measures.imputed
+        or measures.excluded
+        or measures.burst_ratio
+        or measures.output_chunk_count != last - first + 1
+    )
+    if altered:
         return sorted(map(sub, arrived[1:], arrived))
     others = [*map(sub, arrived[1 : first + 1], arrived), *map(sub, arrived[last + 1 :], arrived[last:])]
     return sorted([*measures.samples, *others]) if others else measures.samples

@@ -48,7 +48,7 @@ aggregations = st.one_of(
     st.just(ExplicitBucketHistogramAggregation()),
     st.builds(
         ExplicitBucketHistogramAggregation,
-        boundaries=st.sampled_from([(), (0.015,), (0.0005, 0.001, 0.015, 0.025, 1.0)]),
+        boundaries=st.sampled_from([(), (0.015,), (0.0005, 0.001, 0.015, 0.025, 1.0), (1, 2, 30)]),
         record_min_max=st.booleans(),
     ),
     st.builds(

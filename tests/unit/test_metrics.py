@@ -7,10 +7,12 @@ import threading
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.context import Context  # noqa: TC002 - a guard would be longer than the import
 from opentelemetry.sdk.metrics import Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -25,7 +27,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 from otel_itl import conventions as names
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import OTHER_MODEL, ModelNames, labels
-from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.export.metrics import Measured, StreamMetrics, between
 from otel_itl.measures import measure
 from otel_itl.testing import CapturedTelemetry
 from otel_itl.timeline import Kind, Outcome, Timeline
@@ -595,3 +597,31 @@ def test_the_first_token_carries_the_ids_of_its_span(telemetry: CapturedTelemetr
 def test_a_span_that_is_not_sampled_is_no_exemplar(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry).add(measured(context=in_span(TraceFlags(TraceFlags.DEFAULT))))
     assert list(point(telemetry, "itl.client.inter_token_latency").exemplars) == []
+
+
+WAITS = st.sampled_from([10_000, 150_000, 3_000_000, 20_000_000, 400_000_000])
+HOLDS = st.sampled_from([0, 0, 0, 10_000, 2_000_000])
+
+
+@given(st.lists(st.tuples(HOLDS, WAITS), max_size=30), st.integers(0, 2), st.integers(0, 2), st.booleans())
+def test_the_time_between_chunks_is_that_of_their_arrivals_whatever_the_samples_are(
+    chunks: list[tuple[int, int]], roles: int, finishes: int, counted: bool
+) -> None:
+    asked, arrived, now = array("q"), array("q"), 0
+    for hold, wait in chunks:
+        asked.append(now + hold)
+        now += hold + wait
+        arrived.append(now)
+    kinds = [Kind.ANSWER] * len(chunks)
+    kinds[:roles] = [Kind.ROLE] * min(roles, len(chunks))
+    kinds[len(chunks) - finishes :] = [Kind.FINISH] * min(finishes, len(chunks))
+    stream = Timeline(
+        request_unix_ns=0,
+        asked=asked,
+        arrived=arrived,
+        kinds=bytes(kinds),
+        tokens=array("I", [2] * len(chunks) if counted else []),
+        end=now,
+    )
+    expected = sorted(after - before for before, after in pairwise(arrived))
+    assert expected == list(between(stream, measure(stream)))
