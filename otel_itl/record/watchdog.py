@@ -16,7 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
-from otel_itl.fence import contained
+from otel_itl.fence import contained, fenced
 from otel_itl.record.loop_lag import Lag
 from otel_itl.stalls import NEVER, SECOND, Cause, Lookout, Silence, Stall, StallPolicy, cause_of
 
@@ -196,6 +196,7 @@ class Watchdog:
         """
         return [*tuple(self.freezes), *self._overdue(now)]
 
+    @fenced("watching for stalls", None)
     def round(self, now: int) -> None:
         """Look at the streams whose deadline has come.
 

@@ -265,6 +265,7 @@ class _Opening:
         self._context = recorder.attach(probe)
         self._reset = _opening.set(self._cell)
 
+    @fenced("watching an event loop", None)
     def awaited(self) -> None:
         """The response is awaited on an event loop, which may be blocked when it comes."""
         self._probe.read_on_running_loop()

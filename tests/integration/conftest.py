@@ -255,7 +255,7 @@ class App:
             stdout, stderr = self._process.communicate(timeout=PATIENCE_SECONDS)
         finally:
             self._process.kill()
-        assert self._process.returncode == 0, stderr
+        assert self._process.returncode == 0, stdout + stderr
         return Finished(self._process.returncode, stdout, stderr)
 
 

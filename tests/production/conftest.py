@@ -13,11 +13,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "sdks"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from callers import seen_by_caller
-from faces import FACES, Face
+from faces import FACES, Face, entered, run, taken
 from measuring import bare
 from replies import whole
-from surfaces import STREAMS
+from surfaces import STREAMS, Surface
+from wires import Line, client_on
 
 
 @pytest.fixture(params=FACES)
@@ -29,9 +29,16 @@ def face(request: pytest.FixtureRequest) -> Face:
 @pytest.fixture(scope="session", autouse=True)
 def _warm() -> None:
     """What an SDK does when it is first used, such as making its types."""
+
+    async def read(surface: Surface, face: Face) -> None:
+        async with entered(client_on(Line(whole(surface.wire)), surface, face)) as client:
+            if surface.missing(client) is None:
+                async with surface.stream(client) as stream:
+                    await taken(stream)
+
     for surface in STREAMS:
         for face in FACES:
-            seen_by_caller(surface, face, whole(surface.wire), ["loop"])
+            run(face, read(surface, face))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -27,6 +28,7 @@ from otel_itl import observe
 from otel_itl.codec import encode
 from otel_itl.fence import failures
 from otel_itl.record.open_streams import open_streams
+from otel_itl.record.watchdog import watchdog
 from otel_itl.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ SEAMS: Final = {
     *(f"fence.py:{name}" for name in ("behind_fence", "contained", "noted", "tell", "_place")),
     *("sdks/hooks.py:__call__", "sdks/detours.py:__call__", "sdks/detours.py:request"),
     *(f"sdks/stainless.py:{name}" for name in ("_request", "_arequest", "_awaited", "stream", "events", "watched")),
-    *(f"record/faces.py:{name}" for name in ("timed", "atimed", "_close", "_aclose", "_resumed", "resume")),
+    *(f"record/faces.py:{name}" for name in ("timed", "atimed", "_close", "_aclose", "_resumed", "resume", "_give")),
     *(f"record/faces.py:{name}" for name in ("_read", "_aread", "close", "aclose", "stream_observer")),
     *(f"record/faces.py:{name}" for name in ("__iter__", "__aiter__", "__anext__")),
     *(f"record/probe.py:{name}" for name in ("__del__", "_forget")),
@@ -281,6 +283,21 @@ def aobserved(before_step: Callable[[], None], after_steps: Callable[[], None]) 
     return results
 
 
+def stalled(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
+    def words() -> Iterator[str]:
+        yield "one"
+        before_step()
+        now = perf_counter_ns() + 100 * 10**9
+        watchdog.round(now, now)
+        before_step()
+        yield "two"
+
+    stream: Any = observe(words(), provider="p", model="m")
+    results = steps_taken([lambda: next(stream, None)] * 3, before_step)
+    after_steps()
+    return results
+
+
 def span_of_another(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
     span = SHARED.tracer_provider.get_tracer("another").start_span("stream")
     for event in encode(Timeline(request_unix_ns=1, end=5_000)):
@@ -303,7 +320,7 @@ def flush_and_collection(before_step: Callable[[], None], after_steps: Callable[
     return results
 
 
-@pytest.mark.parametrize("act", [observed, aobserved, span_of_another, flush_and_collection])
+@pytest.mark.parametrize("act", [observed, aobserved, stalled, span_of_another, flush_and_collection])
 def test_a_fault_of_ours_does_not_harm_an_application(act: Act) -> None:
     assert holes(act) == {}
 
