@@ -39,7 +39,7 @@ def exchanged(ask: Ask) -> Exchanged:
         server.always(chat.reply(5, first=0.01, gaps=0.005), model="gpt-4o")
         server.always(responses.reply(5, first=0.01, gaps=0.005), model="gpt-5")
         server.always(
-            chat.reply(0, tools=[("Answer", ['{"na', 'me":"A', 'da","age', '":36', "}"])], first=0.01, gaps=0.005),
+            chat.reply(0, tools=[("Answer", ['{"na', 'me":"A', 'da","age":', "36}"])], first=0.01, gaps=0.005),
             model="gpt-4o-tools",
         )
         server.always(faults.status(404, "nothing is here"), model="refused")
