@@ -303,6 +303,7 @@ def traced(
     instrument: Instrument, clients: Clients, server: ScriptedServer, captured_telemetry: CapturedTelemetry
 ) -> dict[str, ReadableSpan]:
     """The spans of one streamed message, by their scope."""
+    clients.messages()  # the SDK makes its types when it is first used, which takes longer than a gap
     server.play(messages.reply(5, first=0.03, gaps=0.03))
     instrument()
     clients.messages(clients.anthropic(open_telemetry={"tracer_provider": captured_telemetry.tracer_provider}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -40,7 +39,7 @@ def exchanged(ask: Ask) -> Exchanged:
         server.always(chat.reply(5, first=0.01, gaps=0.005), model="gpt-4o")
         server.always(responses.reply(5, first=0.01, gaps=0.005), model="gpt-5")
         server.always(
-            chat.reply(0, tools=[("Answer", ['{"na', 'me":"A', 'da","age', '":36', "}"])], first=0.01, gaps=0.005),
+            chat.reply(0, tools=[("Answer", ['{"na', 'me":"A', 'da","age":', "36}"])], first=0.01, gaps=0.005),
             model="gpt-4o-tools",
         )
         server.always(faults.status(404, "nothing is here"), model="refused")
@@ -121,7 +120,6 @@ class Pair:
 
     def records(self) -> int:
         """How many streams were recorded since the telemetry was cleared; nothing of ours failed meanwhile."""
-        gc.collect()
         self.captured.tracer_provider.force_flush()
         assert failures == {}
         return int(sum(point.value for point in self.captured.metrics.get("itl.client.stream.outcomes", ())))

@@ -135,10 +135,12 @@ def test_every_chunk_is_recorded(name: str, run: Run) -> None:
 
 @each
 def test_times_are_those_of_the_server(name: str, run: Run) -> None:
-    # 40 ms to the first chunk and 30 ms to each next one; on a busy machine it may be more.
+    # 40 ms to the first chunk and 30 ms to each next one. On a busy machine it may be more, and where a loop was
+    # blocked when the chunk came, nothing is known of it.
     (report,) = run(PROGRAMS[name]).reports
-    late_or_early = [ttft for ttft in report["ttft"] if not 0.035 < ttft < 5]
-    assert (late_or_early, [itl for itl in report["itl"] if itl is not None and not 0.01 < itl < 5]) == ([], [])
+    known = {quantity: [value for value in report[quantity] if value is not None] for quantity in ("ttft", "itl")}
+    late_or_early = [ttft for ttft in known["ttft"] if not 0.035 < ttft < 5]
+    assert (late_or_early, [itl for itl in known["itl"] if not 0.01 < itl < 5]) == ([], [])
 
 
 @each
