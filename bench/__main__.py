@@ -1,9 +1,11 @@
 """`python -m bench`: every benchmark there is."""
 
 from bench.overhead.__main__ import main as overhead
+from bench.scale.__main__ import main as scale
 from bench.sessions.__main__ import main as sessions
 from bench.truth.__main__ import main as truth
 
 overhead()
 truth([])
 sessions([])
+scale([])

@@ -129,6 +129,13 @@ class Program:
             self.stop()
             raise TimeoutError(f"{error}\n{self.log.read_text()[-4000:]}") from None
 
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time that it has taken so far, on Linux."""
+        assert self._process is not None
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self) -> None:
         """End it without a chance to save anything."""
         self._end(signal.SIGKILL)

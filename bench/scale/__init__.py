@@ -1,0 +1,1 @@
+"""What a fleet costs, and what its percentiles are worth."""

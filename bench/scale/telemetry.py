@@ -1,0 +1,165 @@
+"""The telemetry of requests as it goes over the wire, at a model's pace, without waiting for one."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from itertools import accumulate
+from typing import Any, Final, NamedTuple
+
+from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.view import (
+    Aggregation,
+    DefaultAggregation,
+    ExponentialBucketHistogramAggregation,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, set_span_in_context
+
+from otel_itl import codec
+from otel_itl.conventions import STANDARD_NAMES
+from otel_itl.exchange import Answer, Concurrency, Request
+from otel_itl.export import attributes
+from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.measures import measure
+from otel_itl.slo import PROFILES, judge
+from otel_itl.timeline import Kind, Timeline
+
+FORMS: Final = ("packed", "each", "log", "none")
+REQUESTED_NS: Final = 1_700_000_000_000_000_000
+GAP_SECONDS: Final = 0.02
+
+_RESOURCE = Resource.create({"service.name": "shop", "service.namespace": "web", "host.name": "host-0123456789"})
+
+
+class Batch(NamedTuple):
+    """What an SDK sends at once: OTLP protobuf by signal, of so many requests."""
+
+    requests: int
+    traces: bytes
+    logs: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of both."""
+        return len(self.traces) + len(self.logs)
+
+
+def timeline(pace: random.Random, tokens: int) -> Timeline:
+    """A stream of so many tokens, 20 ms apart, log-normal, read at once."""
+    gaps = [round(pace.lognormvariate(0.0, 0.4) * GAP_SECONDS * 1e9) for _ in range(tokens - 1)]
+    arrived = list(accumulate([round(pace.lognormvariate(0.0, 0.2) * 0.3e9), *gaps]))
+    return Timeline(
+        request_unix_ns=REQUESTED_NS + pace.randrange(10**9),
+        asked=array("q", [0, *(moment + 12_000 for moment in arrived[:-1])]),
+        arrived=array("q", arrived),
+        kinds=bytes([Kind.ANSWER]) * tokens,
+        headers=arrived[0] // 2,
+        end=arrived[-1] + 1_000_000,
+        input_tokens=1_200,
+        output_tokens=tokens,
+        attempts=1,
+    )
+
+
+def request(model: str) -> Request:
+    """A request to a model."""
+    return Request(
+        operation="chat", provider="openai", model=model, server_address="api.openai.com", server_port=443,
+        parameters={"gen_ai.request.temperature": 0.7, "gen_ai.request.max_tokens": 2_048},
+    )  # fmt: skip
+
+
+def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
+    """Spans of requests, and their log events, in one form of the token events."""
+    pace = random.Random(seed)  # noqa: S311 - a pace, not a secret
+    spans, logs = InMemorySpanExporter(), InMemoryLogRecordExporter()
+    limits = SpanLimits(max_events=2 * tokens + 128)
+    tracing = TracerProvider(resource=_RESOURCE, span_limits=limits, shutdown_on_exit=False)
+    tracing.add_span_processor(SimpleSpanProcessor(spans))
+    logging = LoggerProvider(resource=_RESOURCE, shutdown_on_exit=False)
+    logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
+    tracer, logger = tracing.get_tracer("otel_itl", "0.1.0"), logging.get_logger("otel_itl", "0.1.0")
+    for _ in range(requests):
+        stream, asked = timeline(pace, tokens), request("gpt-4o")
+        measures = measure(stream)
+        answer = Answer()
+        answer.model, answer.response_id = "gpt-4o-2024-08-06", f"chatcmpl-{pace.getrandbits(128):032x}"
+        answer.input_tokens, answer.output_tokens = 1_200, tokens
+        span = tracer.start_span(
+            "chat gpt-4o",
+            kind=SpanKind.CLIENT,
+            attributes=attributes.at_start(asked),
+            start_time=stream.request_unix_ns,
+        )
+        span.set_attributes(attributes.standard(answer, measures, None))
+        span.set_attributes(attributes.ours(stream, measures, Concurrency(25, 25.0)))
+        events: list[Any] = {"packed": codec.encode(stream), "each": codec.encode_each(stream, 2 * tokens)}.get(
+            form
+        ) or []
+        for event in events:
+            span.add_event(event.name, event.attributes, event.unix_ns)
+        span.end(stream.request_unix_ns + stream.end)
+        for event in codec.encode(stream) if form == "log" else ():
+            logger.emit(
+                timestamp=event.unix_ns,
+                event_name=event.name,
+                attributes=event.attributes,
+                context=set_span_in_context(span),
+            )
+    logged = encode_logs(logs.get_finished_logs()).SerializeToString() if form == "log" else b""
+    return Batch(requests, encode_spans(spans.get_finished_spans()).SerializeToString(), logged)
+
+
+class Series(NamedTuple):
+    """What one process has after a while, for so many models."""
+
+    series: int
+    """In Prometheus: a native histogram is one, a classic one is a series for each bucket and two more."""
+    export: int
+    """Bytes of one export."""
+
+
+def series(models: int, *, native: bool) -> Series:
+    """The metrics of a process that has seen streams of so many models, all completed, against an objective."""
+    aggregations: dict[type, Aggregation] = {
+        Histogram: ExponentialBucketHistogramAggregation() if native else DefaultAggregation()
+    }
+    reader = InMemoryMetricReader(preferred_aggregation=aggregations)
+    metering = MeterProvider([reader], resource=_RESOURCE, shutdown_on_exit=False)
+    asked = [request(f"model-{model}") for model in range(models)]
+    recording = StreamMetrics(
+        metering.get_meter("otel_itl", "0.1.0"),
+        STANDARD_NAMES["operation"],
+        attributes.ModelNames(100),
+        in_flight=lambda: [(each, stalled) for each in asked for stalled in (False, True)],
+    )
+    pace = random.Random(1)  # noqa: S311 - a pace, not a secret
+    for each in asked:
+        for _ in range(20):
+            stream = timeline(pace, 500)
+            measures = measure(stream)
+            verdict = judge(PROFILES["chat"], stream, measures, stalled=False)
+            recording.add(Measured(each, None, stream, measures, None, None, standard=True, verdict=verdict))
+    recording.drain()
+    data = reader.get_metrics_data()
+    assert data is not None
+    points = [
+        point
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        for point in metric.data.data_points
+    ]
+    classic = sum(len(point.bucket_counts) + 2 for point in points if hasattr(point, "explicit_bounds"))
+    others = sum(not hasattr(point, "explicit_bounds") for point in points)
+    return Series(classic + others, len(encode_metrics(data).SerializeToString()))
