@@ -187,10 +187,14 @@ class Runtime:
         """Have the spans of a provider pass by our processor; there is one for each, as none can be taken off."""
         processor = self._processors.get(provider)
         if processor is not None:
-            processor.rewire(config.chunk_events, stream_metrics)
+            processor.rewire(config, stream_metrics)
         elif hasattr(provider, "add_span_processor"):
             processor = ITLSpanProcessor(
-                config.chunk_events, stream_metrics=stream_metrics, before_flush=open_streams.sweep
+                config.chunk_events,
+                stall=config.stall,
+                slo=config.slo,
+                stream_metrics=stream_metrics,
+                before_flush=open_streams.sweep,
             )
             if put_first(provider, processor):
                 self._first.add(provider)

@@ -34,6 +34,7 @@ _PULSE = {int(Kind.PING), int(Kind.EMPTY)}
 _LEFT = {Outcome.CLOSED, Outcome.ABANDONED}
 """A caller that leaves a stream is not waiting for it."""
 NEVER = 1 << 62
+RECOVERED = "recovered"
 
 
 class Phase(str, Enum):
@@ -288,7 +289,27 @@ def silences(timeline: Timeline, policy: StallPolicy) -> list[Silence]:
         # The last pull waited for the end, and no chunk tells of it.
         asked.append(opened)
     lookout = Lookout(policy, asked, timeline.arrived, timeline.kinds)
-    return lookout.look(timeline.end, timeline.headers, over=True)
+    # A record without headers has them no later than its first chunk was asked for.
+    headers = asked[0] if timeline.headers is None and asked else timeline.headers
+    return lookout.look(timeline.end, headers, over=True)
+
+
+def stalls_of(timeline: Timeline, request: Request, policy: StallPolicy) -> tuple[Stall, ...]:
+    """The stalls of a stream that nobody watched; whose they are is not known, and taken to be the upstream."""
+    return tuple(
+        Stall(
+            request=request,
+            number=number,
+            phase=silence.phase,
+            cause=Cause.UPSTREAM,
+            start=silence.since / SECOND,
+            duration=silence.waited / SECOND,
+            threshold=silence.threshold / SECOND,
+            alive=silence.alive,
+            end=timeline.outcome.value if silence.until == timeline.end else RECOVERED,
+        )
+        for number, silence in enumerate(silences(timeline, policy), start=1)
+    )
 
 
 def cause_of(silence: Silence, frozen: Iterable[tuple[int, int]], blocked: Iterable[tuple[int, int]]) -> Cause:

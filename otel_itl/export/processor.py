@@ -14,11 +14,14 @@ from opentelemetry.trace import NonRecordingSpan, StatusCode, set_span_in_contex
 
 from otel_itl import conventions as names
 from otel_itl.codec import MalformedEventsError, decode
+from otel_itl.config import Config, load
 from otel_itl.exchange import Request
 from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import Measured, StreamMetrics
 from otel_itl.fence import fenced
 from otel_itl.measures import measure
+from otel_itl.slo import judge
+from otel_itl.stalls import StallPolicy, stalls_of
 from otel_itl.timeline import Kind, Outcome, Timeline
 
 CLAIMS = 4_096
@@ -66,6 +69,8 @@ class ITLSpanProcessor(SpanProcessor):
         standard_names: the generation of the standard metrics' names, `operation` or `inference`.
         standard_metrics: record the `gen_ai.client.*` metrics as well; off, as the other instrumentation has its own.
         model_limit: how many model names the metrics tell apart.
+        stall: from when on a silence in such a span is a stall, as `instrument()` takes it.
+        slo: what such spans are held against, likewise.
         stream_metrics: record into these instead of making instruments.
         before_flush: called first when a flush or a shutdown is asked for.
     """
@@ -78,22 +83,28 @@ class ITLSpanProcessor(SpanProcessor):
         standard_names: str = "operation",
         standard_metrics: bool = False,
         model_limit: int = 100,
+        stall: StallPolicy | str | None = StallPolicy(),  # noqa: B008 - immutable
+        slo: Any = None,
         stream_metrics: StreamMetrics | None = None,
         before_flush: Callable[[], None] | None = None,
     ) -> None:
         self._chunk_events = frozenset([chunk_events] if isinstance(chunk_events, str) else chunk_events)
+        rules = load({"stall": stall, "slo": slo}, {})
+        self._policy, self._objectives = rules.stall, rules.slo
         self._standard = standard_metrics
         self._measuring = True
         self._metrics = stream_metrics or StreamMetrics(
             metrics.get_meter(names.SCOPE, meter_provider=meter_provider),
             names.STANDARD_NAMES[standard_names],
             ModelNames(model_limit),
+            objectives=self._objectives,
         )
         self._before_flush = before_flush
 
-    def rewire(self, chunk_events: Iterable[str], stream_metrics: StreamMetrics) -> None:
+    def rewire(self, config: Config, stream_metrics: StreamMetrics) -> None:
         """Measure again, or otherwise, from here on: providers keep their processors for good."""
-        self._chunk_events, self._metrics, self._measuring = frozenset(chunk_events), stream_metrics, True
+        self._chunk_events, self._metrics, self._measuring = frozenset(config.chunk_events), stream_metrics, True
+        self._policy, self._objectives = config.stall, config.slo
 
     def rest(self) -> None:
         """Measure no more."""
@@ -114,15 +125,22 @@ class ITLSpanProcessor(SpanProcessor):
         attributes = span.attributes or {}
         error_type = attributes.get(names.ERROR_TYPE)
         model = attributes.get(names.RESPONSE_MODEL)
+        request, measures = _request(attributes), measure(timeline)
+        stalls = () if self._policy is None else stalls_of(timeline, request, self._policy)
+        for stall in stalls:
+            self._metrics.stalled(stall)
+            self._metrics.stall_over(stall)
+        slo = self._objectives.of(request.model)
         self._metrics.add(
             Measured(
-                request=_request(attributes),
+                request=request,
                 response_model=None if model is None else str(model),
                 timeline=timeline,
-                measures=measure(timeline),
+                measures=measures,
                 error_type=None if error_type is None else str(error_type),
                 context=set_span_in_context(NonRecordingSpan(context)),
                 standard=self._standard,
+                verdict=None if slo is None else judge(slo, timeline, measures, stalled=bool(stalls)),
             )
         )
 

@@ -18,7 +18,7 @@ from weakref import ref
 
 from otel_itl.fence import contained, fenced
 from otel_itl.record.loop_lag import Lag
-from otel_itl.stalls import NEVER, SECOND, Cause, Lookout, Silence, Stall, StallPolicy, cause_of
+from otel_itl.stalls import NEVER, RECOVERED, SECOND, Cause, Lookout, Silence, Stall, StallPolicy, cause_of
 
 if TYPE_CHECKING:
     from otel_itl.record.probe import Probe
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 FROZEN_NS = 200_000_000
 """A round that comes this late tells that the process did not run."""
 FREEZES_KEPT = 512
-RECOVERED = "recovered"
 
 
 class StallReporter(Protocol):

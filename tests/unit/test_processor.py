@@ -328,3 +328,34 @@ def test_a_shutdown_records_what_is_left(telemetry: CapturedTelemetry) -> None:
     span(telemetry, (500, 540))
     processor.shutdown()
     assert telemetry.metrics[LATENCY][0].count == 1
+
+
+# --- Stalls and objectives -------------------------------------------------------------------------------------------
+
+
+def test_a_silence_of_a_foreign_span_is_a_stall(telemetry: CapturedTelemetry) -> None:
+    span(processed(telemetry, [CHUNK], stall="next_token=0.5"), (100, 200, 900, 950), end_ms=960)
+    point = found(telemetry, "itl.client.stalls")
+    assert (point.value, point.attributes["itl.stall.phase"]) == (1, "decode")
+
+
+def test_the_first_token_of_a_foreign_span_may_be_a_stall(telemetry: CapturedTelemetry) -> None:
+    span(processed(telemetry, [CHUNK], stall="first_token=0.5"), (600, 700), end_ms=710)
+    assert found(telemetry, "itl.client.stall.duration").raw.sum == pytest.approx(0.6)
+
+
+def test_a_foreign_span_that_flows_has_no_stall(telemetry: CapturedTelemetry) -> None:
+    span(processed(telemetry, [CHUNK], stall="first_token=0.5,next_token=0.5"), (100, 200, 300), end_ms=310)
+    assert found(telemetry, "itl.client.stalls") is None
+
+
+def test_a_foreign_span_is_held_against_its_objective(telemetry: CapturedTelemetry) -> None:
+    span(processed(telemetry, [CHUNK], slo="0.5/0.05"), (100, 140, 240), end_ms=250)
+    telemetry.tracer_provider.force_flush()
+    points = telemetry.metrics["itl.client.slo.tokens"]
+    assert {point.attributes["itl.slo.met"]: point.value for point in points} == {True: 1, False: 1}
+
+
+def test_a_processor_takes_no_objective_that_is_none() -> None:
+    with pytest.raises(ValueError, match="slo='talk'"):
+        ITLSpanProcessor(slo="talk")
