@@ -124,7 +124,7 @@ def check(answer: Answer) -> None:
 @pytest.mark.slow
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize("name", CLASSIFIERS)
-@fuzzed(700)
+@fuzzed(300)
 @given(chunks=st.lists(st.one_of(mutated(DOCUMENTS), JSON_VALUES), max_size=6))
 def test_any_chunk_is_classified(name: str, chunks: list[Any]) -> None:
     answer = Answer()
@@ -137,7 +137,7 @@ def test_any_chunk_is_classified(name: str, chunks: list[Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("R15")
-@fuzzed(1_000)
+@fuzzed(500)
 @given(chunk=mutated([document for document in DOCUMENTS if isinstance(document, dict) and "choices" in document]))
 def test_any_chunk_that_the_sdk_makes_is_classified(chunk: Any) -> None:
     if not isinstance(chunk, dict):
@@ -184,7 +184,7 @@ def broken_events(draw: st.DrawFn) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-@fuzzed(2_000)
+@fuzzed(1_000)
 @given(events=broken_events())
 def test_any_token_events_make_a_timeline_or_are_said_to_make_none(events: list[tuple[Any, ...]]) -> None:
     try:
@@ -232,7 +232,7 @@ TELEMETRY: Final = [
 
 
 @pytest.mark.slow
-@fuzzed(1_500)
+@fuzzed(700)
 @given(
     documents=st.lists(mutated(TELEMETRY), max_size=3),
     noise=st.binary(max_size=60),
