@@ -13,6 +13,10 @@ from otel_itl.stalls import Stall
 from otel_itl.timeline import Timeline
 
 OTHER_MODEL = "other"
+OTHER_ERROR = "_OTHER"
+"""What the conventions call an error of a type that is not told apart."""
+MOST_ERROR_TYPES = 100
+"""Some are codes that the provider makes up."""
 
 
 def at_start(request: Request) -> dict[str, Any]:
@@ -141,29 +145,55 @@ def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> di
     return attributes
 
 
+class Limited:
+    """Values that metrics tell apart: the first so many, and one name for the rest. Others choose values, series cost.
+
+    Args:
+        limit: how many.
+        rest: what the others are called.
+    """
+
+    def __init__(self, limit: int, rest: str) -> None:
+        self._limit = limit
+        self._rest = rest
+        self._known: set[tuple[str, str | None]] = set()
+
+    def label(self, value: str, beside: str | None = None) -> str:
+        """What a metric calls `value`, where it stands `beside` another one."""
+        if (value, beside) not in self._known:
+            if len(self._known) >= self._limit:
+                return self._rest
+            self._known.add((value, beside))
+        return value
+
+
 class ModelNames:
-    """The model names that metrics tell apart: the first so many, and `other`. Callers choose names, series cost."""
+    """The model names that metrics tell apart: so many that are asked for, and so many that answer for them.
+
+    They are counted apart: an upstream that answers in ever new names takes no place from what is asked for.
+    """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._known: set[str] = set()
+        self._asked_for = Limited(limit, OTHER_MODEL)
+        self._answering = Limited(limit, OTHER_MODEL)
 
     def label(self, model: str) -> str:
-        """The name that a metric gives to `model`."""
-        if model not in self._known:
-            if len(self._known) >= self._limit:
-                return OTHER_MODEL
-            self._known.add(model)
-        return model
+        """The name that a metric gives to `model`, which was asked for."""
+        return self._asked_for.label(model)
+
+    def response_label(self, model: str, asked_for: str | None) -> str:
+        """The name that a metric gives to `model`, which answered."""
+        return self._answering.label(model, asked_for)
 
 
 def labels(request: Request, response_model: str | None, models: ModelNames) -> dict[str, Any]:
     """The attributes of metrics: an allow-list. No session, user or request ever."""
+    model = None if request.model is None else models.label(request.model)
     optional = {
         names.OPERATION_NAME: request.operation,
         names.PROVIDER_NAME: request.provider,
-        names.REQUEST_MODEL: None if request.model is None else models.label(request.model),
-        names.RESPONSE_MODEL: None if response_model is None else models.label(response_model),
+        names.REQUEST_MODEL: model,
+        names.RESPONSE_MODEL: None if response_model is None else models.response_label(response_model, model),
         names.SERVER_ADDRESS: request.server_address,
         names.SERVER_PORT: request.server_port,
     }

@@ -19,7 +19,7 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 from otel_itl import conventions as names
 from otel_itl.conventions import Metric, StandardNames
 from otel_itl.exchange import Request
-from otel_itl.export.attributes import ModelNames, labels
+from otel_itl.export.attributes import MOST_ERROR_TYPES, OTHER_ERROR, Limited, ModelNames, labels
 from otel_itl.export.bulk import record_all
 from otel_itl.fence import contained, fenced
 from otel_itl.measures import SECOND, Measures, first_and_last_output
@@ -73,6 +73,7 @@ class StreamMetrics:
         self.settle: Callable[[], None] | None = None
         """Called before a collection: has whatever ended before it added."""
         self._models = models
+        self._error_types = Limited(MOST_ERROR_TYPES, OTHER_ERROR)
         self._in_flight = in_flight
         self._failures = failures
         self._pending: deque[Measured] = deque()
@@ -159,7 +160,8 @@ class StreamMetrics:
     def _record_standard(self, measured: Measured, stream: Labels) -> None:
         timeline, context, elsewhere = measured.timeline, measured.context, measured.elsewhere
         if "duration" not in elsewhere:
-            failed = {} if measured.error_type is None else {names.ERROR_TYPE: measured.error_type}
+            error_type = measured.error_type
+            failed = {} if error_type is None else {names.ERROR_TYPE: self._error_types.label(error_type)}
             record_all(self._duration, (measured.measures.duration,), 1, {**stream, **failed}, context)
         if timeline.arrived and "time_to_first_chunk" not in elsewhere:
             record_all(self._first_chunk, timeline.arrived[:1], SECOND, stream, context)

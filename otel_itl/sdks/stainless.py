@@ -31,6 +31,7 @@ PROBE: Final = "otel_itl.probe"
 """Key of a response's `extensions` that holds its probe."""
 
 LONGEST_WORD: Final = 256
+MOST_STOPS: Final = 64
 _RETRY_COUNT = "x-stainless-retry-count"
 _opening: ContextVar[list[Probe] | None] = ContextVar("otel_itl_opening", default=None)
 """The probe of the request that is being made: some SDKs make the stream before anyone holds its response. In a list
@@ -88,11 +89,10 @@ class Member:
             return None
         body = {**_mapping(options.json_data), **_mapping(getattr(options, "extra_json", None))}
         base_url = client.base_url
-        model = body.get("model")
         request = Request(
             operation=route.operation,
             provider=provider_of(base_url.host, self._provider_of(client)),
-            model=model if isinstance(model, str) else None,
+            model=word(body.get("model")),
             server_address=base_url.host or None,
             server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
             parameters=parameters(body),
@@ -142,8 +142,14 @@ def count(value: Any) -> int | None:
 
 
 def word(value: Any) -> str | None:
-    """A name or a reason as a provider gives it, cut where it is no word any more; None for what is none."""
-    return value[:LONGEST_WORD] if isinstance(value, str) and value else None
+    """A name or a reason as a provider gives it, cut where it is no word any more; None for what is none.
+
+    Half of a surrogate pair, which JSON may hold, is replaced: no exporter could encode it, nor what is beside it.
+    """
+    if not isinstance(value, str) or not value:
+        return None
+    cut = value[:LONGEST_WORD]
+    return cut if cut.isascii() else cut.encode(errors="replace").decode()
 
 
 def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,7 +160,7 @@ def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
         if name in {"stop", "stop_sequences"} and value is not None:
             value = [value] if isinstance(value, str) else value
             if isinstance(value, (list, tuple)) and all(isinstance(stop, str) for stop in value):
-                attributes[attribute] = tuple(value)
+                attributes[attribute] = tuple(word(stop) or "" for stop in value[:MOST_STOPS])
         elif type(value) is float or (type(value) is int and abs(value) < 1 << 63):
             attributes[attribute] = value
     return attributes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,15 @@ PROMPT = f"{SAID} prompt"
 ASKED = [{"role": "system", "content": f"{SAID} system"}, {"role": "user", "content": PROMPT}]
 TOOL = {"name": "look", "description": f"{SAID} tool", "parameters": {"type": "object", "properties": {}}}
 QUOTED = f"Invalid prompt: {PROMPT!r}"
+BROKEN = tuple(sys.modules[http].HTTPError for http in ("httpx", "httpx2") if http in sys.modules)
+"""What the HTTP clients of the two SDKs raise, which may have one each."""
 SECRETS: dict[str, Any] = {"api_key": f"sk-{SAID}", "default_headers": {"x-tenant": f"{SAID} header"}}
 
 ANSWERS = {
     "well": lambda wire: wire.reply([f"{SAID} one", f"{SAID} two"]),
     "refused": lambda _: faults.status(400, QUOTED, kind="invalid_request_error"),
     "broken": lambda wire: wire.reply([f"{SAID} one", f"{SAID} two"]).cut(1) + wire.error(QUOTED),
+    "cut": lambda wire: wire.reply([f"{SAID} one", f"{SAID} two"]).cut(1) + faults.reset(),
     "garbled": lambda wire: wire.reply([f"{SAID} one", f"{SAID} two"]).cut(1) + faults.invalid_json(),
 }
 
@@ -79,17 +83,38 @@ def ask_async_chat(clients: Clients) -> None:
     asyncio.run(ask())
 
 
+def ask_async_messages(clients: Clients) -> None:
+    async def ask() -> None:
+        async with (
+            clients.async_anthropic(**SECRETS) as client,
+            client.messages.stream(model="m", max_tokens=9, system=f"{SAID} system", messages=ASKED[1:]) as stream,
+        ):
+            await stream.get_final_message()
+
+    asyncio.run(ask())
+
+
+def ask_for_raw_response(clients: Clients) -> None:
+    client = clients.openai(**SECRETS)
+    raw = client.chat.completions.with_raw_response.create(
+        model="m", messages=ASKED, stream=True, extra_headers={"x-user": f"{SAID} user"}, extra_query={"user": SAID}
+    )
+    list(raw.parse())
+
+
 WAYS: dict[str, tuple[Any, Callable[[Clients], None]]] = {
     "chat": (chat, ask_chat),
     "completions": (completions, ask_completion),
     "responses": (responses, ask_responses),
     "messages": (messages, ask_messages),
     "async chat": (chat, ask_async_chat),
+    "async messages": (messages, ask_async_messages),
+    "raw response": (chat, ask_for_raw_response),
 }
-EXPECTED = (openai.OpenAIError, anthropic.AnthropicError, ValueError)
+EXPECTED = (openai.OpenAIError, anthropic.AnthropicError, ValueError, *BROKEN)
 
 
-@pytest.fixture(params=["packed", "log"])
+@pytest.fixture(params=["packed", "each", "log", "none"])
 def leaked(
     request: pytest.FixtureRequest,
     exported: Exported,

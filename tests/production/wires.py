@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,7 @@ EVENT_STREAM: Final = (("content-type", "text/event-stream"), ("x-request-id", "
 class Wire:
     """What comes back over the wire."""
 
-    pieces: Sequence[bytes]
+    pieces: Iterable[bytes]
     fault: str | None = None
     """Name of the HTTP client's exception that is raised where the pieces end."""
     status: int = 200

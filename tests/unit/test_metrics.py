@@ -317,10 +317,19 @@ def test_a_model_that_is_known_keeps_its_name() -> None:
     assert [models.label(model) for model in ("a", "b", "a")] == ["a", OTHER_MODEL, "a"]
 
 
-def test_request_and_response_models_share_the_limit() -> None:
+@pytest.mark.requirement("R59")
+def test_models_that_answer_take_no_place_from_those_that_are_asked_for() -> None:
     models = ModelNames(2)
-    found = labels(Request(operation="chat", provider="x", model="a"), "b", models)
-    assert (found["gen_ai.request.model"], found["gen_ai.response.model"], models.label("c")) == ("a", "b", "other")
+    asked = Request(operation="chat", provider="x", model="a")
+    answering = [labels(asked, answer, models)["gen_ai.response.model"] for answer in ("b", "c", "d")]
+    assert (answering, models.label("e")) == (["b", "c", OTHER_MODEL], "e")
+
+
+@pytest.mark.requirement("R59")
+def test_a_model_that_answers_for_many_counts_with_each() -> None:
+    models = ModelNames(2)
+    requests = [Request(operation="chat", provider="x", model=model) for model in ("a", "b", "c")]
+    assert [labels(asked, "m", models)["gen_ai.response.model"] for asked in requests] == ["m", "m", OTHER_MODEL]
 
 
 # --- When ----------------------------------------------------------------------------------------------------------
