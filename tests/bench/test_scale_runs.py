@@ -28,15 +28,15 @@ def test_every_row_is_printed() -> None:
     command = [sys.executable, "-m", "bench.scale", "--quick"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=170, check=False)
-    assert (0, "") == (done.returncode, done.stderr)
-    assert [] == [row for row in ROWS if row not in done.stdout]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row for row in ROWS if row not in done.stdout] == []
 
 
 def test_a_simulated_exponential_histogram_is_the_sdks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     from bench.scale.merging import exponential, scale_of
 
-    pace = random.Random(1)
+    pace = random.Random(1)  # noqa: S311 - a pace, not a secret
     samples = [pace.lognormvariate(-4, 0.6) for _ in range(5_000)]
     reader = InMemoryMetricReader(preferred_aggregation={Histogram: ExponentialBucketHistogramAggregation()})
     histogram = MeterProvider([reader], shutdown_on_exit=False).get_meter("test").create_histogram("itl")
