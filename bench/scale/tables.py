@@ -41,9 +41,9 @@ def traces_table(batches: dict[str, Batch], spent: Iterable[Spent], tokens: int)
         )
     return table(
         f"Traces and logs of {RATE:,} requests a second, by `token_events`",
-        f"Responses of {tokens} tokens, 20 ms apart. Bytes are OTLP protobuf, from process to agent. Cores are CPU time "
-        "of all agents and of all gateways together, what the operating system does for them included. What is kept is "
-        f"{KEPT_PERCENT} % of the traces, and all log records, uncompressed.",
+        f"Responses of {tokens} tokens, 20 ms apart. Bytes are OTLP protobuf, from process to agent. Cores are CPU "
+        "time of all agents and of all gateways together, what the operating system does for them included. What is kept "
+        f"is {KEPT_PERCENT} % of the traces, and all log records, uncompressed.",
         (
             "form",
             "bytes a request",
@@ -75,8 +75,8 @@ def series_table(by_models: dict[tuple[int, str], Series]) -> str:
     return table(
         "Metrics, by form of the histograms",
         "They depend on processes and models, not on requests. A process whose streams all completed, with an "
-        "objective and the standard metrics; each further outcome, phase or cause of a stall is a series more. The fleet has "
-        f"{PROCESSES} processes that export every {EXPORTS_SECONDS} s, all of which use all models.",
+        "objective and the standard metrics; each further outcome, phase or cause of a stall is a series more. The "
+        f"fleet has {PROCESSES} processes that export every {EXPORTS_SECONDS} s, all of which use all models.",
         (
             "histograms",
             "models",

@@ -36,7 +36,7 @@ def test_a_simulated_exponential_histogram_is_the_sdks(monkeypatch: pytest.Monke
     monkeypatch.syspath_prepend(str(ROOT))
     from bench.scale.merging import exponential, scale_of
 
-    pace = random.Random(1)
+    pace = random.Random(1)  # noqa: S311 - a pace, not a secret
     samples = [pace.lognormvariate(-4, 0.6) for _ in range(5_000)]
     reader = InMemoryMetricReader(preferred_aggregation={Histogram: ExponentialBucketHistogramAggregation()})
     histogram = MeterProvider([reader], shutdown_on_exit=False).get_meter("test").create_histogram("itl")
