@@ -1,7 +1,9 @@
 """`python -m bench`: every benchmark there is."""
 
 from bench.overhead.__main__ import main as overhead
+from bench.stalls.__main__ import main as stalls
 from bench.truth.__main__ import main as truth
 
 overhead()
 truth([])
+stalls([])
