@@ -1,4 +1,4 @@
-"""The blocks of docs/testing.md run, one after the other."""
+"""The blocks of the pages that say so run, one after the other."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_blocks_of_the_page_run() -> None:
-    text = PAGE.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("page", "name"), [("testing.md", "captured_telemetry"), ("stalls.md", "said"), ("slo.md", "tokens")]
+)
+def test_the_blocks_of_a_page_run(page: str, name: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     for block in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         # Empty lines in front, so that a failure names the line of the page.
         code = "\n" * text.count("\n", 0, block.start(1)) + block[1]
-        exec(compile(code, str(PAGE), "exec"), names)  # noqa: S102 - our own page
-    assert "captured_telemetry" in names
+        exec(compile(code, str(DOCS / page), "exec"), names)  # noqa: S102 - our own page
+    assert name in names

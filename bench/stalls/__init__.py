@@ -1,0 +1,1 @@
+"""What looking out for stalls costs, and how soon it tells."""
