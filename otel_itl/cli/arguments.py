@@ -10,7 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 from otel_itl.cli import commands
+from otel_itl.config import load
 from otel_itl.definitions import TOOLS
+from otel_itl.slo import Objectives
 
 _EXAMPLES = """\
 examples:
@@ -22,8 +24,8 @@ examples:
 _REPORT = """\
 Latency of the streams in OTLP JSON files, by provider and model: time to first
 token, inter-token latency, how the streams ended; and the stream with the
-longest wait for a token, drawn over time. Everything is derived from the token
-events in the files.
+longest wait for a token, drawn over time. Where there are any: stalls and whose
+they are, how many streams met their objective, and sessions, the worst first.
 """
 _REPORT_EXAMPLES = """\
 examples:
@@ -31,16 +33,18 @@ examples:
   otel-itl report spans.jsonl logs.jsonl.gz
   otel-itl report --json spans.jsonl | jq .rows[].inter_token_latency.p99
   otel-itl report --as vllm spans.jsonl
+  otel-itl report --slo 0.5/0.05@0.995 spans.jsonl
+  otel-itl report --session agent-7 spans.jsonl
 
 exit codes:
   0  a report was made
   1  no usable stream in the input
-  2  bad usage, or a file that cannot be read
+  2  bad usage, a file that cannot be read, or a session that is not there
 """
 _DEMO = """\
 A server on this machine plays smooth, bursty, slow, stalling, degrading and
-breaking models; the real openai and anthropic clients stream from it; and what
-otel_itl measured is reported.
+breaking models; the real openai and anthropic clients stream from it; stalls are
+told of while they last; and what otel_itl measured is reported.
 """
 _DEMO_EXAMPLES = """\
 Telemetry goes to a new file of OTLP JSON lines. Where the environment says
@@ -99,6 +103,14 @@ def _add_report(each: Any) -> None:
         metavar="TOOL",
         help=f"latency as another tool would have printed it: {', '.join(TOOLS)}",
     )
+    report.add_argument(
+        "--slo",
+        type=_objectives,
+        metavar="OBJECTIVE",
+        help="hold every stream against chat, code, agent or TTFT/ITL[@target], times in seconds, instead of against "
+        "what it was held against when it was measured",
+    )
+    report.add_argument("--session", metavar="ID", help="the requests of one session, in order of time")
     report.set_defaults(run=commands.report)
 
 
@@ -165,6 +177,19 @@ def _tool(text: str) -> str:
     if text not in TOOLS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a tool that is known: it takes {', '.join(TOOLS)}")
     return text
+
+
+def _objectives(text: str) -> Objectives:
+    try:
+        objectives = load({"slo": text}, {}).slo
+    except ValueError:
+        objectives = Objectives()
+    if not objectives.edges("ttft") and not objectives.edges("itl"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an objective: it takes chat, code, agent, or TTFT/ITL in seconds such as 0.5/0.05 or "
+            "0.5/0.05@0.995; for models, as gpt-4o*=chat,*=0.5/0.05"
+        )
+    return objectives
 
 
 def _version() -> str:

@@ -20,13 +20,14 @@ def report(arguments: argparse.Namespace) -> int:
     from otel_itl.offline.lines import UnreadableError, check, title  # noqa: PLC0415 - what only this command needs
     from otel_itl.offline.losses import Loss, Losses  # noqa: PLC0415 - likewise
     from otel_itl.offline.report import summarise  # noqa: PLC0415 - likewise
+    from otel_itl.offline.sessions import UnknownSessionError, find  # noqa: PLC0415 - likewise
     from otel_itl.offline.streams import read_streams  # noqa: PLC0415 - likewise
 
     losses = Losses()
     try:
         for source in arguments.files:
             check(source)
-        made = summarise(read_streams(arguments.files, losses), losses, arguments.tool)
+        made = summarise(read_streams(arguments.files, losses), losses, arguments.tool, arguments.slo)
     except UnreadableError as error:
         _complain("report", str(error))
         return BAD_USAGE
@@ -40,14 +41,23 @@ def report(arguments: argparse.Namespace) -> int:
         why = losses.summary() or "no span and no log record in it carries token events"
         _complain("report", f"no usable stream in {inputs}: {why}.")
         return NOTHING_USABLE
+    try:
+        session = None if arguments.session is None else find(made.sessions, arguments.session)
+    except UnknownSessionError as error:
+        _complain("report", str(error))
+        return BAD_USAGE
     if arguments.json:
         from otel_itl.view.machine import as_json  # noqa: PLC0415 - likewise
 
-        print(as_json(made))
+        print(as_json(made, session))
     else:
-        from otel_itl.view.console import screen, show  # noqa: PLC0415 - likewise
+        from otel_itl.view.console import show, show_session  # noqa: PLC0415 - likewise
+        from otel_itl.view.screen import screen  # noqa: PLC0415 - likewise
 
-        show(made, screen())
+        if session is None:
+            show(made, screen())
+        else:
+            show_session(session, screen())
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from otel_itl import conventions as names
@@ -16,12 +16,13 @@ Event = tuple[str, int, Mapping[str, Any]]
 
 
 class Span(NamedTuple):
-    """A span: whose it is, its attributes, and its token events."""
+    """A span: whose it is, its attributes, its token events, and those that tell of stalls."""
 
     trace_id: str
     span_id: str
     attributes: Mapping[str, Any]
     events: Sequence[Event]
+    stalls: Sequence[Event]
 
 
 class TokenLog(NamedTuple):
@@ -48,11 +49,8 @@ def spans(document: Mapping[str, Any]) -> Iterator[Span]:
             trace_id=_identifier(span, "traceId"),
             span_id=_identifier(span, "spanId"),
             attributes=_attributes(span),
-            events=[
-                (event["name"], int(event.get("timeUnixNano", 0)), _attributes(event))
-                for event in span.get("events") or ()
-                if event.get("name") in TOKEN_EVENTS
-            ],
+            events=_events(span, TOKEN_EVENTS),
+            stalls=_events(span, {names.STALL_EVENT}),
         )
 
 
@@ -74,6 +72,14 @@ def _records(document: Mapping[str, Any], resources: str, scopes: str, records: 
     for resource in document.get(resources) or ():
         for scope in resource.get(scopes) or ():
             yield from scope.get(records) or ()
+
+
+def _events(span: Mapping[str, Any], named: Container[str]) -> list[Event]:
+    return [
+        (event["name"], int(event.get("timeUnixNano", 0)), _attributes(event))
+        for event in span.get("events") or ()
+        if event.get("name") in named
+    ]
 
 
 def _identifier(record: Mapping[str, Any], name: str) -> str:

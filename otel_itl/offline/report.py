@@ -14,8 +14,14 @@ from typing import Any, NamedTuple
 from otel_itl.conventions import LATENCY_BUCKETS
 from otel_itl.definitions import DEFINITIONS, speak, speak_all
 from otel_itl.measures import SECOND, delivered, percentile
+from otel_itl.offline import sessions
+from otel_itl.offline.attainment import Attainment, Attainments
 from otel_itl.offline.losses import Loss, Losses
+from otel_itl.offline.sessions import SessionRow, SessionTable
+from otel_itl.offline.stalled import StallGroup, grouped, stalls_of
 from otel_itl.offline.streams import Stream
+from otel_itl.offline.told import Stall
+from otel_itl.slo import Objectives
 from otel_itl.timeline import OUTPUT, Outcome, Timeline
 
 SCHEMA = "otel-itl.report.v1"
@@ -67,6 +73,10 @@ class Row:
     """Gaps of which nothing is known."""
     consumer_bound: int
     """Streams whose caller was too slow to tell the upstream's pace."""
+    stalls: Sequence[StallGroup]
+    """By phase and cause, what cost most first."""
+    stalls_judged: int
+    """Streams whose spans say nothing of stalls: theirs are those that the default policy finds in the timelines."""
     finished: int
     """Streams that were completed or truncated."""
     figures: Mapping[str, float | None] | None = None
@@ -104,30 +114,47 @@ class Report:
     streams: int
     worst: Worst | None
     """None where no stream has a gap."""
+    slo: Sequence[Attainment] = ()
+    """One for each objective that any stream was held against."""
+    sessions: Sequence[SessionRow] = ()
+    """The worst first."""
     losses: dict[str, int] = field(default_factory=dict)
     """What of the input could not be used, by the values of `Loss`."""
     tool: str | None = None
     """In whose words the latency figures are: one of `definitions.TOOLS`; None: in ours."""
 
 
-def summarise(streams: Iterable[Stream], losses: Losses | None = None, tool: str | None = None) -> Report:
+def summarise(
+    streams: Iterable[Stream],
+    losses: Losses | None = None,
+    tool: str | None = None,
+    objectives: Objectives | None = None,
+) -> Report:
     """Pool the samples of many streams. Percentiles are of the pooled samples, never averages of percentiles.
 
-    Streams are taken one at a time and not kept, but for the worst: what stays is 8 bytes a sample. In the words of
-    another `tool`, one of `definitions.TOOLS`, the timelines of finished streams stay: 24 bytes a chunk.
+    Streams are taken one at a time and not kept, but for the worst: what stays is 8 bytes a sample, twice that of
+    streams that belong to a session. In the words of another `tool`, one of `definitions.TOOLS`, the timelines of
+    finished streams stay: 24 bytes a chunk. Streams are held against `objectives`, or else against those that their
+    spans name.
     """
     pools: dict[tuple[str, str], _Pool] = {}
+    attainments, table = Attainments(objectives), SessionTable()
     worst: Stream | None = None
     count = 0
     for stream in streams:
         count += 1
-        pools.setdefault((stream.provider, stream.model), _Pool(tool)).add(stream)
+        stalls = stalls_of(stream)
+        pools.setdefault((stream.provider, stream.model), _Pool(tool)).add(stream, stalls)
+        attainments.add(stream, stalls)
+        table.add(stream, sum(stall.count for stall in stalls))
         if stream.measures.samples and (worst is None or _longest(stream) > _longest(worst)):
             worst = stream
     return Report(
         rows=[pool.row(provider, model) for (provider, model), pool in sorted(pools.items())],
         streams=count,
         worst=None if worst is None else _worst(worst, tool),
+        slo=attainments.rows(),
+        sessions=table.rows(),
         losses={loss.value: losses.counts[loss] if losses else 0 for loss in Loss},
         tool=tool,
     )
@@ -138,14 +165,17 @@ def formulas(tool: str) -> dict[str, str]:
     return {**DEFINITIONS[tool].formulas, **speak_all([], tool).formulas}
 
 
-def as_data(report: Report) -> dict[str, Any]:
-    """The report in types of JSON, with stable keys: the schema of `otel-itl report --json`."""
+def as_data(report: Report, session: SessionRow | None = None) -> dict[str, Any]:
+    """The report in types of JSON, with stable keys: the schema of `otel-itl report --json`; one session as a whole."""
     return {
         "schema": SCHEMA,
         **_tool_as_data(report.tool),
         "streams": report.streams,
         "rows": [_row_as_data(row) for row in report.rows],
         "worst": None if report.worst is None else _worst_as_data(report.worst),
+        "slo": [asdict(attainment) for attainment in report.slo],
+        "sessions": [sessions.as_data(row) for row in report.sessions],
+        "session": None if session is None else sessions.as_data(session, whole=True),
         "losses": report.losses,
     }
 
@@ -232,14 +262,16 @@ class _Pool:
         self._decode_time = 0
         self._later_tokens = 0
         self._sums: Counter[str] = Counter()
+        self._stalls: list[Stall] = []
 
-    def add(self, stream: Stream) -> None:
+    def add(self, stream: Stream, stalls: Sequence[Stall]) -> None:
         measures, finished = stream.measures, stream.timeline.outcome in FINISHED
         if finished and self._tool is not None:
             self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
         self._samples.extend(measures.samples)
+        self._stalls.extend(stalls)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
         if measures.decode_time and measures.time_per_output_token:
@@ -252,6 +284,7 @@ class _Pool:
             excluded=measures.excluded,
             consumer_bound=int(measures.consumer_bound),
             finished=int(finished),
+            stalls_judged=int(stream.told.stalls is None),
         )
 
     def row(self, provider: str, model: str) -> Row:
@@ -273,6 +306,8 @@ class _Pool:
             imputed=self._sums["imputed"],
             excluded=self._sums["excluded"],
             consumer_bound=self._sums["consumer_bound"],
+            stalls=grouped(self._stalls),
+            stalls_judged=self._sums["stalls_judged"],
             finished=self._sums["finished"],
             figures=None if self._tool is None else speak_all(self._finished, self._tool).figures,
         )

@@ -1,4 +1,4 @@
-"""Telemetry files → the streams that were measured, each with its timeline and what follows from it."""
+"""Telemetry files → the streams that were measured, each with its timeline and what its span told of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from otel_itl.measures import Measures, measure
 from otel_itl.offline.documents import Document, read_documents
 from otel_itl.offline.losses import Loss, Losses
 from otel_itl.offline.otlp import Event, Span, TokenLog, is_otlp, spans, token_logs
+from otel_itl.offline.told import NOTHING, Told, session_of, told
 from otel_itl.timeline import MICROSECOND, Timeline
 
 UNKNOWN = "unknown"
@@ -35,12 +36,22 @@ class Stream:
     """`FILE:LINE` of the document that its token events end in."""
     timeline: Timeline
     measures: Measures
+    told: Told = NOTHING
 
 
 class _Identity(NamedTuple):
     provider: str = UNKNOWN
     model: str = UNKNOWN
     operation: str = UNKNOWN
+
+
+class _Bare(NamedTuple):
+    """A span without token events, which logs may have."""
+
+    identity: _Identity
+    told: Told
+    where_measured: str | None
+    """None: it was not measured."""
 
 
 class _Waiting(NamedTuple):
@@ -52,7 +63,7 @@ class _Waiting(NamedTuple):
 
 
 def read_streams(sources: Iterable[str], losses: Losses) -> Iterator[Stream]:
-    """Yield the streams of files (`-`: standard input), from their token events alone.
+    """Yield the streams of files (`-`: standard input): their token events, and what their spans tell beside.
 
     A stream on a span is yielded as soon as it is read. Token events in logs wait for the end of the input, as their
     span, which says whose they are, may come later: 24 bytes for each chunk. What cannot be used goes to `losses`.
@@ -73,7 +84,7 @@ class _Reading:
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._seen: set[tuple[str, str, int]] = set()
-        self._bare: dict[_Key, tuple[_Identity, str | None]] = {}
+        self._bare: dict[_Key, _Bare] = {}
         self._waiting: dict[tuple[_Key, int], _Waiting] = {}
 
     def take(self, document: Document) -> Iterator[Stream]:
@@ -89,31 +100,39 @@ class _Reading:
             self._losses.note(Loss.NOT_OTLP, document.where, f"{type(error).__name__}, {error}")
 
     def finish(self) -> Iterator[Stream]:
-        told = set()
+        seen = set()
         for key, where, events in self._waiting.values():
-            told.add(key)
-            identity, _ = self._bare.get(key, (_Identity(), None))
-            yield from self._stream(key, identity, events, where)
-        for key, (_, where_measured) in self._bare.items():
-            if where_measured is not None and key not in told:
-                self._losses.note(Loss.WITHOUT_TOKEN_EVENTS, where_measured)
+            seen.add(key)
+            identity, said, _ = self._bare.get(key, _Bare(_Identity(), NOTHING, None))
+            yield from self._stream(key, identity, said, events, where)
+        for key, bare in self._bare.items():
+            if bare.where_measured is not None and key not in seen:
+                self._losses.note(Loss.WITHOUT_TOKEN_EVENTS, bare.where_measured)
 
     def _on_span(self, span: Span, where: str) -> Iterator[Stream]:
         key, identity = (span.trace_id, span.span_id), _identity(span.attributes)
         if not span.events:
             measured = names.STREAM_OUTCOME in span.attributes
             if measured or identity != _Identity():
-                self._bare[key] = (identity, where if measured else None)
+                said = told(span.attributes, [attributes for _, _, attributes in span.stalls])
+                self._bare[key] = _Bare(identity, said, where if measured else None)
             return
-        for events in _one_by_one(span.events):
-            yield from self._stream(key, identity, events, where)
+        *earlier, last = _one_by_one(span.events)
+        # Of several streams that reported to one span, its attributes are of the last.
+        for events in earlier:
+            yield from self._stream(key, identity, Told(session=session_of(span.attributes)), events, where)
+        requested = _requested(last[-1]) if earlier else 0
+        stalls = [attributes for _, began, attributes in span.stalls if began >= requested]
+        yield from self._stream(key, identity, told(span.attributes, stalls), last, where)
 
     def _keep(self, log: TokenLog, where: str) -> None:
         key = (log.trace_id, log.span_id)
         kept = self._waiting.setdefault((key, _requested(log.event)), _Waiting(key, where, []))
         kept.events.append(log.event)
 
-    def _stream(self, key: _Key, identity: _Identity, events: Sequence[Event], where: str) -> Iterator[Stream]:
+    def _stream(
+        self, key: _Key, identity: _Identity, said: Told, events: Sequence[Event], where: str
+    ) -> Iterator[Stream]:
         try:
             timeline = decode(events)
             _check_order(timeline)
@@ -128,7 +147,13 @@ class _Reading:
         if key[1]:
             self._seen.add(seen)
         yield Stream(
-            **identity._asdict(), trace_id=key[0], span_id=key[1], where=where, timeline=timeline, measures=measures
+            **identity._asdict(),
+            trace_id=key[0],
+            span_id=key[1],
+            where=where,
+            timeline=timeline,
+            measures=measures,
+            told=said,
         )
 
 

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import IO, NamedTuple
+from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from otel_itl.conventions import LATENCY_BUCKETS
 from otel_itl.measures import SECOND
 from otel_itl.offline.report import Report, Row, Worst
+from otel_itl.offline.sessions import SessionRow
 from otel_itl.timeline import Outcome
 from otel_itl.view import strip
+from otel_itl.view.columns import INDENT, folded, named_table
 from otel_itl.view.figures import ABSENT, counted, duration, edge, milliseconds, printable, rate
+from otel_itl.view.objectives import objective_table
+from otel_itl.view.screen import Screen, put
+from otel_itl.view.sessions import request_table, session_table
 from otel_itl.view.spoken import figures_of, in_words_of
+from otel_itl.view.stalls import stall_table
 from otel_itl.view.strip import Drawing, Glyphs, Mark, Scale
 from otel_itl.view.styles import STYLES
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 _GUTTER = 10
 """Columns left of a drawing, for the names of its lanes."""
-_INDENT = 2
-_FALLBACK_WIDTH = 80
-"""Columns of a terminal that says it has none."""
-_LEAST_NAME = 12
 _CELL = 6
 """Columns of a latency, the blank before it included."""
 _COUNT = 8
@@ -54,50 +56,14 @@ _COUNTS = (
 )
 
 
-class Screen(NamedTuple):
-    """Where a report goes, and the characters that may be used there."""
-
-    console: Console
-    glyphs: Glyphs
-
-    @property
-    def plain(self) -> bool:
-        """Nothing but ASCII, and no colour."""
-        return self.glyphs is strip.ASCII
-
-
-def screen(file: IO[str] | None = None, width: int | None = None) -> Screen:
-    """The screen for a file (standard output).
-
-    Colour and block characters are for terminals that can show them, unless `NO_COLOR` is set; `FORCE_COLOR` makes a
-    terminal of anything, `COLUMNS` says how wide it is. All else gets ASCII.
-    """
-    console = Console(file=file, width=width, highlight=False, soft_wrap=False)
-    if console.width < 1:
-        console.width = _FALLBACK_WIDTH
-    utf8 = console.encoding.lower().replace("-", "") == "utf8"
-    if console.is_terminal and not console.is_dumb_terminal and utf8 and not os.environ.get("NO_COLOR"):
-        return Screen(console, strip.UNICODE)
-    plain = Console(
-        file=file, width=width or console.width, highlight=False, color_system=None, force_terminal=False, emoji=False
-    )
-    return Screen(plain, strip.ASCII)
-
-
 def show(report: Report, to: Screen) -> None:
     """Print a report."""
     put(Group(*_parts(report, to)), to)
 
 
-def put(shown: RenderableType, to: Screen) -> None:
-    """Print something; where it is plain, without the blanks that fill a line up."""
-    if not to.plain:
-        to.console.print(shown)
-        return
-    with to.console.capture() as captured:
-        to.console.print(shown)
-    lines = captured.get().splitlines()
-    to.console.file.write("".join(f"{line.rstrip()}\n" for line in lines))
+def show_session(session: SessionRow, to: Screen) -> None:
+    """Print one session: its requests in order of time."""
+    put(Group(Text(), *request_table(session, to)), to)
 
 
 def _parts(report: Report, to: Screen) -> Iterable[RenderableType]:
@@ -108,6 +74,15 @@ def _parts(report: Report, to: Screen) -> Iterable[RenderableType]:
         yield from in_words_of(report.tool, report.rows)
     yield Text()
     yield from _stream_table(report.rows, to)
+    if any(row.stalls for row in report.rows):
+        yield Text()
+        yield from stall_table(report.rows, to)
+    if report.slo:
+        yield Text()
+        yield objective_table(report.slo, to)
+    if report.sessions:
+        yield Text()
+        yield from session_table(report.sessions, to)
     if report.worst is not None:
         yield Text()
         yield from _worst(report.worst, to)
@@ -116,29 +91,27 @@ def _parts(report: Report, to: Screen) -> Iterable[RenderableType]:
 def _latency_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
     columns = [name for _, names in _LATENCIES for name in names]
     rest = (len(columns) + len(_RATES)) * _CELL
-    table, name_width = _table(rows, to, rest)
+    table, name_width = named_table(_names(rows), to, rest)
     above = " " * name_width
     for title, names in _LATENCIES:
         above += " " + f" {title} ".center(len(names) * _CELL - 1, to.glyphs.rule)
     above += "".join(f"{title:>{_CELL}}" for title, _ in _RATES)
-    for name in (*columns, *(unit for _, unit in _RATES)):
-        table.add_column(name, width=_CELL, justify="right", no_wrap=True, overflow="crop")
-    shown = _shown_buckets(rows, to.console.width - name_width - rest - _INDENT)
+    for column in (*columns, *(unit for _, unit in _RATES)):
+        table.add_column(column, width=_CELL, justify="right", no_wrap=True, overflow="crop")
+    shown = _shown_buckets(rows, to.console.width - name_width - rest - INDENT)
     if shown:
-        table.add_column(
-            _shape_edges(shown), width=len(shown) + _INDENT, justify="right", no_wrap=True, overflow="crop"
-        )
-        above += " " * _INDENT + " ITL ".center(len(shown), to.glyphs.rule)
+        table.add_column(_shape_edges(shown), width=len(shown) + INDENT, justify="right", no_wrap=True, overflow="crop")
+        above += " " * INDENT + " ITL ".center(len(shown), to.glyphs.rule)
     for row in _by_provider(rows, table):
         shape = [Text(_shape(row.latency_buckets, shown, to.glyphs), style=STYLES["answer"])] if shown else []
-        table.add_row(_name(row.model, name_width), *map(Text, _numbers(row)), *shape)
+        table.add_row(folded(row.model, name_width), *map(Text, _numbers(row)), *shape)
     yield Text(above, style=STYLES["head"], no_wrap=True, overflow="crop")
     yield table
 
 
 def _stream_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
     widths = [max(len(name) + 1, _COUNT) for _, name in _COUNTS]
-    table, name_width = _table(rows, to, sum(widths) + _OUTCOMES)
+    table, name_width = named_table(_names(rows), to, sum(widths) + _OUTCOMES)
     room = to.console.width - name_width - sum(widths) - 1
     above = " " * name_width
     for width, (title, name) in zip(widths, _COUNTS, strict=True):
@@ -148,20 +121,13 @@ def _stream_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
     for row in _by_provider(rows, table):
         counts = (row.streams, row.output_tokens, row.output_chunks, row.imputed, row.excluded, row.consumer_bound)
         numbers = (Text(counted(count) if count else ABSENT) for count in counts)
-        table.add_row(_name(row.model, name_width), *numbers, Padding(_outcomes(row, room), (0, 0, 0, 1)))
+        table.add_row(folded(row.model, name_width), *numbers, Padding(_outcomes(row, room), (0, 0, 0, 1)))
     yield Text(above, style=STYLES["head"], no_wrap=True, overflow="crop")
     yield table
 
 
-def _table(rows: Sequence[Row], to: Screen, rest: int) -> tuple[Table, int]:
-    """A table with a column for names: as wide as the longest, if the `rest` of the table leaves it room."""
-    table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
-    longest = max(
-        (cell_len(printable(name)) + _INDENT for row in rows for name in (row.model, row.provider)), default=0
-    )
-    width = max(min(longest, to.console.width - rest), _LEAST_NAME)
-    table.add_column("", width=width, overflow="fold")
-    return table, width
+def _names(rows: Sequence[Row]) -> Iterable[str]:
+    return (name for row in rows for name in (row.model, row.provider))
 
 
 def _by_provider(rows: Sequence[Row], table: Table) -> Iterable[Row]:
@@ -169,17 +135,6 @@ def _by_provider(rows: Sequence[Row], table: Table) -> Iterable[Row]:
     for provider, of_provider in groupby(rows, key=lambda row: row.provider):
         table.add_row(Text(printable(provider), style=STYLES["provider"]))
         yield from of_provider
-
-
-def _name(name: str, width: int) -> RenderableType:
-    """A model's name; one that is too long goes on in the next line, after a separator where it has one."""
-    room, rest, lines = width - _INDENT, printable(name), []
-    while len(rest) > room:
-        cut = max(rest.rfind(separator, 0, room) for separator in "-/:_. ") + 1
-        cut = cut if cut > room // 2 else room
-        lines.append(rest[:cut])
-        rest = rest[cut:]
-    return Padding(Text("\n".join([*lines, rest]), overflow="fold"), (0, 0, 0, _INDENT))
 
 
 def _numbers(row: Row) -> Iterable[str]:

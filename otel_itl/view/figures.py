@@ -25,7 +25,7 @@ def duration(seconds: float) -> str:
 
 
 def edge(seconds: float) -> str:
-    """A bucket's edge, without digits that say nothing: `0.5 ms`, `20 ms`, `1 s`, `2.5 s`."""
+    """A bucket's edge or an objective, without digits that say nothing: `0.5 ms`, `20 ms`, `1 s`, `2.5 s`."""
     return f"{seconds * 1_000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
@@ -50,6 +50,13 @@ def rate(per_second: float | None) -> str:
     if per_second is None or round(per_second) < _SWITCH_TO_THOUSANDS:
         return three_digits(per_second)
     return f"{per_second / 1_000:,.0f}k"
+
+
+def share(part: int, whole: int) -> str:
+    """A share in percent: `100 %`, `99.2 %`; never rounded up, for what is not all is not 100 %."""
+    if part == whole:
+        return "100 %"
+    return f"{part * 1_000 // whole / 10:.1f} %"
 
 
 def plural(count: int, noun: str) -> str:

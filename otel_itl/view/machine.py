@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 from otel_itl.offline.report import Report, as_data
+from otel_itl.offline.sessions import SessionRow
 
 
-def as_json(report: Report) -> str:
+def as_json(report: Report, session: SessionRow | None = None) -> str:
     """The report as indented JSON: seconds are floats, what is absent is null. `docs/report.md` has the schema."""
-    data = as_data(report)
+    data = as_data(report, session)
     try:
         import orjson  # noqa: PLC0415 - an extra
     except ImportError:

@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from otel_itl.view.console import Screen
 from otel_itl.view.figures import plural, printable
+from otel_itl.view.screen import Screen
 from otel_itl.view.styles import STYLES
 
 REFRESH_SECONDS = 0.1

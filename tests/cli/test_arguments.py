@@ -31,6 +31,12 @@ DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
             ["report", "--as", "vlm", "f"],
             f"argument --as: 'vlm' is not a tool that is known: it takes {', '.join(TOOLS)} (see",
         ),
+        (
+            ["report", "--slo", "fast", "f"],
+            "argument --slo: 'fast' is not an objective: it takes chat, code, agent, or TTFT/ITL in seconds such as",
+        ),
+        (["report", "--slo", "off", "f"], "argument --slo: 'off' is not an objective: it takes chat"),
+        (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an objective: it takes chat"),
         (["repeat"], "invalid choice: 'repeat'"),
     ],
 )

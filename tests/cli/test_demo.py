@@ -21,7 +21,7 @@ pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenT
 
 MODELS = (
     *("smooth-1", "bursty-1", "reasoning-1", "cut-off-1", "smooth-2"),
-    *("slow-start-1", "stalling-1", "degrading-1", "left-early-1"),
+    *("slow-start-1", "stalling-1", "degrading-1", "agent-1", "left-early-1"),
 )
 
 
@@ -105,6 +105,30 @@ def test_the_worst_stream_stalled(report: Any) -> None:
     worst = report["worst"]
     assert worst["model"] == "stalling-1"
     assert worst["gap"]["end"] - worst["gap"]["start"] == pytest.approx(worst["longest_latency"])
+
+
+@pytest.mark.slow
+def test_a_stall_is_told_while_it_lasts(done: subprocess.CompletedProcess[str]) -> None:
+    told = re.findall(r"^stalled now: anthropic stalling-1, no token for (\d+) ms so far,", done.stdout, re.MULTILINE)
+    # Silent for some 0.9 s; from 0.5 s on it is a stall.
+    assert told
+    assert all(500 <= int(milliseconds) for milliseconds in told)
+
+
+@pytest.mark.slow
+def test_stalls_are_reported_as_the_upstreams(report: Any) -> None:
+    stalls = {row["model"]: row["stalls"] for row in report["rows"]}
+    assert [(stall["phase"], stall["cause"]) for stall in stalls["stalling-1"]] == [("decode", "upstream")]
+
+
+@pytest.mark.slow
+def test_streams_are_held_against_objectives(report: Any) -> None:
+    assert {slo["profile"] for slo in report["slo"]} == {"agent", "chat"}
+
+
+@pytest.mark.slow
+def test_sessions_are_reported(report: Any) -> None:
+    assert {session["session"] for session in report["sessions"]} == {"agent-7", "chat-1", "chat-2"}
 
 
 @pytest.mark.slow
@@ -221,5 +245,5 @@ def test_where_measuring_is_switched_off_one_sentence_says_so(tmp_path: Path) ->
 @pytest.mark.slow
 def test_streams_without_token_events_are_counted_in_one_sentence(tmp_path: Path) -> None:
     done = run("demo", "--seconds", "0", cwd=tmp_path, env={"OTEL_ITL_TOKEN_EVENTS": "none"})
-    said = "otel-itl demo: no stream was measured: 9 streams are without token events.\n"
+    said = "otel-itl demo: no stream was measured: 10 streams are without token events.\n"
     assert (done.returncode, done.stderr) == (1, said)

@@ -54,7 +54,8 @@ def test_the_requests_of_a_model_fit_into_the_time(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_time_is_made_use_of(seed: int) -> None:
-    assert min(sum(played(one)) for one in plan(seed, 10.0)) > 7.0
+    lengths = [sum(played(one)) for one in plan(seed, 10.0) if one.scenario.at_most is None]
+    assert min(lengths) > 7.0
 
 
 def test_both_providers_are_asked_by_sync_and_async_clients() -> None:
@@ -100,3 +101,18 @@ def test_a_model_that_is_left_early_has_more_to_say() -> None:
     leaves = BY_MODEL["left-early-1"].leaves_after
     assert leaves is not None
     assert leaves < script_of("left-early-1").tokens
+
+
+def test_an_agent_takes_twice_as_long_from_its_sixth_request_on() -> None:
+    paces = [median(delays(script_of("agent-1", number))) for number in range(8)]
+    assert min(paces[5:]) > 1.8 * max(paces[:5])
+
+
+def test_an_agent_makes_eight_requests_however_much_time_there_is() -> None:
+    (agent,) = (one for one in plan(1, 30.0) if one.scenario.model == "agent-1")
+    assert len(agent.scripts) == 8
+
+
+def test_sessions_are_told_apart() -> None:
+    sessions = [scenario.session for scenario in SCENARIOS if scenario.session is not None]
+    assert len(set(sessions)) == len(sessions) == 3

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -13,8 +15,10 @@ from otel_itl.definitions import DEFINITIONS, TOOLS
 from otel_itl.measures import measure
 from otel_itl.offline.report import summarise
 from otel_itl.offline.streams import Stream
+from otel_itl.offline.told import NOTHING, Objective, Stall, Standing, Told
 from otel_itl.timeline import Kind, Outcome, Timeline
-from otel_itl.view.console import screen, show
+from otel_itl.view.console import show, show_session
+from otel_itl.view.screen import screen
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 Shown = Callable[..., str]
@@ -45,6 +49,7 @@ def shown(made: Any) -> Shown:
         model: str = "stalling-1",
         provider: str = "openai",
         tool: str | None = None,
+        told: Sequence[Told] = (),
     ) -> str:
         kinds = [Kind.REASONING] * 9 + [Kind.ANSWER] * 22 + [Kind.TOOL] * 5
         stalled = made.timeline(*[20] * 20, 512, *[15] * 14, kinds=kinds)
@@ -59,8 +64,11 @@ def shown(made: Any) -> Shown:
                 where="spans.jsonl:1",
                 timeline=timeline,
                 measures=measure(timeline),
+                told=said,
             )
-            for timeline in timelines or (stalled, made.timeline(*[20] * 9, outcome=Outcome.ERROR))
+            for timeline, said in zip_longest(
+                timelines or (stalled, made.timeline(*[20] * 9, outcome=Outcome.ERROR)), told, fillvalue=NOTHING
+            )
         )
         show(summarise(streams, tool=tool), screen(file, width=columns))
         return file.getvalue()
@@ -204,3 +212,121 @@ def test_absent_figures_are_dashes(shown: Shown) -> None:
     text = shown(Timeline(request_unix_ns=1, end=5, outcome=Outcome.ERROR))
     row = next(line.split() for line in text.splitlines() if "stalling-1" in line)
     assert row == ["stalling-1", *["-"] * 10]
+
+
+# --- stalls, objectives, sessions ------------------------------------------------------------------------------------
+
+
+def told_of_all(made: Any) -> tuple[list[Timeline], list[Told]]:
+    """Eight requests of a session that degrades with its seventh, one of which stalled; half met their objective."""
+    timelines = [made.timeline(*[20 if number < 6 else 60] * 9) for number in range(8)]
+    return timelines, [
+        Told(
+            session="agent-7",
+            standing=Standing(number, 1.0 if number < 6 else 3.0, number > 6, None),
+            objective=Objective("chat", number % 2 == 0, None, None),
+            stalls=[Stall("decode", "event_loop", 1, 2.5, 2.5)] if number == 3 else [],
+        )
+        for number in range(1, 9)
+    ]
+
+
+def line_of(text: str, start: str, after: str) -> list[str]:
+    """The words of the first line that starts so, after a line that starts like `after`."""
+    lines = text.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(after))
+    return next(line.split() for line in lines[first:] if line.startswith(start))
+
+
+def test_what_there_is_nothing_of_is_not_shown(shown: Shown) -> None:
+    assert [title for title in ("stalls", "objectives", "sessions") if f"\n{title}" in shown()] == []
+
+
+def test_stalls_are_told_by_phase_and_cause(shown: Shown, made: Any) -> None:
+    timelines, told = told_of_all(made)
+    line = line_of(shown(*timelines, told=told), "  stalling-1", after="stalls")
+    assert line == ["stalling-1", "decode", "event", "loop", "1", "2.50", "s", "2.50", "s"]
+
+
+def test_stalls_that_no_span_tells_of_say_what_they_were_held_against(shown: Shown, made: Any) -> None:
+    text = shown(made.timeline(20, 3_000))
+    assert line_of(text, "  stalling-1", after="stalls") == ["stalling-1", "decode", "-", "1", "3.00", "s", "3.00", "s"]
+    assert "judged from the timeline, 10 s (first token, reasoning) or 2 s" in text
+
+
+def test_objectives_are_told_with_what_met_them(shown: Shown, made: Any) -> None:
+    timelines, told = told_of_all(made)
+    line = " ".join(line_of(shown(*timelines, told=told), "  chat", after="objectives"))
+    assert line == "chat TTFT 500 ms, ITL 100 ms, 99 % 8 50.0 % 72 100 %"
+
+
+def test_a_session_is_told_with_its_latency_from_request_to_request(shown: Shown, made: Any) -> None:
+    timelines, told = told_of_all(made)
+    line = line_of(shown(*timelines, told=told), "  agent-7", after="sessions")
+    # Six requests at 20 ms, two at 60: p50 20, p99 60; a third of the height, and all of it.
+    assert line == [*("agent-7", "8", "20.0", "60.0", "2.16", "s", "1", "3.00", "since", "7"), "......##"]
+
+
+def test_more_sessions_than_a_terminal_takes_are_counted(shown: Shown, made: Any) -> None:
+    told = [Told(session=f"s{number}") for number in range(23)]
+    text = shown(*[made.timeline(20) for _ in told], told=told)
+    assert (len(re.findall(r"^  s\d", text, re.MULTILINE)), "... and 3 sessions more\n" in text) == (20, True)
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("tty", [True, False])
+@pytest.mark.parametrize("session", ["s", "0d3f6c1e-6a53-4be4-93c7-7b1a5ae1c9d2" * 3])
+def test_no_line_of_all_this_is_wider_than_the_terminal(
+    shown: Shown, made: Any, columns: int, tty: bool, session: str
+) -> None:
+    timelines, told = told_of_all(made)
+    told = [replace(said, session=session) for said in told]
+    text = ESCAPES.sub("", shown(*timelines, told=told, columns=columns, tty=tty, model="meta-llama/Llama-3.3-70B"))
+    assert max(len(line) for line in text.splitlines()) <= columns
+
+
+@pytest.fixture
+def one_session(made: Any) -> Shown:
+    """What one session looks like."""
+
+    def show_it(*, columns: int = 80, model: str = "m", session: str = "agent-7") -> str:
+        timelines, told = told_of_all(made)
+        streams = [
+            Stream(
+                provider="openai",
+                model=model,
+                operation="chat",
+                trace_id="a" * 32,
+                span_id="b" * 16,
+                where="spans.jsonl:1",
+                timeline=replace(timeline, request_unix_ns=1_700_000_000_000_000_000 + number * 3_600_000_000_000),
+                measures=measure(timeline),
+                told=replace(said, session=session),
+            )
+            for number, (timeline, said) in enumerate(zip(timelines, told, strict=True))
+        ]
+        file = io.StringIO()
+        show_session(summarise(streams).sessions[0], screen(file, width=columns))
+        return file.getvalue()
+
+    return show_it
+
+
+def test_one_session_is_told_in_a_sentence(one_session: Shown) -> None:
+    assert "session agent-7, 8 requests, tokens for 2.16 s, degraded since 7\n" in one_session()
+
+
+def test_one_session_is_told_request_by_request(one_session: Shown) -> None:
+    lines = [line.split() for line in one_session().splitlines()]
+    # The first request is of 14 November 2023, 22:13:20 UTC; the third of the next day.
+    assert ["1", "22:13:20", "m", "200", "20.0", "20.0", "-", "1.00", "completed"] in lines
+    assert [line for line in lines if line[:1] in (["2023-11-14"], ["2023-11-15"], ["3"])] == [
+        ["2023-11-14"],
+        ["2023-11-15"],
+        ["3", "00:13:20", "m", "200", "20.0", "20.0", "1", "1.00", "completed"],
+    ]
+
+
+def test_one_session_fits_a_terminal_and_steers_none(one_session: Shown) -> None:
+    text = one_session(model="meta-llama/Llama-3.3-70B-Instruct-Turbo", session="s\x1b[2J")
+    assert (max(len(line) for line in text.splitlines()) <= 80, "\x1b" in text) == (True, False)

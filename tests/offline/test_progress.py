@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from otel_itl.view import strip
-from otel_itl.view.console import Screen
 from otel_itl.view.progress import Progress
+from otel_itl.view.screen import Screen
 
 
 @dataclass

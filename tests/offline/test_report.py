@@ -154,11 +154,12 @@ def test_every_figure_of_a_tool_comes_with_its_formula(made: Any, tool: str) -> 
 def test_the_data_in_another_tools_words_has_these_keys(made: Any) -> None:
     data = as_data(summarise([stream(made.timeline(5, 700, 5))], tool="otel"))
     assert set(data) == {
-        *("schema", "as", "version", "counts", "ends", "percentiles", "formulas", "streams", "rows", "worst", "losses")
+        *("schema", "as", "version", "counts", "ends", "percentiles", "formulas", "streams", "rows", "worst"),
+        *("slo", "sessions", "session", "losses"),
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "finished", "figures"),
+        *("imputed", "excluded", "consumer_bound", "stalls", "stalls_judged", "finished", "figures"),
     }
     assert set(data["worst"]) == {
         *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
@@ -218,11 +219,13 @@ def test_a_report_of_nothing_has_no_rows() -> None:
 def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     data = as_data(summarise([stream(made.timeline(5, 700, 5))]))
     distribution = {"count", "p50", "p95", "p99", "max", "mean"}
-    assert set(data) == {"schema", "as", "streams", "latency_bucket_edges", "rows", "worst", "losses"}
+    assert set(data) == {
+        *("schema", "as", "streams", "latency_bucket_edges", "rows", "worst", "slo", "sessions", "session", "losses")
+    }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "finished"),
+        *("imputed", "excluded", "consumer_bound", "stalls", "stalls_judged", "finished"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {

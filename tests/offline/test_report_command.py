@@ -62,6 +62,39 @@ def test_another_tools_figures_are_printed_as_json(write: Any, good: Any, capsys
     assert (code, report["as"], report["rows"][0]["figures"]["mean_itl_ms"]) == (0, "vllm", 184)
 
 
+def test_one_session_is_printed(made: Any, write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    spans = [made.span(made.timeline(20, 30), **{"session.id": session}) for session in ("agent-7", "chat-1")]
+    code = main(["report", "--session", "agent-7", write(made.spans(*spans))])
+    printed = capsys.readouterr()
+    assert (code, printed.err, "session agent-7, 1 request" in printed.out, "chat-1" in printed.out) == (
+        *(0, "", True, False),
+    )
+
+
+def test_one_session_is_printed_as_json(made: Any, write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(made.spans(made.span(made.timeline(20, 30), **{"session.id": "agent-7"})))
+    code = main(["report", "--json", "--session", "agent-7", file])
+    session = json.loads(capsys.readouterr().out)["session"]
+    assert (code, session["session"], session["requests"][0]["itl_p50"]) == (0, "agent-7", 0.025)
+
+
+def test_a_session_that_is_not_there_is_exit_code_2_and_one_sentence(
+    made: Any, write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(made.spans(made.span(made.timeline(20), **{"session.id": "agent-7"})))
+    code = main(["report", "--session", "agnt-7", file])
+    printed = capsys.readouterr()
+    said = "otel-itl report: there is no session 'agnt-7': did you mean 'agent-7'?\n"
+    assert (code, printed.out, printed.err) == (2, "", said)
+
+
+def test_streams_are_held_against_a_given_objective(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["report", "--json", "--slo", "0.5/0.05@0.9", write(good)])
+    (slo,) = json.loads(capsys.readouterr().out)["slo"]
+    # Gaps of 20, 512 and 20 ms.
+    assert (code, slo["target"], slo["gaps"], slo["gaps_met"], slo["streams_met"]) == (0, 0.9, 3, 2, 0)
+
+
 def test_standard_input_is_read(good: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(good).encode())))
     assert (main(["report", "-"]), "gpt-4o" in capsys.readouterr().out) == (0, True)

@@ -15,10 +15,13 @@ from otel_itl.cli.demo.workload import Workload
 from otel_itl.offline.losses import Losses
 from otel_itl.offline.report import summarise
 from otel_itl.offline.streams import Stream
+from otel_itl.stalls import Stall
 from otel_itl.testing import ScriptedServer
-from otel_itl.view.console import Screen, put, screen, show
+from otel_itl.view.console import show
 from otel_itl.view.figures import duration, plural
 from otel_itl.view.progress import REFRESH_SECONDS, Progress
+from otel_itl.view.screen import Screen, put, screen
+from otel_itl.view.styles import STYLES
 
 
 class CannotStartError(Exception):
@@ -69,7 +72,7 @@ def _play(
     try:
         if not quiet:
             put(f"{plural(requests, 'request')} to {plural(len(plans), 'scripted model')} at {server.url}", to)
-        sink.instrument()
+        sink.instrument(None if quiet else lambda stall: put(_stall_line(stall), to))
         workload.start()
         with Progress(workload.lanes, to, shown=not quiet) as progress:
             while not workload.wait(REFRESH_SECONDS):
@@ -78,6 +81,13 @@ def _play(
         workload.stop()
         if not quiet:
             put("interrupted: what was measured so far", to)
+
+
+def _stall_line(stall: Stall) -> Text:
+    """A stall while it lasts."""
+    line = Text("stalled now: ", style=STYLES["longest gap"])
+    line.append(f"{stall.request.provider} {stall.request.model}", style=STYLES["provider"])
+    return line.append(f", no token for {duration(stall.duration)} so far, {stall.phase.value}, {stall.cause.value}")
 
 
 def _kept(streams: Iterable[Stream], kept: list[Stream]) -> Iterator[Stream]:

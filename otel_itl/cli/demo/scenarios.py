@@ -16,6 +16,9 @@ _SPREAD = 0.25
 """Sigma of the log-normal gaps: steady, as a decoder on a quiet machine is."""
 
 
+_TURNS_AT_PACE = 5
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One scripted model and the client that asks it, one request after the other."""
@@ -29,6 +32,10 @@ class Scenario:
     """The caller closes the stream after so many chunks."""
     smooth: bool = False
     """Nothing happens but tokens: what is measured can be held against what was sent."""
+    session: str | None = None
+    """All its requests belong to it."""
+    at_most: int | None = None
+    """So many requests, however much time there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ def plan(seed: int, seconds: float) -> list[Plan]:
         random = Random(f"{seed} {scenario.model}")  # noqa: S311 - a pace, not a secret
         scripts = [scenario.script(random, 0)]
         left = seconds - _length(scripts[0], scenario)
-        while True:
+        while len(scripts) != scenario.at_most:
             script = scenario.script(random, len(scripts))
             left -= _length(script, scenario)
             if left < 0:
@@ -100,7 +107,7 @@ def _slow_start(random: Random, _: int) -> Script:
 def _stalling(random: Random, _: int) -> Script:
     """Thinks, answers, falls silent in the middle of a sentence, goes on, and calls a tool."""
     gaps = [*_gaps(random, 25, 0.012), *_gaps(random, 44, 0.018), *_gaps(random, 14, 0.009)]
-    gaps[random.randrange(34, 56)] = random.lognormvariate(log(0.42), 0.15)
+    gaps[random.randrange(34, 56)] = random.lognormvariate(log(0.9), 0.1)
     call = ("look_up", [f"piece{index}" for index in range(14)])
     return messages.reply(44, thinking=25, tools=[call], first=_first(random, 0.3), gaps=gaps)
 
@@ -110,19 +117,27 @@ def _degrading(random: Random, number: int) -> Script:
     return messages.reply(40, first=_first(random, 0.2), gaps=_gaps(random, 39, 0.012 * 1.2**number))
 
 
+def _agent(random: Random, number: int) -> Script:
+    """Calls a tool in every turn; from the sixth on, its tokens take twice as long."""
+    gaps = _gaps(random, 47, 0.007 if number < _TURNS_AT_PACE else 0.015)
+    call = ("run", [f"piece{index}" for index in range(35)])
+    return chat.reply(12, tools=[call], first=_first(random, 0.15), gaps=gaps)
+
+
 def _long_winded(random: Random, _: int) -> Script:
     return messages.reply(200, first=_first(random, 0.15), gaps=_gaps(random, 199, 0.016))
 
 
 SCENARIOS = (
-    Scenario("smooth-1", "openai", is_async=False, script=_smooth_chat, smooth=True),
+    Scenario("smooth-1", "openai", is_async=False, script=_smooth_chat, smooth=True, session="chat-1"),
     Scenario("bursty-1", "openai", is_async=True, script=_bursty),
     Scenario("reasoning-1", "openai", is_async=True, script=_reasoning),
     Scenario("cut-off-1", "openai", is_async=False, script=_cut_off),
     Scenario("smooth-2", "anthropic", is_async=True, script=_smooth_messages, smooth=True),
     Scenario("slow-start-1", "anthropic", is_async=True, script=_slow_start),
     Scenario("stalling-1", "anthropic", is_async=False, script=_stalling),
-    Scenario("degrading-1", "anthropic", is_async=False, script=_degrading),
+    Scenario("degrading-1", "anthropic", is_async=False, script=_degrading, session="chat-2"),
+    Scenario("agent-1", "openai", is_async=True, script=_agent, session="agent-7", at_most=8),
     Scenario("left-early-1", "anthropic", is_async=True, script=_long_winded, leaves_after=40),
 )
 """All that the demonstration shows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from shlex import quote
@@ -25,9 +25,16 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 import otel_itl
 from otel_itl.offline.losses import Losses
 from otel_itl.offline.streams import Stream, read_streams
+from otel_itl.stalls import Stall, StallPolicy
 
 DEFAULT_OUTPUT = "otel-itl-demo.jsonl"
 
+OnStall = Callable[[Stall], object]
+
+_OPTIONS: Mapping[str, Any] = {
+    "stall": StallPolicy(next_token=0.5),  # nobody waits for long in a demonstration
+    "slo": {"agent-*": "agent", "*": "chat"},
+}
 _OWNER_ONLY = 0o600
 _DIRECTING = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -95,9 +102,11 @@ class ToFile:
             BatchLogRecordProcessor(FileLogExporter(stream=_text(self._file)))
         )
 
-    def instrument(self) -> None:
+    def instrument(self, on_stall: OnStall | None) -> None:
         """Measure from here on."""
         otel_itl.instrument(
+            **_OPTIONS,
+            on_stall=on_stall,
             tracer_provider=self._tracer_provider,
             meter_provider=self._meter_provider,
             logger_provider=self._logger_provider,
@@ -140,9 +149,9 @@ class AsEnvironmentSays:
         self._once = threading.Lock()
         self._copies: list[Any] = []
 
-    def instrument(self) -> None:
+    def instrument(self, on_stall: OnStall | None) -> None:
         """Measure from here on; the providers are set up from the environment when the first stream opens."""
-        otel_itl.instrument()
+        otel_itl.instrument(**_OPTIONS, on_stall=on_stall)
 
     def opened(self) -> None:
         """Have copies made from now on: the providers are there, and no stream has ended yet."""

@@ -6,11 +6,12 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
+import otel_itl
 from otel_itl.cli.demo.scenarios import Plan, Provider, Scenario
 from otel_itl.testing import ScriptedServer
 
@@ -89,7 +90,7 @@ class Workload:
             task.cancel()
 
     def _run_sync(self, lane: Lane) -> None:
-        with _sync_client(lane.scenario.provider, self._server) as client:
+        with _sync_client(lane.scenario.provider, self._server) as client, _scope(lane):
             ask = _asking(lane.scenario.provider, client)
             with suppress_instrumentation(), ask("warm-up") as stream:
                 for _ in stream:
@@ -125,7 +126,7 @@ class Workload:
 
     async def _one_async(self, lane: Lane, ask: Callable[[str], Coroutine[Any, Any, Any]]) -> None:
         while lane.done < lane.total and not self._stopping.is_set():
-            with suppress(Exception):
+            with suppress(Exception), _scope(lane):
                 async with await ask(lane.model) as stream:
                     self._opened()
                     chunks = 0
@@ -135,6 +136,11 @@ class Workload:
                         if chunks == lane.scenario.leaves_after:
                             break
             lane.done += 1
+
+
+def _scope(lane: Lane) -> AbstractContextManager[None]:
+    """The session of a lane, if it has one."""
+    return nullcontext() if lane.scenario.session is None else otel_itl.session(lane.scenario.session)
 
 
 def _settle() -> None:
