@@ -59,7 +59,9 @@ def _play(fleet: Fleet) -> None:
     form = {"OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "base2_exponential_bucket_histogram"}
     watched = {"OTEL_ITL_SLO": "chat", "OTEL_ITL_STALL": "first_token=1,next_token=1"}
     workers = [
-        start_worker(fleet, "shop", {"model": model, "streams": streams, "tokens": 20, "phases": phases}, **more, **watched)
+        start_worker(
+            fleet, "shop", {"model": model, "streams": streams, "tokens": 20, "phases": phases}, **more, **watched
+        )
         for model, (streams, phases) in PLANS.items()
         for more in (form, {})
     ]
@@ -76,15 +78,15 @@ def _play(fleet: Fleet) -> None:
 def _draw(dashboard: dict[str, Any], prometheus: Prometheus, start: float, file: Path) -> None:
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
     figure = plt.figure(figsize=(24 * COLUMN_INCHES, rows * ROW_INCHES + 0.5), dpi=80)
-    grid = figure.add_gridspec(rows, 24, hspace=4, wspace=3, left=0.04, right=0.98, bottom=0.04, top=1 - 0.7 / (rows * 0.34))
+    grid = figure.add_gridspec(
+        rows, 24, hspace=4, wspace=3, left=0.04, right=0.98, bottom=0.04, top=1 - 0.7 / (rows * 0.34)
+    )
     figure.suptitle(dashboard["title"], x=0.04, ha="left", fontsize=11, fontweight="bold")
     for panel in dashboard["panels"]:
         at = panel["gridPos"]
         axes = figure.add_subplot(grid[at["y"] : at["y"] + at["h"], at["x"] : at["x"] + at["w"]])
         axes.set_title(panel["title"], loc="left")
-        answers = [
-            _asked(prometheus, target["expr"], start) if "expr" in target else [] for target in panel["targets"]
-        ]
+        answers = [_asked(prometheus, target["expr"], start) if "expr" in target else [] for target in panel["targets"]]
         {"stat": _stat, "heatmap": _heatmap, "table": _table, "xychart": _scatter}.get(panel["type"], _lines)(
             axes, panel, answers
         )
@@ -120,7 +122,12 @@ def _lines(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, A
         for series in answer:
             moments, values = _points(series)
             name = _named(target["legendFormat"], series["metric"])
-            axes.plot([moment - moments[0] for moment in moments] if moments else [], [v * factor for v in values], label=name, lw=1)
+            axes.plot(
+                [moment - moments[0] for moment in moments] if moments else [],
+                [v * factor for v in values],
+                label=name,
+                lw=1,
+            )
     axes.set_ylim(bottom=0)
     axes.set_ylabel(sign)
     axes.set_xlabel("s")
@@ -157,7 +164,9 @@ def _heatmap(axes: Axes, _: dict[str, Any], answers: Sequence[list[dict[str, Any
         for low, high, n in row:
             if n > 0:
                 colour = plt.get_cmap("Oranges")(0.15 + 0.85 * (n / largest) ** 0.5)
-                axes.fill_between([moment - start, moment - start + STEP_SECONDS], low * 1_000, high * 1_000, color=colour, lw=0)
+                axes.fill_between(
+                    [moment - start, moment - start + STEP_SECONDS], low * 1_000, high * 1_000, color=colour, lw=0
+                )
     axes.set_yscale("log")
     axes.set_ylabel("ms")
     axes.set_xlabel("s")
@@ -166,7 +175,15 @@ def _heatmap(axes: Axes, _: dict[str, Any], answers: Sequence[list[dict[str, Any
 def _table(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, Any]]]) -> None:
     axes.axis("off")
     if "query" in panel["targets"][0]:
-        axes.text(0.0, 0.5, f"traces found by\n{panel['targets'][0]['query']}", fontsize=7, family="monospace", va="center", wrap=True)
+        axes.text(
+            0.0,
+            0.5,
+            f"traces found by\n{panel['targets'][0]['query']}",
+            fontsize=7,
+            family="monospace",
+            va="center",
+            wrap=True,
+        )
         return
     rows: dict[str, list[str]] = {}
     for column, answer in enumerate(answers):

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from inspect import iscoroutinefunction
 from typing import Any, Final, cast
 
 from otel_itl.conventions import STANDARD_NAMES
@@ -119,9 +120,9 @@ def _stall(value: Any) -> StallPolicy | None:
 
 
 def _callable(value: Any) -> Callable[[Stall], object] | None:
-    if value is None or callable(value):
+    if value is None or (callable(value) and not iscoroutinefunction(value)):
         return cast("Callable[[Stall], object] | None", value)
-    accepted = "a function of one Stall"
+    accepted = "a function of one Stall, which is not async"
     raise InvalidValueError(accepted)
 
 

@@ -8,6 +8,7 @@ from dataclasses import FrozenInstanceError, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -95,7 +96,8 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("stall", "next_tokens=1", STALL),
     ("stall", 3, STALL),
     ("stall", True, STALL),
-    ("on_stall", "print", "a function of one Stall"),
+    ("on_stall", "print", "a function of one Stall, which is not async"),
+    ("on_stall", AsyncMock(), "a function of one Stall, which is not async"),
     ("slo", "talk", SLOS),
     ("slo", "", SLOS),
     ("slo", 0.5, SLOS),
