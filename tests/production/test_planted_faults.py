@@ -287,8 +287,8 @@ def stalled(before_step: Callable[[], None], after_steps: Callable[[], None]) ->
     def words() -> Iterator[str]:
         yield "one"
         before_step()
-        now = perf_counter_ns() + 100 * 10**9
-        watchdog.round(now, now)
+        watchdog.due = now = perf_counter_ns() + 100 * 10**9
+        watchdog.round(now)
         before_step()
         yield "two"
 
