@@ -101,8 +101,10 @@ class Member:
         return request, route.classify
 
     def _provider_of(self, client: Any) -> str:
-        kinds = (kind.__name__ for kind in type(client).__mro__)
-        return next((self.clients[kind] for kind in kinds if kind in self.clients), self.provider)
+        for kind in type(client).__mro__:
+            if kind.__name__ in self.clients:
+                return self.clients[kind.__name__]
+        return self.provider
 
 
 def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapping[str, Any]) -> str | None:
