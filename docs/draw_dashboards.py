@@ -6,99 +6,111 @@ minutes, and every panel is drawn from the answer of its own query. Needs the pr
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "collector"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "collector"))
 
 from emitter import Emitter
 from fleet import FILES, Fleet, Prometheus, get_json
 from workers import start_worker
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 HEALTHY, SLOW, SILENT = [0.03, 0.15, 0.0], [0.2, 0.8, 0.0], [0.03, 0.15, 2.5]
-PLANS: dict[str, tuple[int, list[list[float]]]] = {
-    "chat-8b": (3, [[180, 0.012, 0.08, 0.0]]),
-    "chat-70b": (3, [[60, *HEALTHY], [25, *SLOW], [100, *HEALTHY]]),
-    "reasoner-1": (2, [[90, 0.05, 0.3, 0.0], [25, *SILENT], [65, 0.05, 0.3, 0.0]]),
-}
-"""By model: how many streams at once, and phases of seconds, gap, first token and longest gap."""
+PLANS: list[tuple[int, str, int, list[list[float]]]] = [
+    (0, "chat-70b", 3, [[60, *HEALTHY], [25, *SLOW], [90, *HEALTHY]]),
+    (0, "reasoner-1", 2, [[90, 0.05, 0.3, 0.0], [25, *SILENT], [60, 0.05, 0.3, 0.0]]),
+    (0, "crowded-8b", 2, [[45, 0.012, 0.1, 0.0], [45, 0.02, 0.1, 0.0], [45, 0.035, 0.2, 0.0], [40, 0.012, 0.1, 0.0]]),
+    (45, "crowded-8b", 2, [[45, 0.02, 0.1, 0.0], [45, 0.035, 0.2, 0.0]]),
+    (90, "crowded-8b", 2, [[45, 0.035, 0.2, 0.0]]),
+]
+"""When to start, model, how many streams at once, and phases of seconds, gap, first token and longest gap."""
 
 SECONDS = 175
 WINDOW = "10s"
 STEP_SECONDS = 2
-COLUMN_INCHES, ROW_INCHES = 0.62, 0.34
+COLUMN_INCHES, ROW_INCHES, TITLE_INCHES = 0.55, 0.32, 0.5
 UNITS = {"s": (1_000, "ms"), "percentunit": (100, "%"), "reqps": (1, "/s"), "ops": (1, "/s")}
-LEGEND = "{{"
+FOLDER = Path(__file__).parent / "dashboards"
 
 
 def main() -> None:
     """Play, and draw."""
     mpl.rcParams.update({"font.size": 7, "axes.grid": True, "grid.alpha": 0.3, "axes.titlesize": 8})
-    folder = ROOT / "docs" / "dashboards"
-    folder.mkdir(exist_ok=True)
+    FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as state, Fleet(Path(state), 10, 20) as fleet:
         began = time.time()
         _play(fleet)
         for path in sorted((FILES / "dashboards").glob("*.json")):
-            _draw(json.loads(path.read_text()), fleet.prometheus, began + 10, folder / f"{path.stem}.png")
+            _draw(path, fleet.prometheus, began + 10)
 
 
 def _play(fleet: Fleet) -> None:
     form = {"OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION": "base2_exponential_bucket_histogram"}
     watched = {"OTEL_ITL_SLO": "chat", "OTEL_ITL_STALL": "first_token=1,next_token=1"}
-    workers = [
-        start_worker(
-            fleet, "shop", {"model": model, "streams": streams, "tokens": 20, "phases": phases}, **more, **watched
-        )
-        for model, (streams, phases) in PLANS.items()
-        for more in (form, {})
-    ]
+    workers, plans = [], sorted(PLANS)
     sessions = Emitter("shop", fleet.agent.http_url)
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        sessions.stream(itl_session_degraded=True, itl_stream_outcome="truncated")
-        time.sleep(3)
+    began = time.monotonic()
+    while (elapsed := time.monotonic() - began) < SECONDS:
+        while plans and plans[0][0] <= elapsed:
+            _, model, streams, phases = plans.pop(0)
+            plan = {"model": model, "streams": streams, "tokens": 20, "phases": phases}
+            workers += [start_worker(fleet, "shop", plan, **more, **watched) for more in (form, {})]
+        outcome = "truncated" if elapsed % 30 < 1 else "completed"
+        sessions.stream(itl_session_degraded=True, itl_stream_outcome=outcome)
+        time.sleep(1)
     sessions.close()
     for worker in workers:
         worker.communicate(timeout=60)
 
 
-def _draw(dashboard: dict[str, Any], prometheus: Prometheus, start: float, file: Path) -> None:
+def _draw(path: Path, prometheus: Prometheus, start: float) -> None:
+    dashboard = json.loads(path.read_text())
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in dashboard["panels"])
-    figure = plt.figure(figsize=(24 * COLUMN_INCHES, rows * ROW_INCHES + 0.5), dpi=80)
-    grid = figure.add_gridspec(
-        rows, 24, hspace=4, wspace=3, left=0.04, right=0.98, bottom=0.04, top=1 - 0.7 / (rows * 0.34)
+    width, height = 24 * COLUMN_INCHES, rows * ROW_INCHES + TITLE_INCHES
+    figure = plt.figure(figsize=(width, height), dpi=80)
+    figure.suptitle(
+        dashboard["title"], x=0.02, y=1 - 0.12 / height, ha="left", va="top", fontsize=11, fontweight="bold"
     )
-    figure.suptitle(dashboard["title"], x=0.04, ha="left", fontsize=11, fontweight="bold")
+    model = "crowded-8b" if path.stem == "concurrency" else ".*"
     for panel in dashboard["panels"]:
         at = panel["gridPos"]
-        axes = figure.add_subplot(grid[at["y"] : at["y"] + at["h"], at["x"] : at["x"] + at["w"]])
+        left, bottom = at["x"] * COLUMN_INCHES + 0.55, (rows - at["y"] - at["h"]) * ROW_INCHES + 0.45
+        size = at["w"] * COLUMN_INCHES - 0.7, at["h"] * ROW_INCHES - 0.75
+        axes = figure.add_axes((left / width, bottom / height, size[0] / width, size[1] / height))
         axes.set_title(panel["title"], loc="left")
-        answers = [_asked(prometheus, target["expr"], start) if "expr" in target else [] for target in panel["targets"]]
+        answers = [
+            _asked(prometheus, target["expr"].replace("$model", model), start) if "expr" in target else []
+            for target in panel["targets"]
+        ]
         {"stat": _stat, "heatmap": _heatmap, "table": _table, "xychart": _scatter}.get(panel["type"], _lines)(
             axes, panel, answers
         )
-    figure.savefig(file)
+    figure.savefig(FOLDER / f"{path.stem}.png")
     plt.close(figure)
 
 
 def _asked(prometheus: Prometheus, expression: str, start: float) -> list[dict[str, Any]]:
-    for variable, value in {"$job": ".*", "$provider": ".*", "$model": ".*", "$__rate_interval": WINDOW}.items():
+    """The answer, its moments in seconds after the start."""
+    for variable, value in {"$job": ".*", "$provider": ".*", "$__rate_interval": WINDOW}.items():
         expression = expression.replace(variable, value)
     query = {"query": expression, "start": start, "end": time.time(), "step": STEP_SECONDS}
-    return list(get_json(f"{prometheus.url}/api/v1/query_range", **query)["data"]["result"])
+    answer = list(get_json(f"{prometheus.url}/api/v1/query_range", **query)["data"]["result"])
+    for series in answer:
+        for kind in series.keys() & {"values", "histograms"}:
+            series[kind] = [(moment - start, value) for moment, value in series[kind]]
+    return answer
 
 
 def _unit(panel: dict[str, Any]) -> tuple[float, str]:
@@ -123,7 +135,7 @@ def _lines(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, A
             moments, values = _points(series)
             name = _named(target["legendFormat"], series["metric"])
             axes.plot(
-                [moment - moments[0] for moment in moments] if moments else [],
+                moments,
                 [v * factor for v in values],
                 label=name,
                 lw=1,
@@ -131,7 +143,8 @@ def _lines(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, A
     axes.set_ylim(bottom=0)
     axes.set_ylabel(sign)
     axes.set_xlabel("s")
-    with contextlib.suppress(IndexError):
+    axes.set_xlim(0, SECONDS)
+    if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize=6, loc="upper left", framealpha=0.6)
 
 
@@ -144,29 +157,34 @@ def _stat(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, An
         if values:
             said.append(f"{name} {values[-1] * factor:.3g} {sign}".strip())
     axes.axis("off")
-    axes.text(0.0, 0.4, "\n".join(said), fontsize=12 if len(said) == 1 else 9, va="center", color="#1a7f37")
+    axes.text(
+        0.0,
+        0.4,
+        "\n".join(said),
+        fontsize=12 if len(said) == 1 else 9,
+        va="center",
+        color="#cf222e" if any("-" in each for each in said) else "#1a7f37",
+    )
 
 
 def _heatmap(axes: Axes, _: dict[str, Any], answers: Sequence[list[dict[str, Any]]]) -> None:
     cells: dict[float, list[tuple[float, float, float]]] = {}
     for series in answers[0]:
         for moment, histogram in series.get("histograms", []):
-            cells[float(moment)] = [(float(low), float(high), float(n)) for _, low, high, n in histogram["buckets"]]
+            buckets = [(float(low), float(high), float(n)) for _, low, high, n in histogram["buckets"]]
+            cells[float(moment)] = [(max(low, 0.0001), max(high, 0.0001), n) for low, high, n in buckets]
     if not cells:
         edges = sorted((float(series["metric"]["le"]), dict(series["values"])) for series in answers[0])
         for (low, below), (high, up_to) in zip([(0.0001, {}), *edges], edges, strict=False):
             for moment, count in up_to.items():
                 share = float(count) - float(below.get(moment, 0))
                 cells.setdefault(float(moment), []).append((max(low, 0.0001), min(high, 30.0), share))
-    start = min(cells)
     largest = max(n for row in cells.values() for *_, n in row) or 1
     for moment, row in cells.items():
         for low, high, n in row:
             if n > 0:
                 colour = plt.get_cmap("Oranges")(0.15 + 0.85 * (n / largest) ** 0.5)
-                axes.fill_between(
-                    [moment - start, moment - start + STEP_SECONDS], low * 1_000, high * 1_000, color=colour, lw=0
-                )
+                axes.fill_between([moment, moment + STEP_SECONDS], low * 1_000, high * 1_000, color=colour, lw=0)
     axes.set_yscale("log")
     axes.set_ylabel("ms")
     axes.set_xlabel("s")

@@ -42,8 +42,8 @@ def traces_table(batches: dict[str, Batch], spent: Iterable[Spent], tokens: int)
     return table(
         f"Traces and logs of {RATE:,} requests a second, by `token_events`",
         f"Responses of {tokens} tokens, 20 ms apart. Bytes are OTLP protobuf, from process to agent. Cores are CPU "
-        "time of all agents and of all gateways together, what the operating system does for them included. What is kept "
-        f"is {KEPT_PERCENT} % of the traces, and all log records, uncompressed.",
+        "time of all agents and of all gateways together, what the operating system does for them included. What is "
+        f"kept is {KEPT_PERCENT} % of the traces, and all log records, uncompressed.",
         (
             "form",
             "bytes a request",
