@@ -31,18 +31,31 @@ def test_every_block_says_what_it_is() -> None:
     assert {language for language, _ in BLOCKS} == {"bash", "python", "text"}
 
 
-def test_the_python_blocks_run_one_after_another() -> None:
+def programs() -> list[str]:
+    """The python blocks one after another; where one instruments, a program begins."""
+    made: list[str] = []
+    for block in blocks("python"):
+        if "otel_itl.instrument(" in block:
+            made.append("")
+        made[-1] += block
+    return made
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"), zip(programs(), ["Rayleigh scattering.any iterator of chunks", ""], strict=True)
+)
+def test_the_python_blocks_run_one_after_another(program: str, printed: str) -> None:
     pytest.importorskip("openai")
     with ScriptedServer(chat.reply(["Rayleigh ", "scattering."])) as server:
         ran = run(
-            [sys.executable, "-c", "\n".join(blocks("python"))],
+            [sys.executable, "-c", program],
             OPENAI_BASE_URL=server.openai_url,
             OPENAI_API_KEY="none",
             OTEL_TRACES_EXPORTER="none",
             OTEL_METRICS_EXPORTER="none",
             OTEL_LOGS_EXPORTER="none",
         )
-    assert (ran.stderr, ran.stdout) == ("", "Rayleigh scattering.any iterator of chunks")
+    assert (ran.stderr, ran.stdout) == ("", printed)
 
 
 def test_what_is_installed_is_offered() -> None:
@@ -79,14 +92,23 @@ def test_the_picture_is_what_the_demo_draws(demonstrated: tuple[str, Path]) -> N
     (picture,) = blocks("text")
     shown, _ = demonstrated
     printed = [re.findall(r"[a-zA-Z,/-]*[a-zA-Z]{2}[a-zA-Z,/-]*", line) for line in shown.splitlines()]
-    headings = re.findall(r"^.*(?:TTFT, ms|p50 .*mean|gaps .*gaps|streams .*outcomes).*$", picture, re.MULTILINE)
+    headings = re.findall(
+        r"^.*(?:TTFT, ms|p50 .*mean|gaps .*gaps|streams .*outcomes|^(?:stalls|objectives|sessions) ).*$",
+        picture,
+        re.MULTILINE,
+    )
     named = [re.findall(r"[a-zA-Z,/-]*[a-zA-Z]{2}[a-zA-Z,/-]*", heading) for heading in headings]
-    assert (len(named), [heading for heading in named if heading not in printed]) == (4, [])
+    assert (len(named), [heading for heading in named if heading not in printed]) == (7, [])
 
 
 def test_the_report_command_reads_what_the_demo_left(demonstrated: tuple[str, Path]) -> None:
-    (report,) = (line for block in blocks("bash") for line in block.splitlines() if line.startswith("otel-itl report"))
+    commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("otel-itl report")]
     _, telemetry = demonstrated
-    arguments = report.replace("traces.jsonl", str(telemetry)).split()[1:]
-    ran = run([sys.executable, "-m", "otel_itl", *arguments])
-    assert (ran.returncode, "smooth-1" in ran.stdout) == (0, True)
+    ran = [
+        run([sys.executable, "-m", "otel_itl", *line.replace("traces.jsonl", str(telemetry)).split()[1:]])
+        for line in commands
+    ]
+    assert [(one.returncode, one.stderr) for one in ran] == [(0, "")] * 3
+    assert [shown in one.stdout for shown, one in zip(("smooth-1", "custom", "session agent-7"), ran, strict=True)] == [
+        *(True, True, True),
+    ]

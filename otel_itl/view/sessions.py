@@ -40,21 +40,17 @@ _FAILURES = {Outcome.ERROR.value, Outcome.TRUNCATED.value}
 def session_table(rows: Sequence[SessionRow], to: Screen) -> Iterable[RenderableType]:
     """A line for each of the worst sessions, with its latency drawn from request to request."""
     shown = rows[:MOST_SHOWN]
-    degraded = _DEGRADED if any(row.degraded_since is not None for row in shown) else 0
-    rest = sum(width for _, width in _FIGURES) + degraded
+    rest = sum(width for _, width in _FIGURES) + _DEGRADED
     table, width = named_table((row.session for row in shown), to, rest, "sessions")
     add_figures(table, *_FIGURES)
-    if degraded:
-        table.add_column("  degraded", width=_DEGRADED, no_wrap=True, overflow="crop")
+    table.add_column("  degraded", width=_DEGRADED, no_wrap=True, overflow="crop")
     most = max(len(row.requests) for row in shown)
     columns = min(to.console.width - width - rest - INDENT, _MOST_COLUMNS, max(most, len("by request")))
     columns = columns if columns >= _LEAST_COLUMNS else 0
     if columns:
         table.add_column("  by request"[: columns + INDENT], width=columns + INDENT, no_wrap=True, overflow="crop")
     for row in shown:
-        cells = [Text("  " + _degraded(row))] if degraded else []
-        if columns:
-            cells.append(Text("  " + _drawn(row, columns, to.glyphs), style=STYLES["answer"]))
+        drawn = [Text("  " + _drawn(row, columns, to.glyphs), style=STYLES["answer"])] if columns else []
         table.add_row(
             folded(row.session, width),
             counted(len(row.requests)),
@@ -63,7 +59,8 @@ def session_table(rows: Sequence[SessionRow], to: Screen) -> Iterable[Renderable
             duration(row.decode_time),
             counted(row.stalls) if row.stalls else ABSENT,
             _ratio(row.latency_ratio, degraded=row.degraded_since is not None and row.degraded_until is None),
-            *cells,
+            Text("  " + _degraded(row)),
+            *drawn,
         )
     above = " " * (width + _FIGURES[0][1]) + " " + " ITL, ms ".center(11, to.glyphs.rule)
     yield Text(above, style=STYLES["head"], no_wrap=True, overflow="crop")

@@ -44,7 +44,7 @@ STREAMING = ["minimal", "anthropic_stream", "observe_any_iterator", "own_provide
 
 
 def test_every_example_is_tested(runs: Runs) -> None:
-    assert runs.keys() == {*STREAMING, "testing_your_app"}
+    assert runs.keys() == {*STREAMING, "sessions_and_slo", "testing_your_app"}
 
 
 @pytest.mark.parametrize("example", STREAMING)
@@ -89,6 +89,23 @@ def test_own_providers_make_exponential_histograms_of_inter_token_latency(runs: 
 def test_own_providers_sample_spans_and_measure_all(runs: Runs) -> None:
     _, receiver = runs["own_providers"]
     assert (len(receiver.spans), len(receiver.points("itl.client.time_to_first_token"))) == (0, 1)
+
+
+def test_the_requests_of_an_agent_are_one_session(runs: Runs) -> None:
+    app, receiver = runs["sessions_and_slo"]
+    told = [receiver.plain(span.attributes) for span in receiver.spans]
+    assert (app.stdout, app.stderr) == (("".join(TOKENS) + "\n") * 3, "")
+    assert sorted((said["session.id"], said["itl.session.request.index"]) for said in told) == [
+        ("agent-7", 1),
+        ("agent-7", 2),
+        ("agent-7", 3),
+    ]
+
+
+def test_the_requests_of_an_agent_are_held_against_its_objective(runs: Runs) -> None:
+    _, receiver = runs["sessions_and_slo"]
+    told = [receiver.plain(span.attributes) for span in receiver.spans]
+    assert [(said["itl.slo.profile"], said["itl.stall.threshold"]) for said in told] == [("custom", 5.0)] * 3
 
 
 def test_the_tests_of_an_application_pass(runs: Runs) -> None:

@@ -85,9 +85,12 @@ def _play(
 
 def _stall_line(stall: Stall) -> Text:
     """A stall while it lasts."""
-    line = Text("stalled now: ", style=STYLES["longest gap"])
-    line.append(f"{stall.request.provider} {stall.request.model}", style=STYLES["provider"])
-    return line.append(f", no token for {duration(stall.duration)} so far, {stall.phase.value}, {stall.cause.value}")
+    kind = f"{stall.phase.value}, {stall.cause.value}".replace("_", " ")
+    return Text.assemble(
+        ("stalled now: ", STYLES["longest gap"]),
+        (f"{stall.request.provider} {stall.request.model}", STYLES["provider"]),
+        f", no token for {duration(stall.duration)} so far, {kind}",
+    )
 
 
 def _kept(streams: Iterable[Stream], kept: list[Stream]) -> Iterator[Stream]:

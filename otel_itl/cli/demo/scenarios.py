@@ -107,7 +107,7 @@ def _slow_start(random: Random, _: int) -> Script:
 def _stalling(random: Random, _: int) -> Script:
     """Thinks, answers, falls silent in the middle of a sentence, goes on, and calls a tool."""
     gaps = [*_gaps(random, 25, 0.012), *_gaps(random, 44, 0.018), *_gaps(random, 14, 0.009)]
-    gaps[random.randrange(34, 56)] = random.lognormvariate(log(0.9), 0.1)
+    gaps[random.randrange(34, 56)] = random.lognormvariate(log(1.2), 0.1)
     call = ("look_up", [f"piece{index}" for index in range(14)])
     return messages.reply(44, thinking=25, tools=[call], first=_first(random, 0.3), gaps=gaps)
 

@@ -1,0 +1,35 @@
+"""An agent's requests as one session, held against an objective, and stalls told of while they last.
+
+Each span says which request of the session it is, and whether tokens come slower than they used to (`itl.session.*`);
+whether it missed the objective (`itl.slo.*`); and how long it was silent (`itl.stall.*`).
+"""
+
+import sys
+
+import openai
+
+import otel_itl
+from otel_itl import SLO, Stall, StallPolicy
+
+
+def tell(stall: Stall) -> None:
+    """Runs on a thread of its own, while the stream is silent; `stall.abort()` would break it off."""
+    print(f"[silent for {stall.duration:.1f} s: {stall.phase.value}, {stall.cause.value}]", file=sys.stderr)
+
+
+otel_itl.instrument(
+    slo={"gpt-4o*": SLO(ttft=2.0, itl=0.5), "*": "chat"},
+    stall=StallPolicy(first_token=10, next_token=5),
+    on_stall=tell,
+)
+
+client = openai.OpenAI()
+with otel_itl.session("agent-7"):
+    for question in ("Why is the sky blue?", "And the sunset red?", "In one word?"):
+        stream = client.chat.completions.create(
+            model="gpt-4o-mini", messages=[{"role": "user", "content": question}], stream=True
+        )
+        for chunk in stream:
+            if chunk.choices:
+                print(chunk.choices[0].delta.content or "", end="", flush=True)
+        print()
