@@ -40,7 +40,15 @@ class OpenStreams:
         self._open: dict[int, ref[Probe]] = {}
         self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._reset)
+            os.register_at_fork(before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._reset)
+
+    def _before_fork(self) -> None:
+        """Let the thread finish its round: what it holds locked in the SDK would stay locked in the child."""
+        self._round.acquire(timeout=CONCLUDING_SECONDS)
+
+    def _after_fork(self) -> None:
+        with suppress(RuntimeError):  # it was not to be had
+            self._round.release()
 
     def _reset(self) -> None:
         """A fork leaves the parent's streams and its thread behind."""
@@ -49,6 +57,7 @@ class OpenStreams:
         self.orphans.clear()
         self._lock = threading.Lock()
         self._concluding = threading.RLock()
+        self._round = threading.RLock()
         self._open = {}
         self._load_ns = 0
         self._changed = perf_counter_ns()
@@ -168,8 +177,9 @@ class OpenStreams:
             watchdog.due = perf_counter_ns() + int(SWEEP_SECONDS * SECOND)
             hurry.wait(SWEEP_SECONDS)
             hurry.clear()
-            watchdog.round(perf_counter_ns())
-            self.sweep()
+            with self._round:
+                watchdog.round(perf_counter_ns())
+                self.sweep()
             if not self._open and not self.orphans:
                 wake.clear()
                 if self._open or self.orphans:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -155,7 +156,8 @@ def attempt(server: ScriptedServer, captured: CapturedTelemetry) -> Callable[[st
         attributes: Any = span.attributes
         return Attempt(
             truth=Pace.of(called, sent),
-            measured=Pace(attributes["itl.time_to_first_token"], attributes["itl.latency.p99"]),
+            # What the machine kept from being seen is absent.
+            measured=Pace(*(attributes.get(name, math.inf) for name in ("itl.time_to_first_token", "itl.latency.p99"))),
             watched=Pace.of(called, [moment for moment, chunk in watched if carries_output(chunk)]),
         )
 
