@@ -42,7 +42,7 @@ def programs() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("program", "printed"), zip(programs(), ["Rayleigh scattering.any iterator of chunks", ""], strict=True)
+    ("program", "printed"), [*zip(programs(), ["Rayleigh scattering.any iterator of chunks", ""], strict=True)]
 )
 def test_the_python_blocks_run_one_after_another(program: str, printed: str) -> None:
     pytest.importorskip("openai")

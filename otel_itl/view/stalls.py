@@ -37,7 +37,7 @@ def stall_table(rows: Sequence[Row], to: Screen) -> Iterable[RenderableType]:
                 table.add_row(
                     folded(row.model, width) if not place else "",
                     Text("  " + _word(group.phase)),
-                    Text("  " + _word(group.cause), style=STYLES.get(group.cause or "", "")),
+                    Text("  " + _word(group.cause)),
                     Text(counted(group.count)),
                     Text(duration(group.duration)),
                     Text(duration(group.longest), style=STYLES["longest gap"]),
