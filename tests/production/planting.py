@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Any, Final, NamedTuple
@@ -94,5 +96,11 @@ def _callers(frame: Any) -> tuple[CodeType, ...]:
 
 
 def _at_its_beginning(frame: Any, event: str) -> bool:
-    """A generator is called each time that it goes on."""
-    return event == "return" or not frame.f_code.co_flags & _SUSPENDS or frame.f_lineno == frame.f_code.co_firstlineno
+    """A generator is called each time that it goes on, its closing included."""
+    return event == "return" or not frame.f_code.co_flags & _SUSPENDS or frame.f_lasti <= _beginning(frame.f_code)
+
+
+@cache
+def _beginning(code: CodeType) -> int:
+    """Where a frame stands when it begins: at its first RESUME, from Python 3.11 on."""
+    return next((step.offset for step in dis.get_instructions(code) if step.opname == "RESUME"), -1)
