@@ -434,7 +434,7 @@ def _level(samples: Sequence[float]) -> _Level | None:
     if held:
         picked[-held:] = [picked[-held - 1]] * held
     mean = sum(picked) / len(picked)
-    if not mean > 0:
+    if not mean >= 1:  # a nanosecond
         return None
     relative_variance = max(sum(map(mul, picked, picked)) / len(picked) / mean**2 - 1, 0)
     # Few gaps do not know how much gaps vary: ten of a memoryless upstream are added, whose relative variance is 1.
