@@ -10,7 +10,6 @@ from hypothesis import settings
 
 from otel_itl.fence import failures
 
-
 settings.register_profile("checked", derandomize=True, deadline=None)
 if "CI" in os.environ:  # a change fails by what it changes, and not by the examples of the day
     settings.load_profile("checked")
