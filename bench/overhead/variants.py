@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 import otel_itl
 from bench.overhead.subjects import Subject
 from otel_itl.record.open_streams import open_streams
+from otel_itl.record.watchdog import watchdog
 
 UNINSTRUMENTED = "uninstrumented"
 FLOOR = "floor"
@@ -72,6 +73,7 @@ class Pipeline:
 
     def collect(self) -> int:
         """Collect the metrics, as a periodic reader does, once what is over is; returns how many points there are."""
+        watchdog.round(perf_counter_ns())
         open_streams.sweep()
         data = self._reader.get_metrics_data()
         return sum(
