@@ -109,7 +109,7 @@ def _stall(value: Any) -> StallPolicy | None:
     if value is None or value is False or (isinstance(value, str) and value.lower() in OFF):
         return None
     try:
-        given = {name: None if number in OFF else float(number) for name, number in _pairs(value)}
+        given = {name: None if number.lower() in OFF else float(number) for name, number in _pairs(value)}
         return StallPolicy(**given)
     except (AttributeError, TypeError, ValueError):
         accepted = (
@@ -193,8 +193,10 @@ class HeaderOf:
 
 
 def _session_from(value: Any) -> SessionFrom | None:
-    if value is None or callable(value):
+    if value is None or (callable(value) and not iscoroutinefunction(value)):
         return cast("SessionFrom | None", value)
+    if isinstance(value, str) and value.strip().lower() in OFF:
+        return None
     if isinstance(value, str):
         where, colon, header = value.strip().partition(":")
         if where == "header" and header:

@@ -23,6 +23,7 @@ from otel_itl.sdks.stainless import Member, Stainless
 logger = logging.getLogger("otel_itl")
 
 _PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter", "logger_provider": "get_logger"}
+_BASE_OPTIONS = {"skip_dep_check", "raise_exception_on_conflict"}
 _hooks: dict[str, Hooks] = {}
 _installed: set[str] = set()
 
@@ -35,6 +36,15 @@ class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no
     def instrumentation_dependencies(self) -> Collection[str]:
         """None: each SDK is looked at on its own, and left alone where it is missing or too old."""
         return ()
+
+    def instrument(self, **options: Any) -> None:
+        """Begin to measure; options that come too late are checked, and said to come too late."""
+        given = {name: value for name, value in options.items() if name not in _BASE_OPTIONS}
+        if self.is_instrumented_by_opentelemetry and given:
+            load({name: value for name, value in given.items() if name not in _PROVIDERS})
+            logger.warning("instrument() was called before: %s will not count until uninstrument().", ", ".join(given))
+            return
+        super().instrument(**options)
 
     def _instrument(self, **options: Any) -> None:
         providers = Providers(**{name: _provider(name, options.pop(name, None)) for name in _PROVIDERS})

@@ -121,6 +121,12 @@ class Measures:
     chunk_count: int
     output_chunk_count: int
 
+    @property
+    def pace(self) -> Sequence[float]:
+        """The samples, where they tell the upstream's pace; none where more than half of the gaps are not exact."""
+        inexact, gaps = self.imputed + self.excluded, len(self.samples) + self.excluded
+        return () if 2 * inexact > gaps else self.samples
+
 
 class _Gaps(NamedTuple):
     """The ITL samples of one choice in order of time, with the tokens each stands for."""

@@ -15,6 +15,9 @@ from otel_itl.measures import SECOND, Measures
 from otel_itl.timeline import Outcome, Timeline
 
 CUSTOM: Final = "custom"
+LONGEST_NAME: Final = 64
+_BUILT_IN: Final = {"chat": (0.5, 0.1), "code": (0.5, 0.03), "agent": (2.0, 0.015), "batch": (None, None)}
+"""Name → objectives for TTFT and ITL, in seconds."""
 LONGEST: Final = 1e9
 """Seconds that an objective may have."""
 
@@ -50,6 +53,13 @@ class SLO:
         if not (_is_number(self.target) and 0 < self.target < 1):
             message = f"SLO(target={self.target!r}) is not accepted: it takes a share between 0 and 1, such as 0.99."
             raise ValueError(message)
+        named: object = self.profile
+        if not isinstance(named, str) or not 0 < len(named) <= LONGEST_NAME:
+            message = f"SLO(profile={named!r}) is not accepted: it takes a name of 1 to {LONGEST_NAME} characters."
+            raise ValueError(message)
+        if self.profile in _BUILT_IN and (self.ttft, self.itl) != _BUILT_IN[self.profile]:
+            message = f"SLO(profile={named!r}) is not accepted: that name is taken by an objective of ours."
+            raise ValueError(message)
 
 
 def _is_number(value: object) -> bool:
@@ -57,10 +67,7 @@ def _is_number(value: object) -> bool:
 
 
 PROFILES: Final[Mapping[str, SLO]] = {
-    "chat": SLO(ttft=0.5, itl=0.1, profile="chat"),
-    "code": SLO(ttft=0.5, itl=0.03, profile="code"),
-    "agent": SLO(ttft=2.0, itl=0.015, profile="agent"),
-    "batch": SLO(profile="batch"),
+    name: SLO(ttft=ttft, itl=itl, profile=name) for name, (ttft, itl) in _BUILT_IN.items()
 }
 """Whose attention is protected: `chat` a reader's pace; `code` MLPerf interactive, 8B; `agent` MLPerf interactive,
 gpt-oss-120b; `batch` nobody's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from otel_itl import conventions as names
@@ -83,7 +84,9 @@ def of_stalls(ended: Ended) -> dict[str, Any]:
     if ended.stall_threshold is None:
         return {}
     durations = [stall.duration for stall in ended.stalls]
-    attributes: dict[str, Any] = {names.STALL_COUNT: len(durations), names.STALL_THRESHOLD: ended.stall_threshold}
+    attributes: dict[str, Any] = {names.STALL_COUNT: len(durations)}
+    if ended.stall_threshold < inf:
+        attributes[names.STALL_THRESHOLD] = ended.stall_threshold
     if durations:
         attributes[names.STALL_DURATION] = sum(durations)
         attributes[names.STALL_MAX] = max(durations)

@@ -241,8 +241,7 @@ def _standing(turn: Turn[SpanContext] | None, ended: Ended, measures: Measures) 
         return None
     first, last = first_and_last_output(ended.timeline)
     decode = (ended.timeline.arrived[last] - ended.timeline.arrived[first]) / SECOND if first >= 0 else 0.0
-    samples = () if measures.consumer_bound else measures.samples
-    return turn.end(samples, stalls=len(ended.stalls), decode=decode)
+    return turn.end(measures.pace, stalls=len(ended.stalls), decode=decode)
 
 
 def _event_limit(span: Span) -> int:

@@ -12,7 +12,7 @@ from otel_itl.measures import SECOND
 from otel_itl.offline.stalled import upstream_stalled
 from otel_itl.offline.streams import Stream
 from otel_itl.offline.told import Objective, Stall
-from otel_itl.slo import CUSTOM, PROFILES, SLO, Objectives, judge
+from otel_itl.slo import PROFILES, SLO, Objectives, judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,8 @@ class _Key(NamedTuple):
 class _Custom(NamedTuple):
     """A stream that met an objective which only the spans of streams that missed it tell."""
 
-    model: tuple[str, str]
+    objective: tuple[str, str, str]
+    """Provider, model and profile."""
     samples: Sequence[float]
 
 
@@ -57,7 +58,7 @@ class Attainments:
         self._given = given
         self._counts: dict[_Key, Counter[str]] = {}
         self._waiting: list[_Custom] = []
-        self._custom: dict[tuple[str, str], _Key] = {}
+        self._custom: dict[tuple[str, str, str], _Key] = {}
 
     def add(self, stream: Stream, stalls: Sequence[Stall]) -> None:
         """Take a stream in."""
@@ -70,24 +71,24 @@ class Attainments:
 
     def rows(self) -> list[Attainment]:
         """One for each objective, by profile."""
-        for model, samples in self._waiting:
-            key = self._custom.get(model, _Key(CUSTOM, None, None, None))
+        for objective, samples in self._waiting:
+            key = self._custom.get(objective, _Key(objective[-1], None, None, None))
             self._count(key, samples, met=True)
         self._waiting.clear()
         ordered = sorted(self._counts, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0))
         return [_row(key, self._counts[key]) for key in ordered]
 
     def _take(self, stream: Stream, objective: Objective) -> None:
-        model = (stream.provider, stream.model)
+        named = (stream.provider, stream.model, objective.profile)
         profile = PROFILES.get(objective.profile)
         if profile is not None:
             self._judge(profile, stream, met=objective.met, stalled=False)
         elif objective.met:
             if stream.measures.time_to_first_token is not None or stream.measures.samples:
-                self._waiting.append(_Custom(model, stream.measures.samples))
+                self._waiting.append(_Custom(named, stream.measures.samples))
         else:
             key = _Key(objective.profile, objective.ttft, objective.itl, None)
-            self._custom[model] = key
+            self._custom[named] = key
             self._count(key, stream.measures.samples, met=False)
 
     def _judge(self, slo: SLO, stream: Stream, *, met: bool | None, stalled: bool) -> None:

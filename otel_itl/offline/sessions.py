@@ -123,7 +123,7 @@ class _Kept(NamedTuple):
 
     request: SessionRequest
     samples: Sequence[float]
-    consumer_bound: bool
+    pace: Sequence[float]
     standing: Standing | None
 
     @property
@@ -153,7 +153,7 @@ def _kept(stream: Stream, stalls: int) -> _Kept:
         span_id=stream.span_id,
     )
     told = request if standing is None else replace(request, **standing._asdict())
-    return _Kept(told, measures.samples, measures.consumer_bound, standing)
+    return _Kept(told, measures.samples, measures.pace, standing)
 
 
 def _decode_time(timeline: Timeline) -> float:
@@ -175,7 +175,7 @@ def _judged(table: dict[str, list[_Kept]]) -> dict[str, list[_Kept]]:
             turns[id(one.request)] = sessions.enter(session, one.request.model)
             continue
         turn = turns.pop(id(one.request))
-        samples = () if one.consumer_bound else one.samples
+        samples = one.pace
         found = turn.end(samples, stalls=one.request.stalls, decode=one.request.decode_time)
         standing = one.standing or Standing(
             found.request_index,

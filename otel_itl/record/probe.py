@@ -342,6 +342,8 @@ class Probe:
 
     def _report(self, concurrency: Concurrency) -> Ended:
         watch = self.watch
+        # Who reads the bytes of the response is not watched.
+        read_as_bytes = self.headers is not None and not self.pulled
         return Ended(
             self.request,
             self.answer,
@@ -349,7 +351,7 @@ class Probe:
             concurrency,
             self._error_type,
             stalls=() if watch is None else watch.stalls(over=not self._open),
-            stall_threshold=None if watch is None else watch.threshold,
+            stall_threshold=None if watch is None or read_as_bytes else watch.threshold,
         )
 
     def timeline(self) -> Timeline:

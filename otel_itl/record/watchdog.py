@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
@@ -76,16 +77,22 @@ class Watch:
 
     @property
     def threshold(self) -> float:
-        """The threshold in force, in seconds."""
-        return self._lookout.threshold / SECOND
+        """The threshold in force, in seconds; infinite: there is none."""
+        return inf if self._lookout.threshold >= NEVER else self._lookout.threshold / SECOND
 
     @property
     def stalled(self) -> bool:
         """The stream is silent for too long, right now."""
         return any(stall.end is None for stall in list(self._stalls.values()))
 
+    def lasts(self, after: int, now: int) -> bool:
+        """Whether the stall behind that chunk goes on; the stream may have recovered since it was told."""
+        self.look(now)
+        stall = self._stalls.get(after)
+        return stall is not None and stall.end is None
+
     def look(self, now: int) -> bool:
-        """Report what has become of the stream; False when it is over."""
+        """Report what has become of the stream, and break it off in time; False when it is over."""
         probe = self._probe()
         if probe is None or probe.over:
             return False
@@ -93,9 +100,9 @@ class Watch:
             if self._over or not probe.open:
                 return False
             begun = self._judge(probe, self._lookout.look(now, probe.headers), now)
+        self._break_off(probe)
         for stall in begun:
             self._tell(stall)
-        self._break_off(probe)
         return True
 
     def stalls(self, *, over: bool) -> tuple[Stall, ...]:
@@ -135,7 +142,7 @@ class Watch:
             duration=silence.waited / SECOND,
             threshold=silence.threshold / SECOND,
             alive=silence.alive,
-            abort=partial(_abort, self._probe),
+            abort=partial(_abort, self._probe, silence.after),
         )
 
     def _tell(self, stall: Stall) -> None:
@@ -161,9 +168,9 @@ def _report(report: Callable[[Stall], None], stall: Stall) -> None:
         contained("reporting a stall", error)
 
 
-def _abort(reference: ref[Probe]) -> bool:
+def _abort(reference: ref[Probe], after: int) -> bool:
     probe = reference()
-    if probe is None or probe.watch is None:
+    if probe is None or probe.watch is None or not probe.watch.lasts(after, probe.clock()):
         return False
     return probe.abort()
 

@@ -447,3 +447,21 @@ def test_metrics_that_another_has_taken_over_from_are_let_go() -> None:
         otel_itl.uninstrument()
     gc.collect()
     assert [metrics() is None for metrics in made] == [True, True, True, False]
+
+
+def test_options_that_come_too_late_are_said_to(caplog: pytest.LogCaptureFixture) -> None:
+    otel_itl.instrument()
+    try:
+        otel_itl.instrument(stall="off")
+    finally:
+        otel_itl.uninstrument()
+    assert caplog.messages == ["instrument() was called before: stall will not count until uninstrument()."]
+
+
+def test_options_that_come_too_late_are_checked() -> None:
+    otel_itl.instrument()
+    try:
+        with pytest.raises(ValueError, match="stall='bogus'"):
+            otel_itl.instrument(stall="bogus")
+    finally:
+        otel_itl.uninstrument()

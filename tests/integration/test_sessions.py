@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -255,3 +256,18 @@ def test_a_session_that_becomes_slower_is_told_of_beside_the_span_of_that_reques
 def test_the_span_of_a_request_says_that_its_session_has_degraded(degraded: CapturedTelemetry) -> None:
     said = attributes(by_index(degraded)[-1])
     assert (said["itl.session.degraded"], said["itl.session.latency.ratio"] > 1.5) == (True, True)
+
+
+def test_a_caller_that_begins_to_read_late_hides_no_degradation(
+    clients: Clients, server: ScriptedServer, captured_telemetry: CapturedTelemetry
+) -> None:
+    """The first token's arrival is hidden from it, and nearly every gap is exact all the same."""
+    client = clients.openai()
+    with session(SESSION):
+        for _ in range(2):
+            server.play(chat.reply(30, first=0.01, gaps=0.01))
+            stream = client.chat.completions.create(model="gpt-4o", messages=ASKED, stream=True)
+            time.sleep(0.05)  # the caller's own work
+            list(stream)
+    last = attributes(by_index(captured_telemetry)[-1])
+    assert (last["itl.consumer_bound"], "itl.session.latency.ratio" in last) == (True, True)

@@ -111,6 +111,7 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("session_from", "header:", SESSION),
     ("session_from", "metadata..id", SESSION),
     ("session_from", 3, SESSION),
+    ("session_from", AsyncMock(), SESSION),
 ]
 """Option, a value that it does not take, what the message says that it takes."""
 VARIABLES = [
@@ -213,6 +214,7 @@ STALLS = [
     ("off", None),
     (None, None),
     (False, None),
+    ("next_token=OFF", StallPolicy(next_token=None)),
     ("first_token=off, next_token=0.5", StallPolicy(first_token=None, next_token=0.5)),
     ("relative=20,abort_after=60", StallPolicy(relative=20, abort_after=60)),
     (StallPolicy(next_token=9), StallPolicy(next_token=9)),
@@ -243,6 +245,11 @@ def test_a_session_may_be_a_field_at_any_depth_of_the_body() -> None:
     found = load({"session_from": "metadata.session_id"}, {}).session_from
     assert found is not None
     assert found({"metadata": {"session_id": "s1"}}, {}) == "s1"
+
+
+@pytest.mark.parametrize("given", ["off", "none", "OFF"])
+def test_a_session_may_be_taken_from_nowhere(given: str) -> None:
+    assert load({}, {"OTEL_ITL_SESSION_FROM": given}).session_from is None
 
 
 def test_a_session_may_be_a_header_in_any_case() -> None:

@@ -213,3 +213,14 @@ def test_a_first_token_whose_arrival_nobody_knows_is_not_judged() -> None:
         end=900 * MS,
     )
     assert verdict(hidden).stream_met is None
+
+
+@pytest.mark.parametrize("profile", ["", "x" * 65, 5, None, ["chat"], object()])
+def test_a_profile_has_a_name(profile: Any) -> None:
+    with pytest.raises(ValueError, match=r"^SLO\(profile=.* it takes a name of 1 to 64 characters\.$"):
+        SLO(itl=1, profile=profile)
+
+
+def test_a_name_of_ours_is_taken() -> None:
+    with pytest.raises(ValueError, match=r"^SLO\(profile='chat'\) is not accepted: that name is taken by an objective"):
+        SLO(ttft=9, itl=9, profile="chat")
