@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
 from typing import Any
 
@@ -20,6 +21,11 @@ MOST_ERROR_TYPES = 100
 """Some are codes that the provider makes up."""
 
 
+def _known(optional: Mapping[str, Any]) -> dict[str, Any]:
+    """What there is to say: an attribute of what is not known is absent."""
+    return {name: value for name, value in optional.items() if value is not None}
+
+
 def at_start(request: Request) -> dict[str, Any]:
     """The attributes that samplers read."""
     attributes: dict[str, Any] = {
@@ -34,7 +40,7 @@ def at_start(request: Request) -> dict[str, Any]:
         names.SERVER_PORT: request.server_port,
         names.SESSION_ID: request.session_id,
     }
-    return attributes | {name: value for name, value in optional.items() if value is not None}
+    return attributes | _known(optional)
 
 
 def standard(answer: Answer, measures: Measures, error_type: str | None) -> dict[str, Any]:
@@ -51,7 +57,7 @@ def standard(answer: Answer, measures: Measures, error_type: str | None) -> dict
         names.USAGE_CACHE_CREATION_TOKENS: answer.cache_creation_tokens,
         names.ERROR_TYPE: error_type,
     }
-    return {name: value for name, value in optional.items() if value is not None}
+    return _known(optional)
 
 
 def of_request(request: Request) -> dict[str, Any]:
@@ -62,7 +68,7 @@ def of_request(request: Request) -> dict[str, Any]:
         names.REQUEST_MODEL: request.model,
         names.SESSION_ID: request.session_id,
     }
-    return {name: value for name, value in optional.items() if value is not None}
+    return _known(optional)
 
 
 def of_stall(stall: Stall) -> dict[str, Any]:
@@ -103,8 +109,7 @@ def of_verdict(verdict: Verdict | None) -> dict[str, Any]:
     if verdict.missed:
         attributes[names.SLO_MET] = False
         attributes[names.SLO_MISSED_TOKENS] = verdict.tokens_missed
-        objectives = {names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl}
-        attributes |= {name: value for name, value in objectives.items() if value is not None}
+        attributes |= _known({names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl})
     return attributes
 
 
@@ -120,7 +125,7 @@ def of_standing(standing: Standing | None) -> dict[str, Any]:
         names.SESSION_DEGRADED: standing.degraded,
         names.SESSION_DEGRADED_SCOPE: None if standing.scope is None else standing.scope.value,
     }
-    return {name: value for name, value in optional.items() if value is not None}
+    return _known(optional)
 
 
 def of_degradation(onset: Degradation) -> dict[str, Any]:
@@ -131,7 +136,7 @@ def of_degradation(onset: Degradation) -> dict[str, Any]:
         names.SESSION_MODEL_RATIO: onset.model_ratio,
         names.SESSION_DEGRADED_SCOPE: onset.scope.value,
     }
-    return {name: value for name, value in optional.items() if value is not None}
+    return _known(optional)
 
 
 def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
@@ -200,4 +205,4 @@ def labels(request: Request, response_model: str | None, models: ModelNames) -> 
         names.SERVER_ADDRESS: request.server_address,
         names.SERVER_PORT: request.server_port,
     }
-    return {name: value for name, value in optional.items() if value is not None}
+    return _known(optional)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 from weakref import ref
-
-TimeoutErrors = Callable[..., Exception]
-"""The SDK's own error for a request that took too long, made from the `request`."""
 
 
 class Connection:
@@ -16,15 +13,15 @@ class Connection:
 
     Args:
         response: the HTTP response.
-        timeout_error: what whoever waits gets in place of the broken connection.
+        package: of the SDK, whose own timeout error whoever waits gets in place of the broken connection.
     """
 
-    __slots__ = ("_request", "_response", "_timeout_error")
+    __slots__ = ("_package", "_request", "_response")
 
-    def __init__(self, response: Any, timeout_error: TimeoutErrors) -> None:
+    def __init__(self, response: Any, package: str) -> None:
         self._response = ref(response)
         self._request = response.request
-        self._timeout_error = timeout_error
+        self._package = package
 
     def cut(self) -> bool:
         """Shut the socket down: what it has received is still read, then its end. False where it serves others."""
@@ -40,7 +37,7 @@ class Connection:
 
     def error(self, message: str) -> Exception:
         """The SDK's timeout error, saying why."""
-        error: Any = self._timeout_error(request=self._request)
+        error: Any = import_module(self._package).APITimeoutError(request=self._request)
         error.message = message
         error.args = (message,)
         return error  # type: ignore[no-any-return]

@@ -14,14 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from otel_itl.config import SessionFrom
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
 from otel_itl.exchange import Request
 from otel_itl.fence import contained, fenced
-from otel_itl.record.connection import Connection, TimeoutErrors
+from otel_itl.record.connection import Connection
 from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
 from otel_itl.record.probe import Classify, Owner, Probe, owner_of
 from otel_itl.record.recorder import Recorder
@@ -226,7 +225,7 @@ class Stainless:
         probe = None if described is None else self._recorder.open(*described)
         if probe is None:
             return None
-        return _Opening(probe, self._recorder, import_module(self._member.package).APITimeoutError)
+        return _Opening(probe, self._recorder, self._member.package)
 
     def _stream(self, face: Callable[[Any, Probe, Owner], Any]) -> Wrapper:
         def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
@@ -262,12 +261,12 @@ class Stainless:
 class _Opening:
     """The time in which a request is made: its span is current, and its probe waits for the response."""
 
-    __slots__ = ("_cell", "_context", "_probe", "_recorder", "_reset", "_timeout_error")
+    __slots__ = ("_cell", "_context", "_package", "_probe", "_recorder", "_reset")
 
-    def __init__(self, probe: Probe, recorder: Recorder, timeout_error: TimeoutErrors) -> None:
+    def __init__(self, probe: Probe, recorder: Recorder, package: str) -> None:
         self._probe = probe
         self._recorder = recorder
-        self._timeout_error = timeout_error
+        self._package = package
         self._cell = [probe]
         # Last: what was set before a failure would stay for the caller's next request.
         self._context = recorder.attach(probe)
@@ -289,7 +288,7 @@ class _Opening:
         )
         self._probe.responded(_attempts(response))
         self._probe.owned_by(response)
-        self._probe.breaker = Connection(response, self._timeout_error)
+        self._probe.breaker = Connection(response, self._package)
         response.extensions[PROBE] = self._probe
         response.stream = Body(response.stream, self._probe)
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from clients import keep_what_is_made
 from faces import (
     Face,
     close,
@@ -254,7 +255,7 @@ def seen_by_caller(
 
     async def taking(line: Line) -> list[Seen]:
         async with entered(client_on(line, surface, face, **options)) as client:
-            caller = Caller(surface, face, client, line, _kept(client), before_step)
+            caller = Caller(surface, face, client, line, keep_what_is_made(client), before_step)
             for step in ["open", *steps]:
                 await caller.take(step)
                 if step == "open" and caller.stream is None:
@@ -269,19 +270,6 @@ def seen_by_caller(
         seen = run(face, taking(line))
         gc.collect()
     return [*seen, ("requests", line.requests), ("closed", line.closed), ("heard", heard)]
-
-
-def _kept(client: Any) -> list[Any]:
-    made: list[Any] = []
-    process = client._process_response_data
-
-    def kept(**data: Any) -> Any:
-        chunk = process(**data)
-        made.append(chunk)
-        return chunk
-
-    client._process_response_data = kept
-    return made
 
 
 @contextmanager
