@@ -14,14 +14,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from otel_itl.export.processor import ITLSpanProcessor
+    from otel_itl.core.measures import Measures, measure
+    from otel_itl.core.slo import SLO
+    from otel_itl.core.stalls import Stall, StallPolicy
+    from otel_itl.core.timeline import Kind, Outcome, Timeline
+    from otel_itl.export.span_processor import ITLSpanProcessor
     from otel_itl.instrumentor import ITLInstrumentor
-    from otel_itl.measures import Measures, measure
     from otel_itl.observing import observe
     from otel_itl.session_scope import session
-    from otel_itl.slo import SLO
-    from otel_itl.stalls import Stall, StallPolicy
-    from otel_itl.timeline import Kind, Outcome, Timeline
 
 __all__ = [
     "SLO",
@@ -42,15 +42,15 @@ __all__ = [
 
 _HOMES = {
     "ITLInstrumentor": "otel_itl.instrumentor",
-    "ITLSpanProcessor": "otel_itl.export.processor",
-    "Kind": "otel_itl.timeline",
-    "Measures": "otel_itl.measures",
-    "Outcome": "otel_itl.timeline",
-    "SLO": "otel_itl.slo",
-    "Stall": "otel_itl.stalls",
-    "StallPolicy": "otel_itl.stalls",
-    "Timeline": "otel_itl.timeline",
-    "measure": "otel_itl.measures",
+    "ITLSpanProcessor": "otel_itl.export.span_processor",
+    "Kind": "otel_itl.core.timeline",
+    "Measures": "otel_itl.core.measures",
+    "Outcome": "otel_itl.core.timeline",
+    "SLO": "otel_itl.core.slo",
+    "Stall": "otel_itl.core.stalls",
+    "StallPolicy": "otel_itl.core.stalls",
+    "Timeline": "otel_itl.core.timeline",
+    "measure": "otel_itl.core.measures",
     "observe": "otel_itl.observing",
     "session": "otel_itl.session_scope",
 }

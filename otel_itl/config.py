@@ -10,8 +10,8 @@ from inspect import iscoroutinefunction
 from typing import Any, Final, cast
 
 from otel_itl.conventions import STANDARD_NAMES
-from otel_itl.slo import PROFILES, SLO, Objectives
-from otel_itl.stalls import Stall, StallPolicy
+from otel_itl.core.slo import PROFILES, SLO, Objectives
+from otel_itl.core.stalls import Stall, StallPolicy
 
 logger = logging.getLogger("otel_itl")
 

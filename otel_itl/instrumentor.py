@@ -17,7 +17,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 from otel_itl.config import SDKS, load
 from otel_itl.runtime import Providers, runtime
 from otel_itl.sdks import MEMBERS
-from otel_itl.sdks.hooks import Hooks
+from otel_itl.sdks.patching import Hooks
 from otel_itl.sdks.stainless import Member, Stainless
 
 logger = logging.getLogger("otel_itl")

@@ -7,12 +7,12 @@ from typing import Any, TypeVar, cast, overload
 
 from wrapt import ObjectProxy
 
-from otel_itl.exchange import Answer, Request
-from otel_itl.fence import contained
-from otel_itl.record.faces import atimed, timed
-from otel_itl.record.probe import Classify, Probe
+from otel_itl.core.stream import Request, ResponseInfo
+from otel_itl.recording.internal_errors import report_error
+from otel_itl.recording.recorder import Classify, StreamRecorder
+from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.runtime import runtime
-from otel_itl.sdks.shapes import classify_by_shape
+from otel_itl.sdks.duck_typing import classify_by_shape
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ def observe(  # noqa: PLR0913 - what names the request
         if probe is not None:
             probe.responded(None)
     except Exception as error:  # noqa: BLE001 - the fence
-        contained("opening a stream", error)
+        report_error("opening a stream", error)
         probe = None
     if probe is None:
         return stream
@@ -89,7 +89,7 @@ def _classify(given: Callable[[Any], int] | None) -> Classify:
     if given is None:
         return classify_by_shape
 
-    def classify(chunk: Any, answer: Answer) -> int:
+    def classify(chunk: Any, answer: ResponseInfo) -> int:
         answer.terminated = True
         return int(given(chunk))
 
@@ -99,10 +99,10 @@ def _classify(given: Callable[[Any], int] | None) -> Classify:
 class _Observed(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """A stream whose iterator is timed; everything else is its own."""
 
-    def __init__(self, stream: Any, probe: Probe) -> None:
+    def __init__(self, stream: Any, probe: StreamRecorder) -> None:
         super().__init__(stream)
         self._self_probe = probe
-        self._self_face = timed(iter(stream), probe)
+        self._self_face = record_iterator(iter(stream), probe)
 
     def __iter__(self) -> Iterator[Any]:
         return cast("Iterator[Any]", self)
@@ -128,10 +128,10 @@ class _Observed(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would
 class _AsyncObserved(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """The async face of `_Observed`."""
 
-    def __init__(self, stream: Any, probe: Probe) -> None:
+    def __init__(self, stream: Any, probe: StreamRecorder) -> None:
         super().__init__(stream)
         self._self_probe = probe
-        self._self_face = atimed(aiter(stream), probe)
+        self._self_face = record_async_iterator(aiter(stream), probe)
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return cast("AsyncIterator[Any]", self)
@@ -154,7 +154,7 @@ class _AsyncObserved(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it 
         return _aclosing(found, self._self_probe) if name in {"aclose", "close"} else found
 
 
-def _closing(close: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
+def _closing(close: Callable[..., Any], probe: StreamRecorder) -> Callable[..., Any]:
     def closing(*args: Any, **kwargs: Any) -> Any:
         try:
             return close(*args, **kwargs)
@@ -164,7 +164,7 @@ def _closing(close: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
     return closing
 
 
-def _aclosing(close: Callable[..., Any], probe: Probe) -> Callable[..., Any]:
+def _aclosing(close: Callable[..., Any], probe: StreamRecorder) -> Callable[..., Any]:
     async def closing(*args: Any, **kwargs: Any) -> Any:
         try:
             return await close(*args, **kwargs)

@@ -17,16 +17,16 @@ from opentelemetry import _logs, context, metrics, trace
 
 from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom, load
-from otel_itl.exchange import Request
+from otel_itl.core.stream import Request
 from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import StreamMetrics, drain_all
-from otel_itl.export.neighbours import suppressed
-from otel_itl.export.processor import ITLSpanProcessor, claim, put_first
-from otel_itl.export.telemetry import Telemetry, Ticket
-from otel_itl.fence import failures
-from otel_itl.record.open_streams import open_streams
-from otel_itl.record.probe import Classify, Probe
-from otel_itl.record.watchdog import Watch
+from otel_itl.export.other_instrumentations import suppressed
+from otel_itl.export.pipeline import SpanHandle, Telemetry
+from otel_itl.export.span_processor import ITLSpanProcessor, claim, prepend_processor
+from otel_itl.recording.internal_errors import failures
+from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.recorder import Classify, StreamRecorder
+from otel_itl.recording.watchdog import StreamStallMonitor
 from otel_itl.session_scope import in_session
 
 logger = logging.getLogger("otel_itl")
@@ -85,7 +85,7 @@ class Runtime:
         """The options in force, if any are."""
         return self._config
 
-    def open(self, request: Request, classify: Classify) -> Probe | None:
+    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
         """Begin the recording of a request; None where it is suppressed."""
         if self._config is None or suppressed() or _disabled():
             return None
@@ -93,7 +93,7 @@ class Runtime:
         request = in_session(request)
         unix_ns, requested = time_ns(), perf_counter_ns()
         ticket = telemetry.begin(request, unix_ns)
-        probe = Probe(
+        probe = StreamRecorder(
             request,
             classify,
             partial(telemetry.conclude, ticket),
@@ -103,7 +103,7 @@ class Runtime:
         )
         if config.stall is not None:
             reports = telemetry.stall_reports(ticket, request, unix_ns)
-            probe.watched(Watch(probe, config.stall, reports, config.on_stall))
+            probe.watched(StreamStallMonitor(probe, config.stall, reports, config.on_stall))
         if ticket.own:
             # Streams of a session follow on one another: what one leaves behind is there for the next.
             probe.may_wait = self._may_wait and ticket.turn is None
@@ -116,15 +116,15 @@ class Runtime:
         """Where a request says which session it belongs to."""
         return None if self._config is None else self._config.session_from
 
-    def open_observed(self, request: Request, classify: Classify) -> Probe | None:
+    def open_observed(self, request: Request, classify: Classify) -> StreamRecorder | None:
         """As `open`, for a stream that no SDK's hook sees: it is measured whether or not `instrument()` was called."""
         if self._config is None:
             self.start(load({}), Providers())
         return self.open(request, classify)
 
-    def attach(self, probe: Probe) -> Any:
+    def attach(self, probe: StreamRecorder) -> Any:
         """Make the request's span current."""
-        ticket = cast("Ticket", probe.ticket)
+        ticket = cast("SpanHandle", probe.ticket)
         return context.attach(ticket.context)
 
     def detach(self, token: Any) -> None:
@@ -187,7 +187,7 @@ class Runtime:
         """Have the spans of a provider pass by our processor; there is one for each, as none can be taken off."""
         processor = self._processors.get(provider)
         if processor is not None:
-            processor.rewire(config, stream_metrics)
+            processor.reconfigure(config, stream_metrics)
         elif hasattr(provider, "add_span_processor"):
             processor = ITLSpanProcessor(
                 config.chunk_events,
@@ -196,7 +196,7 @@ class Runtime:
                 stream_metrics=stream_metrics,
                 before_flush=open_streams.sweep,
             )
-            if put_first(provider, processor):
+            if prepend_processor(provider, processor):
                 self._first.add(provider)
             self._processors[provider] = processor
 

@@ -8,7 +8,7 @@ import re
 import pytest
 from hypothesis import settings
 
-from otel_itl.fence import failures
+from otel_itl.recording.internal_errors import failures
 
 settings.register_profile("checked", derandomize=True, deadline=None)
 if "CI" in os.environ:  # a change fails by what it changes, and not by the examples of the day

@@ -40,7 +40,7 @@ class Count(NamedTuple):
     events: float
 
 
-Marker = Callable[[], int]
+SwallowedEvent = Callable[[], int]
 Readings = dict[Cell, list[int]]
 """What the marker returned at the four marks of `consume`, at three around two collections, and after the export."""
 
@@ -51,7 +51,7 @@ def count(readings: list[int]) -> Count:
     return Count(drained - began, ended - settled, collected - collecting - (idle - collected), exported - idle)
 
 
-def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: Marker) -> Readings:
+def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: SwallowedEvent) -> Readings:
     """Read a stream of every length with every variant, with a mark between the parts."""
     still()
     gc.disable()

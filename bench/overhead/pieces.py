@@ -21,14 +21,14 @@ from bench.overhead.variants import OURS, SETTINGS, Variant, ours
 PIECES = (
     ("opening the recording", "otel_itl.runtime", "Runtime.open"),
     ("following the response", "otel_itl.sdks.stainless", "_Opening.returned"),
-    ("the whole end", "otel_itl.record.probe", "Probe.conclude"),
-    ("· facts → timeline", "otel_itl.record.probe", "Probe.timeline"),
-    ("· timeline → measures", "otel_itl.export.telemetry", "measure"),
-    ("· token events onto the span", "otel_itl.export.telemetry", "add_events"),
+    ("the whole end", "otel_itl.recording.recorder", "Probe.conclude"),
+    ("· facts → timeline", "otel_itl.recording.recorder", "Probe.timeline"),
+    ("· timeline → measures", "otel_itl.export.pipeline", "measure"),
+    ("· token events onto the span", "otel_itl.export.pipeline", "add_events"),
     ("· span.set_attributes", "opentelemetry.sdk.trace", "Span.set_attributes"),
     ("· span.end", "opentelemetry.sdk.trace", "Span.end"),
     ("recording metrics", "otel_itl.export.metrics", "StreamMetrics._record"),
-    ("making token events, when exported", "otel_itl.codec", "_packed"),
+    ("making token events, when exported", "otel_itl.core.codec", "_packed"),
 )
 """What is shown, and where it is found."""
 
@@ -51,7 +51,7 @@ def _spent(subject: Subject, variant: Variant, tokens: int, rounds: int, steady:
     pipeline = variant.pipeline()
     chunks = subject.chunks(tokens)
     reader, pace = Reader(subject, subject.stubbed(tokens), chunks), Pace(chunks)
-    noted: dict[str, list[float]] = defaultdict(list)
+    note_error: dict[str, list[float]] = defaultdict(list)
     with variant.around(subject, pipeline), _timed() as spent:
 
         def take() -> Spent:
@@ -68,9 +68,9 @@ def _spent(subject: Subject, variant: Variant, tokens: int, rounds: int, steady:
         for _ in range(rounds):
             taken = steady.sample(take)
             for piece, _, _ in PIECES:
-                noted[piece].append(taken.get(piece, 0.0))
+                note_error[piece].append(taken.get(piece, 0.0))
     reader.close()
-    return {piece: statistics.median(values) for piece, values in noted.items()}
+    return {piece: statistics.median(values) for piece, values in note_error.items()}
 
 
 @contextmanager
@@ -93,11 +93,11 @@ def _timed() -> Iterator[Spent]:
 
 def _adding(function: Callable[..., Any], piece: str, spent: Spent) -> Callable[..., Any]:
     @wraps(function)
-    def timed(*args: Any, **kwargs: Any) -> Any:
+    def record_iterator(*args: Any, **kwargs: Any) -> Any:
         began = thread_time_ns()
         try:
             return function(*args, **kwargs)
         finally:
             spent[piece] += thread_time_ns() - began
 
-    return timed
+    return record_iterator

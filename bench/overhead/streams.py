@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from bench.overhead.subjects import AsyncOpen, Open
-from otel_itl.stalls import Lookout
+from otel_itl.core.stalls import StallDetector
 
 PROBE = "otel_itl.probe"
 """Where a response holds its recording."""
@@ -62,7 +62,7 @@ class Pace:
                 # The watchdog would have looked at the stream many times by now. At copies, which do not have the last
                 # pull: its moment is that of the real clock.
                 recorded = (probe.asked[:], probe.arrived[:], probe.codes[:])
-                watch._lookout = Lookout(watch._policy, *recorded, self.requested)  # noqa: SLF001
+                watch._lookout = StallDetector(watch._policy, *recorded, self.requested)  # noqa: SLF001
                 watch._lookout.look(self.arrived[-1], self.headers)  # noqa: SLF001
 
 

@@ -14,7 +14,7 @@ from bench.overhead.steady import Steady
 from bench.overhead.streams import Pace, Spent, aconsume, as_recorded, consume
 from bench.overhead.subjects import Subject
 from bench.overhead.variants import Pipeline, Variant
-from otel_itl.record import open_streams
+from otel_itl.recording import open_streams
 from otel_itl.testing import ScriptedServer
 
 FACES = ("sync", "async")

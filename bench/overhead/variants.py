@@ -20,8 +20,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 import otel_itl
 from bench.overhead.subjects import Subject
-from otel_itl.record.open_streams import open_streams
-from otel_itl.record.watchdog import watchdog
+from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.watchdog import watchdog
 
 UNINSTRUMENTED = "uninstrumented"
 FLOOR = "floor"

@@ -25,14 +25,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, set_span_in_context
 
-from otel_itl import codec
 from otel_itl.conventions import STANDARD_NAMES
-from otel_itl.exchange import Answer, Concurrency, Request
+from otel_itl.core import codec
+from otel_itl.core.measures import measure
+from otel_itl.core.slo import PROFILES, judge
+from otel_itl.core.stream import Concurrency, Request, ResponseInfo
+from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.metrics import Measured, StreamMetrics
-from otel_itl.measures import measure
-from otel_itl.slo import PROFILES, judge
-from otel_itl.timeline import Kind, Timeline
 
 FORMS: Final = ("packed", "each", "log", "none")
 REQUESTED_NS: Final = 1_700_000_000_000_000_000
@@ -92,7 +92,7 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
     for _ in range(requests):
         stream, asked = timeline(pace, tokens), request("gpt-4o")
         measures = measure(stream)
-        answer = Answer()
+        answer = ResponseInfo()
         answer.model, answer.response_id = "gpt-4o-2024-08-06", f"chatcmpl-{pace.getrandbits(128):032x}"
         answer.input_tokens, answer.output_tokens = 1_200, tokens
         span = tracer.start_span(

@@ -10,7 +10,7 @@ from bench.page import replace_section
 from bench.sessions.trial import NEVER, SLOW, Delays, delays, steady, told
 from bench.sessions.upstream import UPSTREAMS, Upstream
 from bench.truth.tables import table
-from otel_itl.sessions import Scope
+from otel_itl.core.sessions import Scope
 
 SECTION = "sessions"
 TOKENS = (20, 100, 500)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.sessions.upstream import Upstream
-from otel_itl.sessions import Scope, Sessions, Standing
+from otel_itl.core.sessions import Scope, Sessions, Standing
 
 ROUND_NS = 5_000_000_000
 """From one request of a session to its next, about."""

@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 import otel_itl
-from otel_itl.fence import failures
+from otel_itl.recording.internal_errors import failures
 
 
 class Held(NamedTuple):

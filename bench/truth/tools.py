@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import otel_itl
 from bench.truth.callers import Read
 from bench.truth.figures import Stream
-from otel_itl import codec
+from otel_itl.core import codec
 from otel_itl.testing import capture_telemetry
 
 OURS, OFFICIAL, NAIVE = "otel_itl", "official", "naive"

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 from otel_itl.cli import commands
 from otel_itl.config import load
-from otel_itl.definitions import TOOLS
-from otel_itl.slo import Objectives
+from otel_itl.core.slo import Objectives
+from otel_itl.report.other_tools import TOOLS
 
 _EXAMPLES = """\
 examples:

@@ -17,13 +17,13 @@ def report(arguments: argparse.Namespace) -> int:
     """`otel-itl report`."""
     if not arguments.json and not _installed(_FOR_TABLES):
         return BAD_USAGE
-    from otel_itl.offline.lines import UnreadableError, check, title  # noqa: PLC0415 - what only this command needs
-    from otel_itl.offline.losses import Loss, Losses  # noqa: PLC0415 - likewise
-    from otel_itl.offline.report import summarise  # noqa: PLC0415 - likewise
-    from otel_itl.offline.sessions import UnknownSessionError, find  # noqa: PLC0415 - likewise
-    from otel_itl.offline.streams import read_streams  # noqa: PLC0415 - likewise
+    from otel_itl.report.reading.lines import UnreadableError, check, title  # noqa: PLC0415 - what only this command needs
+    from otel_itl.report.reading.skipped_input import Loss, SkippedInput  # noqa: PLC0415 - likewise
+    from otel_itl.report.reading.streams import read_streams  # noqa: PLC0415 - likewise
+    from otel_itl.report.sessions import UnknownSessionError, find  # noqa: PLC0415 - likewise
+    from otel_itl.report.summary import summarise  # noqa: PLC0415 - likewise
 
-    losses = Losses()
+    losses = SkippedInput()
     try:
         for source in arguments.files:
             check(source)
@@ -47,12 +47,12 @@ def report(arguments: argparse.Namespace) -> int:
         _complain("report", str(error))
         return BAD_USAGE
     if arguments.json:
-        from otel_itl.view.machine import as_json  # noqa: PLC0415 - likewise
+        from otel_itl.report.render.json import as_json  # noqa: PLC0415 - likewise
 
         print(as_json(made, session))
     else:
-        from otel_itl.view.console import show, show_session  # noqa: PLC0415 - likewise
-        from otel_itl.view.screen import screen  # noqa: PLC0415 - likewise
+        from otel_itl.report.render.console import show, show_session  # noqa: PLC0415 - likewise
+        from otel_itl.report.render.terminal import screen  # noqa: PLC0415 - likewise
 
         if session is None:
             show(made, screen())

@@ -7,12 +7,12 @@ from math import inf
 from typing import Any
 
 from otel_itl import conventions as names
-from otel_itl.exchange import Answer, Concurrency, Ended, Request
-from otel_itl.measures import SECOND, Measures
-from otel_itl.sessions import Degradation, Standing
-from otel_itl.slo import Verdict
-from otel_itl.stalls import Stall
-from otel_itl.timeline import Timeline
+from otel_itl.core.measures import SECOND, Measures
+from otel_itl.core.sessions import Degradation, Standing
+from otel_itl.core.slo import Verdict
+from otel_itl.core.stalls import Stall
+from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
+from otel_itl.core.timeline import Timeline
 
 OTHER_MODEL = "other"
 OTHER_ERROR = "_OTHER"
@@ -43,7 +43,7 @@ def at_start(request: Request) -> dict[str, Any]:
     return attributes | _known(optional)
 
 
-def standard(answer: Answer, measures: Measures, error_type: str | None) -> dict[str, Any]:
+def standard(answer: ResponseInfo, measures: Measures, error_type: str | None) -> dict[str, Any]:
     """The attributes of the conventions that are known at the end."""
     optional = {
         names.RESPONSE_ID: answer.response_id or None,
@@ -85,7 +85,7 @@ def of_stall(stall: Stall) -> dict[str, Any]:
     return attributes if stall.end is None else {**attributes, names.STALL_END: stall.end}
 
 
-def of_stalls(ended: Ended) -> dict[str, Any]:
+def of_stalls(ended: FinishedStream) -> dict[str, Any]:
     """The stalls of a stream, summed up; nothing where nobody looked out for any."""
     if ended.stall_threshold is None:
         return {}

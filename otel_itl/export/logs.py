@@ -9,10 +9,10 @@ from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 
 from otel_itl import conventions as names
-from otel_itl.exchange import Request
+from otel_itl.core.stalls import SECOND, Stall
+from otel_itl.core.stream import Request
 from otel_itl.export import attributes
 from otel_itl.export.metrics import StreamMetrics
-from otel_itl.stalls import SECOND, Stall
 
 
 class EventLog:

@@ -18,14 +18,14 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 
 from otel_itl import conventions as names
 from otel_itl.conventions import Metric, StandardNames
-from otel_itl.exchange import Request
+from otel_itl.core.measures import SECOND, Measures, first_and_last_output
+from otel_itl.core.slo import Objectives, Verdict
+from otel_itl.core.stalls import Stall
+from otel_itl.core.stream import Request
+from otel_itl.core.timeline import Timeline
 from otel_itl.export.attributes import MOST_ERROR_TYPES, OTHER_ERROR, Limited, ModelNames, labels
-from otel_itl.export.bulk import record_all
-from otel_itl.fence import contained, fenced
-from otel_itl.measures import SECOND, Measures, first_and_last_output
-from otel_itl.slo import Objectives, Verdict
-from otel_itl.stalls import Stall
-from otel_itl.timeline import Timeline
+from otel_itl.export.sdk_internals.bulk_recording import record_all
+from otel_itl.recording.internal_errors import never_raises, report_error
 
 Labels = Mapping[str, Any]
 
@@ -132,7 +132,7 @@ class StreamMetrics:
                 try:
                     self._record(measured)
                 except Exception as error:  # noqa: BLE001 - the fence
-                    contained("recording metrics", error)
+                    report_error("recording metrics", error)
 
     def _record(self, measured: Measured) -> None:
         request, timeline, measures, context = measured.request, measured.timeline, measured.measures, measured.context
@@ -238,7 +238,7 @@ def _observe(meter: Meter, stream_metrics: StreamMetrics) -> list[StreamMetrics]
     return members
 
 
-@fenced("counting open streams", ())
+@never_raises("counting open streams", ())
 def _open_streams(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
     asked = list(members)
     for member in asked:
@@ -248,7 +248,7 @@ def _open_streams(members: list[StreamMetrics], _: CallbackOptions) -> list[Obse
     return [observation for member in asked for observation in member.open_streams()]
 
 
-@fenced("counting failures", ())
+@never_raises("counting failures", ())
 def _self_errors(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
     return [observation for member in list(members) for observation in member.self_errors()]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_itl.exchange import Answer
-from otel_itl.record.probe import Probe
-from otel_itl.sdks.stainless import Marker, Member, Route, count, fields_of, word
-from otel_itl.timeline import Kind
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.stainless import Member, Route, SwallowedEvent, count, fields_of, word
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
 EMPTY, LIFECYCLE, PING = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.PING)
@@ -23,7 +23,7 @@ DELTAS = {
 SIGNS = {"message_stop": FINISH, "error": FINISH, "ping": PING}
 
 
-def classify_message(event: Any, answer: Answer) -> int:
+def classify_message(event: Any, answer: ResponseInfo) -> int:
     """An event of the Messages API."""
     try:
         if event.type == "content_block_delta" and event.delta.type == "text_delta" and event.delta.text:
@@ -54,7 +54,7 @@ def classify_message(event: Any, answer: Answer) -> int:
     return SIGNS.get(name or "", LIFECYCLE)
 
 
-def classify_completion(event: Any, answer: Answer) -> int:
+def classify_completion(event: Any, answer: ResponseInfo) -> int:
     """A chunk of the legacy text completions."""
     fields = fields_of(event)
     kind = ANSWER if fields.get("completion") else EMPTY
@@ -65,7 +65,7 @@ def classify_completion(event: Any, answer: Answer) -> int:
     return kind
 
 
-def ping(probe: Probe) -> None:
+def ping(probe: StreamRecorder) -> None:
     """The SDK passes no ping on."""
     probe.arrive(PING)
 
@@ -78,12 +78,12 @@ MEMBER = Member(
         Route("messages", "chat", classify_message),
         Route("complete", "text_completion", classify_completion),
     ),
-    marker=Marker("event", "ping", ping),
+    marker=SwallowedEvent("event", "ping", ping),
     clients={"BaseBedrockClient": "aws.bedrock", "BaseVertexClient": "gcp.vertex_ai"},
 )
 
 
-def _message_end(answer: Answer, fields: dict[str, Any]) -> int:
+def _message_end(answer: ResponseInfo, fields: dict[str, Any]) -> int:
     kind = LIFECYCLE
     reason = word(fields_of(fields.get("delta")).get("stop_reason"))
     if reason is not None:
@@ -96,7 +96,7 @@ def _message_end(answer: Answer, fields: dict[str, Any]) -> int:
     return kind
 
 
-def _usage(answer: Answer, usage: dict[str, Any]) -> None:
+def _usage(answer: ResponseInfo, usage: dict[str, Any]) -> None:
     """Take down the usage. Input that was read from or written to the cache is input, too."""
     answer.use(
         cache_read_tokens=count(usage.get("cache_read_input_tokens")),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from otel_itl.exchange import Answer
-from otel_itl.record.probe import Probe, code
-from otel_itl.sdks.stainless import Marker, Member, Route, count, fields_of, items_of, word
-from otel_itl.timeline import OUTPUT, Kind
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import OUTPUT, Kind
+from otel_itl.recording.recorder import StreamRecorder, code
+from otel_itl.sdks.stainless import Member, Route, SwallowedEvent, count, fields_of, items_of, word
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
 ROLE, LIFECYCLE, PING = int(Kind.ROLE), int(Kind.LIFECYCLE), int(Kind.PING)
@@ -34,7 +34,7 @@ DELTA_FIELDS = {"content": ANSWER, "refusal": ANSWER, "reasoning_content": REASO
 """Field of a chat delta that holds text → what the chunk then carries."""
 
 
-def classify_chat(chunk: Any, answer: Answer) -> int:
+def classify_chat(chunk: Any, answer: ResponseInfo) -> int:
     """A chunk of chat completions, from OpenAI or a server compatible with it."""
     try:
         (choice,) = chunk.choices
@@ -55,7 +55,7 @@ def classify_chat(chunk: Any, answer: Answer) -> int:
     return _classify_choices(chunk, answer, lambda choice: _delta_kind(fields_of(choice.get("delta"))), _logged)
 
 
-def classify_completion(chunk: Any, answer: Answer) -> int:
+def classify_completion(chunk: Any, answer: ResponseInfo) -> int:
     """A chunk of the legacy text completions."""
     return _classify_choices(
         chunk,
@@ -65,7 +65,7 @@ def classify_completion(chunk: Any, answer: Answer) -> int:
     )
 
 
-def classify_response(event: Any, answer: Answer) -> int:
+def classify_response(event: Any, answer: ResponseInfo) -> int:
     """An event of the Responses API."""
     try:
         if event.type == "response.output_text.delta" and event.delta and not event.logprobs:
@@ -89,7 +89,7 @@ def classify_response(event: Any, answer: Answer) -> int:
     return RESPONSE_SIGNS.get(name, LIFECYCLE)
 
 
-def done(probe: Probe) -> None:
+def done(probe: StreamRecorder) -> None:
     """`[DONE]` is where the SDK stops, without a word to the caller."""
     probe.answer.terminated = True
 
@@ -104,14 +104,14 @@ MEMBER = Member(
         Route("responses/*", "fetch_response", classify_response, method="get"),
         Route("completions", "text_completion", classify_completion),
     ),
-    marker=Marker("data", "[DONE]", done, last=True),
+    marker=SwallowedEvent("data", "[DONE]", done, last=True),
     clients={"BaseAzureClient": "azure.ai.openai"},
 )
 
 
 def _classify_choices(
     chunk: Any,
-    answer: Answer,
+    answer: ResponseInfo,
     kind_of: Callable[[dict[str, Any]], int],
     logged: Callable[[dict[str, Any]], int],
 ) -> int:
@@ -138,7 +138,7 @@ def _classify_choices(
     return code(kind, tokens if kind & OUTPUT else 0, index)
 
 
-def _introduce(answer: Answer, fields: dict[str, Any]) -> None:
+def _introduce(answer: ResponseInfo, fields: dict[str, Any]) -> None:
     """What the first chunk says of the whole response."""
     answer.response_id = word(fields.get("id")) or ""
     answer.model = word(fields.get("model")) or answer.model
@@ -167,7 +167,7 @@ def _logged(logprobs: dict[str, Any]) -> int:
     return len(items_of(logprobs.get("content"))) + len(items_of(logprobs.get("refusal")))
 
 
-def _chat_usage(answer: Answer, usage: dict[str, Any]) -> int:
+def _chat_usage(answer: ResponseInfo, usage: dict[str, Any]) -> int:
     """Take down the usage; returns the tokens since the usage before, where every chunk has one."""
     total = count(usage.get("completion_tokens"))
     answer.use(
@@ -183,7 +183,7 @@ def _chat_usage(answer: Answer, usage: dict[str, Any]) -> int:
     return max(total - before, 0)
 
 
-def _response_end(answer: Answer, name: str, response: dict[str, Any]) -> int:
+def _response_end(answer: ResponseInfo, name: str, response: dict[str, Any]) -> int:
     if not answer.response_id:
         _introduce(answer, response)
     answer.terminated = True

@@ -18,13 +18,13 @@ from typing import Any, Final, NamedTuple
 
 from otel_itl.config import SessionFrom
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
-from otel_itl.exchange import Request
-from otel_itl.fence import contained, fenced
-from otel_itl.record.connection import Connection
-from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
-from otel_itl.record.probe import Classify, Owner, Probe, owner_of
-from otel_itl.record.recorder import Recorder
-from otel_itl.sdks.hooks import Target, Wrapper
+from otel_itl.core.stream import Request
+from otel_itl.recording.abort import Connection
+from otel_itl.recording.internal_errors import never_raises, report_error
+from otel_itl.recording.opener import Recorder
+from otel_itl.recording.recorder import Classify, Owner, StreamRecorder, owner_of
+from otel_itl.recording.stream_iterators import AsyncTapped, Body, record_async_iterator, record_iterator, tapped
+from otel_itl.sdks.patching import Target, Wrapper
 
 PROBE: Final = "otel_itl.probe"
 """Key of a response's `extensions` that holds its probe."""
@@ -32,7 +32,7 @@ PROBE: Final = "otel_itl.probe"
 LONGEST_WORD: Final = 256
 MOST_STOPS: Final = 64
 _RETRY_COUNT = "x-stainless-retry-count"
-_opening: ContextVar[list[Probe] | None] = ContextVar("otel_itl_opening", default=None)
+_opening: ContextVar[list[StreamRecorder] | None] = ContextVar("otel_itl_opening", default=None)
 """The probe of the request that is being made: some SDKs make the stream before anyone holds its response. In a list
 that is emptied afterwards, because whatever the HTTP client starts meanwhile keeps a copy of the context."""
 
@@ -57,12 +57,12 @@ class Route:
         )
 
 
-class Marker(NamedTuple):
+class SwallowedEvent(NamedTuple):
     """A server-sent event that the SDK swallows: a field of it, the value that gives it away, and what it means."""
 
     field: str
     value: str
-    signal: Callable[[Probe], None]
+    signal: Callable[[StreamRecorder], None]
     last: bool = False
     """It is the last event of a stream, so that it is early enough to look for it then."""
 
@@ -75,7 +75,7 @@ class Member:
     provider: str
     oldest: tuple[int, ...]
     routes: tuple[Route, ...]
-    marker: Marker
+    marker: SwallowedEvent
     clients: Mapping[str, str] = field(default_factory=dict)
     """Class of the clients of another provider → that provider, for hosts that do not tell."""
 
@@ -110,7 +110,7 @@ def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapp
     try:
         return word(session_from(body, {**_mapping(client.default_headers), **_mapping(options.headers)}))
     except Exception as error:  # noqa: BLE001 - the application's function
-        contained("calling session_from", error)
+        report_error("calling session_from", error)
         return None
 
 
@@ -180,8 +180,8 @@ class Stainless:
         return (
             Target(base, "SyncAPIClient.request", self._request),
             Target(base, "AsyncAPIClient.request", self._arequest),
-            Target(streaming, "Stream.__stream__", self._stream(timed)),
-            Target(streaming, "AsyncStream.__stream__", self._stream(atimed)),
+            Target(streaming, "Stream.__stream__", self._stream(record_iterator)),
+            Target(streaming, "AsyncStream.__stream__", self._stream(record_async_iterator)),
             Target(streaming, "Stream._iter_events", self._events(tapped)),
             Target(streaming, "AsyncStream._iter_events", self._events(AsyncTapped)),
         )
@@ -216,7 +216,7 @@ class Stainless:
         opening.returned(result)
         return result
 
-    @fenced("opening a stream", None)
+    @never_raises("opening a stream", None)
     def _begin(self, client: Any, args: Any, kwargs: Any) -> _Opening | None:
         if not kwargs.get("stream"):
             return None
@@ -227,7 +227,7 @@ class Stainless:
             return None
         return _Opening(probe, self._recorder, self._member.package)
 
-    def _stream(self, face: Callable[[Any, Probe, Owner], Any]) -> Wrapper:
+    def _stream(self, face: Callable[[Any, StreamRecorder, Owner], Any]) -> Wrapper:
         def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             source = wrapped(*args, **kwargs)
             try:
@@ -236,7 +236,7 @@ class Stainless:
                     return source
                 return face(source, probe, owner_of(instance))
             except Exception as error:  # noqa: BLE001 - the fence
-                contained("timing a stream", error)
+                report_error("timing a stream", error)
                 return source
 
         return stream
@@ -252,7 +252,7 @@ class Stainless:
                     return source
                 return tap(source, _remembered(marker, probe) if marker.last else _watched(marker, probe))
             except Exception as error:  # noqa: BLE001 - the fence
-                contained("watching a stream's events", error)
+                report_error("watching a stream's events", error)
                 return source
 
         return events
@@ -263,7 +263,7 @@ class _Opening:
 
     __slots__ = ("_cell", "_context", "_package", "_probe", "_recorder", "_reset")
 
-    def __init__(self, probe: Probe, recorder: Recorder, package: str) -> None:
+    def __init__(self, probe: StreamRecorder, recorder: Recorder, package: str) -> None:
         self._probe = probe
         self._recorder = recorder
         self._package = package
@@ -272,12 +272,12 @@ class _Opening:
         self._context = recorder.attach(probe)
         self._reset = _opening.set(self._cell)
 
-    @fenced("watching an event loop", None)
+    @never_raises("watching an event loop", None)
     def awaited(self) -> None:
         """The response is awaited on an event loop, which may be blocked when it comes."""
         self._probe.read_on_running_loop()
 
-    @fenced("following a response", None)
+    @never_raises("following a response", None)
     def returned(self, result: Any) -> None:
         """The headers came: the response carries the probe from here on."""
         self._over()
@@ -292,7 +292,7 @@ class _Opening:
         response.extensions[PROBE] = self._probe
         response.stream = Body(response.stream, self._probe)
 
-    @fenced("leaving the context of a request", None)
+    @never_raises("leaving the context of a request", None)
     def failed(self, error: BaseException) -> None:
         """There is no stream: the request failed, or the wait for it was interrupted."""
         self._probe.failed(error)
@@ -300,15 +300,15 @@ class _Opening:
             # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
             self._over()
 
-    @fenced("leaving the context of a request", None)
+    @never_raises("leaving the context of a request", None)
     def _over(self) -> None:
         self._cell.clear()
         self._recorder.detach(self._context)
         _opening.reset(self._reset)
 
 
-def _probe_of(response: Any) -> Probe | None:
-    probe: Probe | None = response.extensions.get(PROBE)
+def _probe_of(response: Any) -> StreamRecorder | None:
+    probe: StreamRecorder | None = response.extensions.get(PROBE)
     if probe is None:
         cell = _opening.get()
         probe = cell[0] if cell else None
@@ -320,19 +320,19 @@ def _attempts(response: Any) -> int | None:
     return int(retries) + 1 if retries.isdigit() else None
 
 
-def _remembered(marker: Marker, probe: Probe) -> Callable[[Any], None]:
+def _remembered(marker: SwallowedEvent, probe: StreamRecorder) -> Callable[[Any], None]:
     """Notes each event, and forgets the one before it: appending to a deque is no call of a Python function."""
     last: deque[Any] = deque(maxlen=1)
-    probe.last_words = partial(_look_back, marker, last)
+    probe.before_outcome = partial(_look_back, marker, last)
     return last.append
 
 
-def _look_back(marker: Marker, last: deque[Any], probe: Probe) -> None:
+def _look_back(marker: SwallowedEvent, last: deque[Any], probe: StreamRecorder) -> None:
     if last:
         _watched(marker, probe)(last.pop())
 
 
-def _watched(marker: Marker, probe: Probe) -> Callable[[Any], None]:
+def _watched(marker: SwallowedEvent, probe: StreamRecorder) -> Callable[[Any], None]:
     field, value, signal = marker.field, marker.value, marker.signal
 
     def watched(event: Any) -> None:
@@ -340,6 +340,6 @@ def _watched(marker: Marker, probe: Probe) -> Callable[[Any], None]:
             if getattr(event, field) == value:
                 signal(probe)
         except Exception as error:  # noqa: BLE001 - the fence
-            contained("reading an event", error)
+            report_error("reading an event", error)
 
     return watched

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from otel_itl.cli import main
-from otel_itl.definitions import TOOLS
+from otel_itl.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 

@@ -8,11 +8,11 @@ from itertools import accumulate
 import pytest
 
 from otel_itl.cli.demo.truth import deviation
-from otel_itl.measures import measure
-from otel_itl.offline.streams import Stream
+from otel_itl.core.measures import measure
+from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.report.reading.streams import Stream
 from otel_itl.testing import Event, Exchange, Sent
 from otel_itl.testing.exchange import Progress, Request
-from otel_itl.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
 

@@ -29,8 +29,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_itl
-from otel_itl import codec
-from otel_itl.measures import measure
+from otel_itl.core import codec
+from otel_itl.core.measures import measure
 from otel_itl.testing import ScriptedServer, chat
 
 

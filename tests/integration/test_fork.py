@@ -13,7 +13,7 @@ FORKED = """
 import json, os, threading
 import otel_itl
 from otel_itl import runtime as running
-from otel_itl.record import open_streams
+from otel_itl.recording import open_streams
 from otel_itl.testing import capture_telemetry
 
 open_streams.SWEEP_SECONDS = 60  # nothing is recorded before somebody collects

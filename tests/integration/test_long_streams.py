@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_itl
-from otel_itl.record import probe
-from otel_itl.record.open_streams import open_streams
+from otel_itl.recording import recorder as probe
+from otel_itl.recording.open_streams import open_streams
 from otel_itl.testing import CapturedTelemetry
 
 if TYPE_CHECKING:

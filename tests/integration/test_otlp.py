@@ -11,8 +11,8 @@ import pytest
 
 import otel_itl
 from otel_itl import conventions as names
-from otel_itl.codec import decode
-from otel_itl.measures import measure
+from otel_itl.core.codec import decode
+from otel_itl.core.measures import measure
 from otel_itl.testing import Exchange, ScriptedServer, chat
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import otel_itl
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.runtime import runtime
-from otel_itl.sdks.hooks import Hooks, Target
+from otel_itl.sdks.patching import Hooks, Target
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat
 
 if TYPE_CHECKING:

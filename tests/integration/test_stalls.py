@@ -21,10 +21,10 @@ import pytest
 
 import otel_itl
 from otel_itl import Stall, StallPolicy
-from otel_itl.codec import decode
-from otel_itl.fence import failures
-from otel_itl.record.open_streams import open_streams
-from otel_itl.stalls import silences
+from otel_itl.core.codec import decode
+from otel_itl.core.stalls import silences
+from otel_itl.recording.internal_errors import failures
+from otel_itl.recording.open_streams import open_streams
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, capture_telemetry, chat, faults, messages
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import openai
 from openai.resources import responses as responses_module
 
 import otel_itl
-from otel_itl.fence import failures
+from otel_itl.recording.internal_errors import failures
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, faults, responses
 
 if TYPE_CHECKING:

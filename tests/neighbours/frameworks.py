@@ -125,13 +125,13 @@ def instructor(url: str) -> Any:
     import openai
     from pydantic import BaseModel
 
-    class Answer(BaseModel):
+    class ResponseInfo(BaseModel):
         name: str | None = None
         age: int | None = None
 
     with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
         partials = patching.from_openai(client).chat.completions.create_partial(
-            model="gpt-4o-tools", response_model=Answer, messages=[{"role": "user", "content": HELLO}]
+            model="gpt-4o-tools", response_model=ResponseInfo, messages=[{"role": "user", "content": HELLO}]
         )
         return [[partial.name, partial.age] for partial in partials]
 

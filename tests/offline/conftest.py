@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from otel_itl import conventions as names
-from otel_itl.codec import TokenEvent, encode
-from otel_itl.offline.losses import Losses
-from otel_itl.offline.streams import Stream, read_streams
-from otel_itl.timeline import Kind, Outcome, Timeline
+from otel_itl.core.codec import TokenEvent, encode
+from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.reading.streams import Stream, read_streams
 
 MS = 1_000_000
 REQUESTED = 1_700_000_000_000_000_000
@@ -130,7 +130,7 @@ class Reading:
     """What was read from a file, and what could not be."""
 
     def __init__(self, *sources: str) -> None:
-        self.losses = Losses()
+        self.losses = SkippedInput()
         self.streams: list[Stream] = list(read_streams(sources, self.losses))
 
     @property

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_itl.codec import encode
-from otel_itl.offline import lines
-from otel_itl.offline.lines import UnreadableError
-from otel_itl.offline.losses import Losses
-from otel_itl.offline.streams import read_streams
+from otel_itl.core.codec import encode
+from otel_itl.report.reading import lines
+from otel_itl.report.reading.lines import UnreadableError
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.reading.streams import read_streams
 
 
 @pytest.fixture
@@ -149,18 +149,18 @@ def test_a_file_that_is_no_json_at_all_is_refused(tmp_path: Path, content: bytes
     file = tmp_path / "file"
     file.write_bytes(content)
     with pytest.raises(UnreadableError) as refused:
-        list(read_streams([str(file)], Losses()))
+        list(read_streams([str(file)], SkippedInput()))
     assert f"{file} {sentence}" == str(refused.value)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match=r"nothing\.jsonl does not exist\."):
-        list(read_streams([str(tmp_path / "nothing.jsonl")], Losses()))
+        list(read_streams([str(tmp_path / "nothing.jsonl")], SkippedInput()))
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="is a directory: name the files in it"):
-        list(read_streams([str(tmp_path)], Losses()))
+        list(read_streams([str(tmp_path)], SkippedInput()))
 
 
 _SCALARS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8)
@@ -194,7 +194,7 @@ def test_nothing_in_a_file_makes_reading_fail(tmp_path: Path, content: bytes) ->
     file = tmp_path / "file"
     file.write_bytes(content)
     try:
-        streams = list(read_streams([str(file)], Losses()))
+        streams = list(read_streams([str(file)], SkippedInput()))
     except UnreadableError as refused:
         assert str(file) in str(refused)  # noqa: PT017 - either outcome is right
     else:

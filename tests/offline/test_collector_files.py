@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from otel_itl.codec import encode, encode_each
-from otel_itl.measures import measure
-from otel_itl.timeline import Kind
+from otel_itl.core.codec import encode, encode_each
+from otel_itl.core.measures import measure
+from otel_itl.core.timeline import Kind
 
 # A role chunk after 200 ms; output after 500, 540 and 1,540 ms; the provider counts 6 tokens.
 COLLECTOR_LINE = (

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from otel_itl.definitions import DEFINITIONS, TOOLS
-from otel_itl.measures import measure
-from otel_itl.offline.report import summarise
-from otel_itl.offline.streams import Stream
-from otel_itl.offline.told import NOTHING, Objective, Stall, Standing, Told
-from otel_itl.timeline import Kind, Outcome, Timeline
-from otel_itl.view.console import show, show_session
-from otel_itl.view.screen import screen
+from otel_itl.core.measures import measure
+from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.report.other_tools import DEFINITIONS, TOOLS
+from otel_itl.report.reading.span_facts import NOTHING, Objective, SpanFacts, Stall, Standing
+from otel_itl.report.reading.streams import Stream
+from otel_itl.report.render.console import show, show_session
+from otel_itl.report.render.terminal import screen
+from otel_itl.report.summary import summarise
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 Shown = Callable[..., str]
@@ -49,7 +49,7 @@ def shown(made: Any) -> Shown:
         model: str = "stalling-1",
         provider: str = "openai",
         tool: str | None = None,
-        told: Sequence[Told] = (),
+        told: Sequence[SpanFacts] = (),
     ) -> str:
         kinds = [Kind.REASONING] * 9 + [Kind.ANSWER] * 22 + [Kind.TOOL] * 5
         stalled = made.timeline(*[20] * 20, 512, *[15] * 14, kinds=kinds)
@@ -217,11 +217,11 @@ def test_absent_figures_are_dashes(shown: Shown) -> None:
 # --- stalls, objectives, sessions ------------------------------------------------------------------------------------
 
 
-def told_of_all(made: Any) -> tuple[list[Timeline], list[Told]]:
+def told_of_all(made: Any) -> tuple[list[Timeline], list[SpanFacts]]:
     """Eight requests of a session that degrades with its seventh, one of which stalled; half met their objective."""
     timelines = [made.timeline(*[20 if number < 6 else 60] * 9) for number in range(8)]
     return timelines, [
-        Told(
+        SpanFacts(
             session="agent-7",
             standing=Standing(number, 1.0 if number < 6 else 3.0, number > 6, None),
             objective=Objective("chat", number % 2 == 0, None, None),
@@ -268,7 +268,7 @@ def test_a_session_is_told_with_its_latency_from_request_to_request(shown: Shown
 
 
 def test_more_sessions_than_a_terminal_takes_are_counted(shown: Shown, made: Any) -> None:
-    told = [Told(session=f"s{number}") for number in range(23)]
+    told = [SpanFacts(session=f"s{number}") for number in range(23)]
     text = shown(*[made.timeline(20) for _ in told], told=told)
     assert (len(re.findall(r"^  s\d", text, re.MULTILINE)), "... and 3 sessions more\n" in text) == (20, True)
 

@@ -12,8 +12,8 @@ import openai
 import pytest
 
 import otel_itl
-from otel_itl.measures import measure
-from otel_itl.offline.report import as_data, summarise
+from otel_itl.core.measures import measure
+from otel_itl.report.summary import as_data, summarise
 from otel_itl.testing import Script, ScriptedServer, capture_telemetry, chat, faults
 
 json_file = pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenTelemetry 1.45 or later")

@@ -8,9 +8,9 @@ import pytest
 
 from otel_itl import conventions as names
 from otel_itl.config import load
-from otel_itl.offline.attainment import Attainment
-from otel_itl.offline.report import summarise
-from otel_itl.timeline import Outcome, Timeline
+from otel_itl.core.timeline import Outcome, Timeline
+from otel_itl.report.slo import Attainment
+from otel_itl.report.summary import summarise
 
 
 def attained(read: Any, made: Any, *spans: Any, slo: str | None = None) -> list[Attainment]:

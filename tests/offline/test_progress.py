@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
-from otel_itl.view import strip
-from otel_itl.view.progress import Progress
-from otel_itl.view.screen import Screen
+from otel_itl.report.render import timeline_chart as strip
+from otel_itl.report.render.progress import Progress
+from otel_itl.report.render.terminal import Screen
 
 
 @dataclass

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from otel_itl.conventions import LATENCY_BUCKETS
-from otel_itl.definitions import TOOLS, speak, speak_all
-from otel_itl.measures import measure
-from otel_itl.offline.report import Gap, Report, Row, as_data, summarise
-from otel_itl.offline.streams import Stream
-from otel_itl.timeline import Outcome, Timeline
+from otel_itl.core.measures import measure
+from otel_itl.core.timeline import Outcome, Timeline
+from otel_itl.report.other_tools import TOOLS, speak, speak_all
+from otel_itl.report.reading.streams import Stream
+from otel_itl.report.summary import Gap, Report, Row, as_data, summarise
 
 MS = 1_000_000
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from otel_itl import conventions as names
-from otel_itl.offline.report import as_data, summarise
-from otel_itl.offline.sessions import SessionRow, UnknownSessionError, find
+from otel_itl.report.sessions import SessionRow, UnknownSessionError, find
+from otel_itl.report.summary import as_data, summarise
 
 PACES = (20, 20, 20, 20, 20, 60, 60, 60)
 """Milliseconds between the tokens of eight requests: from the sixth on three times as long."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from otel_itl import conventions as names
-from otel_itl.codec import TokenEvent, encode
-from otel_itl.offline.report import summarise
-from otel_itl.offline.stalled import StallGroup
-from otel_itl.timeline import Kind, Timeline
+from otel_itl.core.codec import TokenEvent, encode
+from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.report.stalls import StallGroup
+from otel_itl.report.summary import summarise
 
 MS = 1_000_000
 

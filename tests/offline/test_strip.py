@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.timeline import Kind
-from otel_itl.view.strip import ASCII, UNICODE, Drawing, Mark, Scale, draw
+from otel_itl.core.timeline import Kind
+from otel_itl.report.render.timeline_chart import ASCII, UNICODE, Drawing, Mark, Scale, draw
 
 MS = 1_000_000
 

@@ -19,20 +19,20 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 from replies import BODIES, ODD_EVENTS
 
-from otel_itl.codec import MalformedEventsError, decode, encode, encode_each
-from otel_itl.exchange import Answer
-from otel_itl.measures import Measures, measure
-from otel_itl.offline.lines import UnreadableError
-from otel_itl.offline.losses import Losses
-from otel_itl.offline.streams import Stream, read_streams
+from otel_itl.core.codec import MalformedEventsError, decode, encode, encode_each
+from otel_itl.core.measures import Measures, measure
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.report.reading.lines import UnreadableError
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.reading.streams import Stream, read_streams
 from otel_itl.sdks import anthropic, openai
-from otel_itl.sdks.shapes import classify_by_shape
-from otel_itl.timeline import Kind, Outcome, Timeline
+from otel_itl.sdks.duck_typing import classify_by_shape
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_itl.record.probe import Classify
+    from otel_itl.recording.recorder import Classify
 
 LONGER: Final = os.environ.get("OTEL_ITL_TEST_EXAMPLES")
 CLASSIFIERS: Final[dict[str, Classify]] = {
@@ -110,7 +110,7 @@ def mutated(draw: st.DrawFn, originals: list[Any]) -> Any:
     return document
 
 
-def check(answer: Answer) -> None:
+def check(answer: ResponseInfo) -> None:
     """What an answer says of itself is what a span can hold."""
     for name in ("response_id", "model", "failure"):
         value = getattr(answer, name)
@@ -127,7 +127,7 @@ def check(answer: Answer) -> None:
 @fuzzed(300)
 @given(chunks=st.lists(st.one_of(mutated(DOCUMENTS), JSON_VALUES), max_size=6))
 def test_any_chunk_is_classified(name: str, chunks: list[Any]) -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     for chunk in chunks:
         code = CLASSIFIERS[name](chunk, answer)
         assert type(code) is int
@@ -146,7 +146,7 @@ def test_any_chunk_that_the_sdk_makes_is_classified(chunk: Any) -> None:
         made = ChatCompletionChunk.construct(**chunk)
     except Exception:
         return
-    answer = Answer()
+    answer = ResponseInfo()
     assert 0 <= openai.classify_chat(made, answer) < 2**40
     check(answer)
 
@@ -246,7 +246,7 @@ def test_any_file_is_read_or_said_to_be_unreadable(
     path: Path = tmp_path_factory.getbasetemp() / "fuzzed.jsonl"
     path.write_bytes(text[:place] + noise + text[place + cut :])
     try:
-        streams = list(read_streams([str(path)], Losses()))
+        streams = list(read_streams([str(path)], SkippedInput()))
     except UnreadableError:
         return
     assert all(isinstance(stream, Stream) for stream in streams)

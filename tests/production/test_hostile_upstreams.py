@@ -19,8 +19,8 @@ from surfaces import CREATED, Surface
 from wires import EVENT_STREAM, Line, Wire, client_on
 
 from otel_itl import observe
-from otel_itl.record.open_streams import open_streams
-from otel_itl.record.probe import CHUNK_LIMIT
+from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.recorder import CHUNK_LIMIT
 
 if TYPE_CHECKING:
     from faces import Face

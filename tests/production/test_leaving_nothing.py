@@ -19,9 +19,9 @@ from surfaces import CREATED
 from wires import Line, client_on
 
 from otel_itl import observe
-from otel_itl.fence import failures
-from otel_itl.record.open_streams import open_streams
-from otel_itl.record.watchdog import watchdog
+from otel_itl.recording.internal_errors import failures
+from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.watchdog import watchdog
 
 SECONDS: Final = float(os.environ.get("OTEL_ITL_TEST_SECONDS", "60"))
 """How long the stress of the garbage collector goes on."""
@@ -125,7 +125,7 @@ def test_nothing_listens_on_anything_but_this_machine(tmp_path: Path) -> None:
         for process in (False, True):
             with ScriptedServer():
                 pass
-        from otel_itl.record.open_streams import open_streams
+        from otel_itl.recording.open_streams import open_streams
         import otel_itl
         otel_itl.instrument(token_events="none")
         list(otel_itl.observe(iter("ab"), provider="p", model="m"))

@@ -25,11 +25,11 @@ from replies import broken, denied, garbled, refused, whole
 from surfaces import CREATED, SURFACES, Surface
 
 from otel_itl import observe
-from otel_itl.codec import encode
-from otel_itl.fence import failures
-from otel_itl.record.open_streams import open_streams
-from otel_itl.record.watchdog import watchdog
-from otel_itl.timeline import Timeline
+from otel_itl.core.codec import encode
+from otel_itl.core.timeline import Timeline
+from otel_itl.recording.internal_errors import failures
+from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.watchdog import watchdog
 
 if TYPE_CHECKING:
     from faces import Face
@@ -38,17 +38,20 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.requirement("R16")
 
 SEAMS: Final = {
-    *(f"fence.py:{name}" for name in ("behind_fence", "contained", "noted", "tell", "_place")),
-    *("sdks/hooks.py:__call__", "sdks/detours.py:__call__", "sdks/detours.py:request"),
+    *(f"recording/internal_errors.py:{name}" for name in ("behind_fence", "report_error", "note_error", "tell", "_place")),
+    *("sdks/patching.py:__call__", "sdks/code_patch.py:__call__", "sdks/code_patch.py:request"),
     *(f"sdks/stainless.py:{name}" for name in ("_request", "_arequest", "_awaited", "stream", "events", "watched")),
-    *(f"record/faces.py:{name}" for name in ("timed", "atimed", "_close", "_aclose", "_resumed", "resume", "_give")),
-    *(f"record/faces.py:{name}" for name in ("_read", "_aread", "close", "aclose", "stream_observer")),
-    *(f"record/faces.py:{name}" for name in ("__iter__", "__aiter__", "__anext__")),
-    *(f"record/probe.py:{name}" for name in ("__del__", "_forget")),
+    *(
+        f"recording/stream_iterators.py:{name}"
+        for name in ("timed", "record_async_iterator", "_close", "_aclose", "_resumed", "resume", "_give")
+    ),
+    *(f"recording/stream_iterators.py:{name}" for name in ("_read", "_aread", "close", "aclose", "stream_observer")),
+    *(f"recording/stream_iterators.py:{name}" for name in ("__iter__", "__aiter__", "__anext__")),
+    *(f"recording/recorder.py:{name}" for name in ("__del__", "_forget")),
     *(f"observing.py:{name}" for name in ("observe", "closing", "_closing", "_aclosing", "__init__", "__getattr__")),
     *(f"observing.py:{name}" for name in ("__iter__", "__next__", "__aiter__", "__anext__", "__enter__", "__exit__")),
     *(f"observing.py:{name}" for name in ("__aenter__", "__aexit__")),
-    *(f"export/processor.py:{name}" for name in ("on_start", "shutdown")),
+    *(f"export/span_processor.py:{name}" for name in ("on_start", "shutdown")),
 }
 """Functions that nothing can be put around: they are the fence, or stand where an SDK or Python calls its own."""
 
@@ -329,7 +332,7 @@ def test_a_fault_of_ours_does_not_harm_an_application(act: Act) -> None:
 
 
 def test_a_failure_is_contained_where_the_applications_logging_fails() -> None:
-    from otel_itl.fence import contained
+    from otel_itl.recording.internal_errors import report_error
 
     def refuse(_: logging.LogRecord) -> bool:
         raise RuntimeError("a filter of the application's")
@@ -337,17 +340,17 @@ def test_a_failure_is_contained_where_the_applications_logging_fails() -> None:
     logger = logging.getLogger("otel_itl")
     logger.addFilter(refuse)
     try:
-        contained("a test", ValueError("x"))
+        report_error("a test", ValueError("x"))
     finally:
         logger.removeFilter(refuse)
     assert failures["a test"] == 1
 
 
 def test_what_fails_in_the_garbage_collector_is_logged_by_the_next_sweep() -> None:
-    from otel_itl.fence import noted
+    from otel_itl.recording.internal_errors import note_error
 
     with logged() as lines:
-        noted("a test", ValueError("x"))
+        note_error("a test", ValueError("x"))
         before = list(lines)
         open_streams.sweep()
     assert (before, len(lines)) == ([], 1)

@@ -14,7 +14,7 @@ from replies import BODIES, ODD_EVENTS, cut
 from surfaces import CREATED, STREAMS, SURFACES, Surface
 from wires import EVENT_STREAM, Wire
 
-from otel_itl.fence import failures
+from otel_itl.recording.internal_errors import failures
 
 if TYPE_CHECKING:
     from faces import Face

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import otel_itl
-from otel_itl.fence import failures
+from otel_itl.recording.internal_errors import failures
 from otel_itl.testing import CapturedTelemetry
 
 CAPTURED = CapturedTelemetry()

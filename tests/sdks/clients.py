@@ -13,9 +13,9 @@ from faces import Face, entered, run
 from measuring import measured, timeline_of
 from surfaces import ANTHROPIC, AZURE, COMPATIBLE, OPENAI, Host, Surface
 
+from otel_itl.core.timeline import Timeline
 from otel_itl.testing import Script, ScriptedServer
 from otel_itl.testing.exchange import Exchange
-from otel_itl.timeline import Timeline
 
 T = TypeVar("T")
 SDKS: Final[dict[str, ModuleType]] = {"openai": openai, "anthropic": anthropic}

@@ -18,7 +18,7 @@ from faces import FACES, Face, taken
 from measuring import bare, measured
 from surfaces import STREAMS, Surface
 
-from otel_itl.record import open_streams
+from otel_itl.recording import open_streams
 from otel_itl.testing import CapturedTelemetry, ScriptedServer
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import otel_itl
-from otel_itl.codec import decode
-from otel_itl.fence import failures
-from otel_itl.record.open_streams import open_streams
+from otel_itl.core.codec import decode
+from otel_itl.core.timeline import Timeline
+from otel_itl.recording.internal_errors import failures
+from otel_itl.recording.open_streams import open_streams
 from otel_itl.testing import CapturedTelemetry, capture_telemetry
-from otel_itl.timeline import Timeline
 
 SHARED: Final = CapturedTelemetry(temporality="delta")
 """For all tests but those of providers: making some takes longer than most tests."""
@@ -54,9 +54,9 @@ def bare() -> None:
 
 @contextmanager
 def nothing_fails() -> Iterator[None]:
-    contained = dict(failures)
+    report_error = dict(failures)
     yield
-    assert failures == contained
+    assert failures == report_error
 
 
 def instrument(captured: CapturedTelemetry, **options: Any) -> None:

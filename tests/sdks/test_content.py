@@ -14,9 +14,9 @@ from measuring import bare, measured, timeline_of
 from surfaces import CREATED, Surface
 
 from otel_itl.conventions import provider_of
-from otel_itl.measures import delivered
+from otel_itl.core.measures import delivered
+from otel_itl.core.timeline import OUTPUT, Kind
 from otel_itl.testing import CapturedTelemetry, Event, Script, ScriptedServer, Step, chat, messages, responses
-from otel_itl.timeline import OUTPUT, Kind
 
 R, A, T = Kind.REASONING, Kind.ANSWER, Kind.TOOL
 ROLE, EMPTY, LIFE, PING, FINISH, USAGE = (

@@ -17,8 +17,8 @@ from measuring import measured, measured_by, spans_within
 from scripts import pinned
 from surfaces import CREATED, Surface
 
-import otel_itl.record.open_streams
-from otel_itl.record.open_streams import open_streams
+import otel_itl.recording.open_streams
+from otel_itl.recording.open_streams import open_streams
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
 
 created = pytest.mark.parametrize("surface", CREATED, ids=str)
@@ -150,7 +150,7 @@ def test_a_dropped_stream_is_reported_by_the_background_sweep(
         await drop()
 
     play(scenario, surface, "sync", server)
-    within = 4 * otel_itl.record.open_streams.SWEEP_SECONDS
+    within = 4 * otel_itl.recording.open_streams.SWEEP_SECONDS
     assert [span.attributes["itl.stream.outcome"] for span in spans_within(telemetry, 1, within)] == ["abandoned"]
 
 

@@ -31,7 +31,7 @@ from opentelemetry.trace import StatusCode
 from surfaces import STREAMS, Surface
 
 import otel_itl
-from otel_itl.fence import failures
+from otel_itl.recording.internal_errors import failures
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, chat, faults, messages, responses
 
 BUILDERS: Final[dict[str, ModuleType]] = {"chat": chat, "responses": responses, "messages": messages}
@@ -58,7 +58,7 @@ class Left(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SpanFacts:
     """What telemetry says of a stream that ended."""
 
     outcomes: list[str]
@@ -72,7 +72,7 @@ class Told:
     """Samples of the time to first token."""
     logs: list[str] = field(default_factory=list)
     """What was logged by OpenTelemetry, by asyncio, or by us."""
-    contained: int = 0
+    report_error: int = 0
     """Failures of ours."""
 
 
@@ -421,7 +421,7 @@ def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server.always(ending.script(surface.wire))
-    contained = sum(failures.values())
+    report_error = sum(failures.values())
     error: BaseException | None = None
 
     async def scenario(surface: Surface, client: Any) -> None:
@@ -439,7 +439,7 @@ def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
     play(scenario, surface, face, server, **ending.options)
     telemetry.tracer_provider.force_flush()  # a second report of a stream would be in it
     spans, metrics = telemetry.spans, telemetry.metrics
-    assert Told(
+    assert SpanFacts(
         outcomes=[span.attributes["itl.stream.outcome"] for span in spans],
         counted={
             point.attributes["itl.stream.outcome"]: point.value
@@ -450,8 +450,8 @@ def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
         chunks=[span.attributes["itl.chunk.count"] for span in spans],
         first_tokens=sum(point.count for point in metrics.get("itl.client.time_to_first_token", ())),
         logs=[record.getMessage() for record in caplog.records if record.name.split(".")[0] in WATCHED],
-        contained=sum(failures.values()) - contained,
-    ) == Told(
+        report_error=sum(failures.values()) - report_error,
+    ) == SpanFacts(
         outcomes=[ending.outcome],
         counted={ending.outcome: 1},
         failed=ending.outcome == "error",

@@ -17,7 +17,7 @@ from scripts import WIRES
 from surfaces import CREATED, STREAMS, Surface
 
 import otel_itl
-from otel_itl.record.open_streams import open_streams
+from otel_itl.recording.open_streams import open_streams
 from otel_itl.testing import CapturedTelemetry, ScriptedServer
 
 Scenario = Callable[[Surface, Any], Any]

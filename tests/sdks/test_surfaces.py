@@ -16,9 +16,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from scripts import OUTPUTS, RESPONSE_ID, RESPONSE_MODEL, WIRES
 from surfaces import SURFACES, Surface
 
+from otel_itl.core.timeline import OUTPUT
 from otel_itl.testing import ScriptedServer
 from otel_itl.testing.exchange import Exchange
-from otel_itl.timeline import OUTPUT
 
 GAP: Final = 0.02
 """Seconds between output events: what a client may be late in a test of timing."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from otel_itl import fence
-from otel_itl.exchange import Answer, Ended, Request
-from otel_itl.record.open_streams import OpenStreams
-from otel_itl.record.probe import Probe
+from otel_itl.core.stream import FinishedStream, Request, ResponseInfo
+from otel_itl.core.timeline import Timeline
+from otel_itl.recording import internal_errors as fence
+from otel_itl.recording.open_streams import OpenStreams
+from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.testing import FakeClock
-from otel_itl.timeline import Timeline
 
 WALL = 1_700_000_000_000_000_000
 REQUEST = Request(operation="chat", provider="openai", model="m")
@@ -28,7 +28,7 @@ class Chunk:
     text: str = ""
 
 
-def classify(chunk: Any, answer: Answer) -> int:
+def classify(chunk: Any, answer: ResponseInfo) -> int:
     """What a `Chunk` says of itself; the text `done` is a terminator."""
     if chunk.text == "done":
         answer.terminated = True
@@ -42,8 +42,8 @@ class Recording:
 
     clock: FakeClock
     registry: OpenStreams
-    probe: Probe
-    ended: list[Ended] = field(default_factory=list)
+    probe: StreamRecorder
+    ended: list[FinishedStream] = field(default_factory=list)
 
     @property
     def timeline(self) -> Timeline:
@@ -62,9 +62,9 @@ class Recording:
 def registry() -> Iterator[OpenStreams]:
     """A registry of open streams of this module's own; its thread sleeps, so that a test sweeps when it says so."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("otel_itl.record.open_streams.SWEEP_SECONDS", 3_600.0)
+        patch.setattr("otel_itl.recording.open_streams.SWEEP_SECONDS", 3_600.0)
         fresh = OpenStreams()
-        patch.setattr("otel_itl.record.probe.open_streams", fresh)
+        patch.setattr("otel_itl.recording.recorder.open_streams", fresh)
         yield fresh
 
 
@@ -72,10 +72,10 @@ def registry() -> Iterator[OpenStreams]:
 def record(registry: OpenStreams) -> Callable[..., Recording]:
     """Open a recording: the request is made now, at 1 s on the clock."""
 
-    def opened(classify: Callable[[Any, Answer], int] = classify, request: Request = REQUEST) -> Recording:
+    def opened(classify: Callable[[Any, ResponseInfo], int] = classify, request: Request = REQUEST) -> Recording:
         clock = FakeClock()
-        ended: list[Ended] = []
-        probe = Probe(request, classify, ended.append, unix_ns=WALL, requested=clock(), clock=clock)
+        ended: list[FinishedStream] = []
+        probe = StreamRecorder(request, classify, ended.append, unix_ns=WALL, requested=clock(), clock=clock)
         return Recording(clock, registry, probe, ended)
 
     return opened

@@ -154,7 +154,7 @@ def test_a_module_imports_only_what_its_part_may(file: Path) -> None:
 PLANTED = [
     ("timeline.py", "import opentelemetry.trace", "the standard library alone"),
     ("timeline.py", "def f():\n    import numpy", "the standard library alone"),
-    ("measures.py", "from otel_itl.record import probe", "centre may not import record"),
+    ("measures.py", "from otel_itl.recording import probe", "centre may not import record"),
     ("codec.py", "from . import config", "centre may not import config"),
     ("codec.py", "from otel_itl import instrument", "centre may not import wiring"),
     ("config.py", "import rich", "the standard library alone"),
@@ -168,8 +168,8 @@ PLANTED = [
     ("sdks/openai.py", "class A:\n    import openai", "only when it is asked for"),
     ("sdks/openai.py", "from importlib import import_module\nimport_module('openai')", "only when it is asked for"),
     ("sdks/openai.py", "from otel_itl.export import metrics", "sdks may not import export"),
-    ("export/metrics.py", "import otel_itl.view.console", "export may not import view"),
-    ("offline/report.py", "from otel_itl.record.probe import Probe", "offline may not import record"),
+    ("export/metrics.py", "import otel_itl.report.render.console", "export may not import view"),
+    ("offline/report.py", "from otel_itl.recording.recorder import Probe", "offline may not import record"),
     ("view/html.py", "from otel_itl.sdks import openai", "view may not import sdks"),
     ("testing/server.py", "import openai", "testing imports no LLM SDK"),
     ("instrumentor.py", "def f():\n    from otel_itl.cli import main", "wiring may not import cli"),
@@ -203,11 +203,11 @@ def test_a_violation_is_reported_with_file_and_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("measures.py", "from __future__ import annotations\nfrom otel_itl.timeline import Timeline\nimport math"),
+        ("measures.py", "from __future__ import annotations\nfrom otel_itl.core.timeline import Timeline\nimport math"),
         ("sdks/openai.py", "def f():\n    import openai"),
         ("sdks/openai.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import openai"),
         ("sdks/openai.py", "from wrapt import ObjectProxy\nfrom ..record.probe import Probe"),
-        ("view/html.py", "import jinja2\nfrom otel_itl.offline.report import Report"),
+        ("view/html.py", "import jinja2\nfrom otel_itl.report.summary import Report"),
         ("cli/demo.py", "from otel_itl.testing import ScriptedServer"),
         ("__main__.py", "from otel_itl.cli import main"),
     ],

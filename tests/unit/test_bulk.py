@@ -22,7 +22,7 @@ from opentelemetry.sdk.metrics.view import (
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import set_span_in_context
 
-from otel_itl.export import bulk
+from otel_itl.export.sdk_internals import bulk_recording as bulk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

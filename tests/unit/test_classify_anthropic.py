@@ -13,9 +13,9 @@ from anthropic import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_itl.exchange import Answer
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
 from otel_itl.sdks.anthropic import classify_completion, classify_message
-from otel_itl.timeline import Kind
 
 REASONING, ANSWER, TOOL = Kind.REASONING, Kind.ANSWER, Kind.TOOL
 EMPTY, LIFECYCLE, PING, FINISH, USAGE = Kind.EMPTY, Kind.LIFECYCLE, Kind.PING, Kind.FINISH, Kind.USAGE
@@ -102,7 +102,7 @@ EVENTS: dict[str, tuple[Any, dict[str, Any], Kind]] = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("model", "data", "kind"), [pytest.param(*row, id=name) for name, row in EVENTS.items()])
 def test_an_event_carries(form: Form, model: Any, data: dict[str, Any], kind: Kind) -> None:
-    assert Kind(classify_message(form(model, data), Answer())) == kind
+    assert Kind(classify_message(form(model, data), ResponseInfo())) == kind
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_an_event_carries(form: Form, model: Any, data: dict[str, Any], kind: Ki
 )
 @pytest.mark.requirement("R15")
 def test_an_event_that_this_sdk_may_not_know_carries(data: dict[str, Any], kind: Kind) -> None:
-    assert Kind(classify_message(data, Answer())) == kind
+    assert Kind(classify_message(data, ResponseInfo())) == kind
 
 
-def read(form: Form, *events: tuple[Any, dict[str, Any]]) -> Answer:
+def read(form: Form, *events: tuple[Any, dict[str, Any]]) -> ResponseInfo:
     """What a response says of itself over all these events."""
-    answer = Answer()
+    answer = ResponseInfo()
     for model, data in events:
         classify_message(form(model, data), answer)
     return answer
@@ -242,7 +242,7 @@ odd = pytest.mark.parametrize("data", [pytest.param(data, id=name) for name, dat
 COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def misfits(answer: Answer) -> list[str]:
+def misfits(answer: ResponseInfo) -> list[str]:
     """What cannot go onto a span: attributes are text, and whole numbers of 64 bits."""
     wrong = [
         name for name in ("response_id", "model", "failure") if not isinstance(getattr(answer, name), (str, type(None)))
@@ -265,8 +265,10 @@ def recordable(code: Any) -> bool:
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize("classify", [classify_message, classify_completion])
 @pytest.mark.parametrize("form", [as_dict, constructed])
-def test_an_odd_event_raises_nothing(classify: Callable[[Any, Answer], int], form: Form, data: dict[str, Any]) -> None:
-    assert recordable(classify(form(DELTA, data), Answer()))
+def test_an_odd_event_raises_nothing(
+    classify: Callable[[Any, ResponseInfo], int], form: Form, data: dict[str, Any]
+) -> None:
+    assert recordable(classify(form(DELTA, data), ResponseInfo()))
 
 
 @odd
@@ -279,7 +281,7 @@ def test_an_odd_event_says_nothing_that_a_span_cannot_hold(data: dict[str, Any])
 @pytest.mark.parametrize("form", [as_dict, constructed])
 @pytest.mark.parametrize("name", ["null index", "missing index", "unknown fields"])
 def test_an_odd_event_that_carries_text_is_an_answer(form: Form, name: str) -> None:
-    assert Kind(classify_message(form(DELTA, ODD[name]), Answer())) == ANSWER
+    assert Kind(classify_message(form(DELTA, ODD[name]), ResponseInfo())) == ANSWER
 
 
 @pytest.mark.parametrize("name", ["numbers as text", "null counts", "negative counts"])
@@ -301,11 +303,11 @@ def test_a_count_that_is_none_is_unknown(name: str) -> None:
     ],
 )
 def test_a_chunk_of_a_text_completion_carries(data: dict[str, Any], kind: Kind) -> None:
-    assert Kind(classify_completion(data, Answer())) == kind
+    assert Kind(classify_completion(data, ResponseInfo())) == kind
 
 
 def test_a_text_completion_says_why_it_stopped() -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     classify_completion({"completion": "", "stop_reason": "stop_sequence"}, answer)
     assert answer.finish_reasons == ["stop_sequence"]
 
@@ -348,8 +350,8 @@ every = pytest.mark.parametrize("classify", [classify_message, classify_completi
 @pytest.mark.requirement("R15")
 @settings(max_examples=120, deadline=None)
 @given(data=st.one_of(mutated(), json))
-def test_no_event_raises(classify: Callable[[Any, Answer], int], data: Any) -> None:
-    answer = Answer()
+def test_no_event_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
+    answer = ResponseInfo()
     assert (recordable(classify(data, answer)), misfits(answer)) == (True, [])
 
 
@@ -357,7 +359,7 @@ def test_no_event_raises(classify: Callable[[Any, Answer], int], data: Any) -> N
 @pytest.mark.requirement("R15")
 @settings(max_examples=60, deadline=None)
 @given(data=mutated())
-def test_no_object_of_the_sdk_raises(classify: Callable[[Any, Answer], int], data: Any) -> None:
-    answer = Answer()
+def test_no_object_of_the_sdk_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
+    answer = ResponseInfo()
     model = next(model for model, known, _ in EVENTS.values() if known.keys() == data.keys())
     assert (recordable(classify(model.construct(**data), answer)), misfits(answer)) == (True, [])

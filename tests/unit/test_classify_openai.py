@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from openai.types import Completion
 from openai.types.chat import ChatCompletionChunk
 
-from otel_itl.exchange import Answer
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
 from otel_itl.sdks.openai import classify_chat, classify_completion, classify_response
-from otel_itl.timeline import Kind
 
 REASONING, ANSWER, TOOL, ROLE = Kind.REASONING, Kind.ANSWER, Kind.TOOL, Kind.ROLE
 EMPTY, LIFECYCLE, PING, FINISH, USAGE = Kind.EMPTY, Kind.LIFECYCLE, Kind.PING, Kind.FINISH, Kind.USAGE
@@ -119,9 +119,9 @@ CHAT: dict[str, tuple[dict[str, Any], Kind, int, int]] = {
 }
 
 
-def known() -> Answer:
+def known() -> ResponseInfo:
     """What a response has said of itself after its first chunk."""
-    answer = Answer()
+    answer = ResponseInfo()
     answer.response_id = "chatcmpl-1"
     return answer
 
@@ -129,12 +129,12 @@ def known() -> Answer:
 @pytest.mark.requirement("R31")
 @pytest.mark.requirement("R33")
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("before", [Answer, known])
+@pytest.mark.parametrize("before", [ResponseInfo, known])
 @pytest.mark.parametrize(
     ("data", "kind", "tokens", "choice"), [pytest.param(*row, id=name) for name, row in CHAT.items()]
 )
 def test_a_chat_chunk_carries(
-    form: Form, before: Callable[[], Answer], data: dict[str, Any], kind: Kind, tokens: int, choice: int
+    form: Form, before: Callable[[], ResponseInfo], data: dict[str, Any], kind: Kind, tokens: int, choice: int
 ) -> None:
     assert parts(classify_chat(form(ChatCompletionChunk, data), before())) == (kind, tokens, choice)
 
@@ -152,18 +152,18 @@ def test_a_chat_chunk_carries(
     ],
 )
 def test_a_chat_delta_of_a_rarer_kind_carries(form: Form, delta: dict[str, Any], kind: Kind) -> None:
-    assert parts(classify_chat(form(ChatCompletionChunk, chat(delta)), Answer()))[0] == kind
+    assert parts(classify_chat(form(ChatCompletionChunk, chat(delta)), ResponseInfo()))[0] == kind
 
 
-def read(classify: Callable[[Any, Answer], int], model: Any, form: Form, *chunks: dict[str, Any]) -> Answer:
+def read(classify: Callable[[Any, ResponseInfo], int], model: Any, form: Form, *chunks: dict[str, Any]) -> ResponseInfo:
     """What a response says of itself over all these chunks."""
-    answer = Answer()
+    answer = ResponseInfo()
     for data in chunks:
         classify(form(model, data), answer)
     return answer
 
 
-def read_chat(form: Form, *chunks: dict[str, Any]) -> Answer:
+def read_chat(form: Form, *chunks: dict[str, Any]) -> ResponseInfo:
     return read(classify_chat, ChatCompletionChunk, form, *chunks)
 
 
@@ -211,7 +211,7 @@ def test_each_choice_has_its_finish_reason(form: Form) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_count_on_every_chunk_gives_the_tokens_of_each(form: Form) -> None:
     # So far 0, 1, 3, 3 tokens: the chunks hold 0, 1, 2 and 0 of them.
-    answer = Answer()
+    answer = ResponseInfo()
     chunks = [
         chat(delta, usage={"prompt_tokens": 5, "completion_tokens": total, "total_tokens": 5 + total})
         for delta, total in (({"role": "assistant"}, 0), ({"content": "a"}, 1), ({"content": "b c"}, 3), ({}, 3))
@@ -223,7 +223,7 @@ def test_a_count_on_every_chunk_gives_the_tokens_of_each(form: Form) -> None:
 @pytest.mark.requirement("R36")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_count_that_comes_first_in_mid_stream_tells_nothing_of_one_chunk(form: Form) -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     classify_chat(form(ChatCompletionChunk, chat({"content": "a"})), answer)
     usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}
     code = classify_chat(form(ChatCompletionChunk, chat({"content": "b"}, usage=usage)), answer)
@@ -232,7 +232,7 @@ def test_a_count_that_comes_first_in_mid_stream_tells_nothing_of_one_chunk(form:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_count_that_goes_back_gives_no_tokens(form: Form) -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     chunks = [
         chat({"content": "a"}, usage={"prompt_tokens": 5, "completion_tokens": total, "total_tokens": 5 + total})
         for total in (9, 4)
@@ -251,7 +251,7 @@ def test_a_usage_of_nothing_after_the_usage_takes_nothing_away(form: Form) -> No
 @pytest.mark.parametrize("form", FORMS)
 def test_a_chunk_of_two_choices_carries_what_both_do(form: Form) -> None:
     both = [chat({"content": "a"})["choices"][0], chat({}, finish="stop", index=1)["choices"][0]]
-    assert parts(classify_chat(form(ChatCompletionChunk, chat(choices=both)), Answer()))[0] == ANSWER | FINISH
+    assert parts(classify_chat(form(ChatCompletionChunk, chat(choices=both)), ResponseInfo()))[0] == ANSWER | FINISH
 
 
 # --- Odd chunks ----------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ ODD: dict[str, dict[str, Any]] = {
 COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def misfits(answer: Answer) -> list[str]:
+def misfits(answer: ResponseInfo) -> list[str]:
     """What cannot go onto a span: attributes are text, and whole numbers of 64 bits."""
     wrong = [
         name for name in ("response_id", "model", "failure") if not isinstance(getattr(answer, name), (str, type(None)))
@@ -338,8 +338,8 @@ odd = pytest.mark.parametrize("data", [pytest.param(data, id=name) for name, dat
 @odd
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize("form", LOOSE)
-@pytest.mark.parametrize("before", [Answer, known])
-def test_an_odd_chunk_raises_nothing(form: Form, before: Callable[[], Answer], data: dict[str, Any]) -> None:
+@pytest.mark.parametrize("before", [ResponseInfo, known])
+def test_an_odd_chunk_raises_nothing(form: Form, before: Callable[[], ResponseInfo], data: dict[str, Any]) -> None:
     assert recordable(classify_chat(form(ChatCompletionChunk, data), before()))
 
 
@@ -347,9 +347,9 @@ def test_an_odd_chunk_raises_nothing(form: Form, before: Callable[[], Answer], d
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize("classify", [classify_completion, classify_response])
 def test_an_odd_chunk_raises_nothing_where_another_is_expected(
-    classify: Callable[[Any, Answer], int], data: dict[str, Any]
+    classify: Callable[[Any, ResponseInfo], int], data: dict[str, Any]
 ) -> None:
-    assert recordable(classify(data, Answer()))
+    assert recordable(classify(data, ResponseInfo()))
 
 
 @odd
@@ -378,14 +378,14 @@ def test_an_odd_chunk_says_nothing_that_a_span_cannot_hold(form: Form, data: dic
     ],
 )
 def test_an_odd_chunk_that_carries_text_is_an_answer_of_the_first_choice(form: Form, name: str) -> None:
-    assert parts(classify_chat(form(ChatCompletionChunk, ODD[name]), Answer())) == (ANSWER, 0, 0)
+    assert parts(classify_chat(form(ChatCompletionChunk, ODD[name]), ResponseInfo())) == (ANSWER, 0, 0)
 
 
 @pytest.mark.requirement("R33")
 @pytest.mark.parametrize("form", LOOSE)
 @pytest.mark.parametrize("name", ["null tool index", "missing tool index", "arguments as an object"])
 def test_an_odd_chunk_that_carries_a_tool_call_is_one(form: Form, name: str) -> None:
-    assert parts(classify_chat(form(ChatCompletionChunk, ODD[name]), Answer()))[0] == TOOL
+    assert parts(classify_chat(form(ChatCompletionChunk, ODD[name]), ResponseInfo()))[0] == TOOL
 
 
 @pytest.mark.parametrize("form", LOOSE)
@@ -421,7 +421,7 @@ def completion(
     ],
 )
 def test_a_chunk_of_a_text_completion_carries(form: Form, data: dict[str, Any], expected: Any) -> None:
-    assert parts(classify_completion(form(Completion, data), Answer())) == expected
+    assert parts(classify_completion(form(Completion, data), ResponseInfo())) == expected
 
 
 @pytest.mark.parametrize("form", LOOSE)
@@ -538,7 +538,7 @@ RESPONSES: dict[str, tuple[str, dict[str, Any], Kind]] = {
 @pytest.mark.parametrize("form", LOOSE)
 @pytest.mark.parametrize(("model", "data", "kind"), [pytest.param(*row, id=name) for name, row in RESPONSES.items()])
 def test_an_event_of_a_response_carries(form: Form, model: str, data: dict[str, Any], kind: Kind) -> None:
-    assert parts(classify_response(form(model, data), Answer())) == (kind, 0, 0)
+    assert parts(classify_response(form(model, data), ResponseInfo())) == (kind, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -563,17 +563,17 @@ def test_an_event_of_a_response_carries(form: Form, model: str, data: dict[str, 
 )
 @pytest.mark.requirement("R15")
 def test_an_event_that_this_sdk_may_not_know_carries(data: dict[str, Any], kind: Kind) -> None:
-    assert parts(classify_response(data, Answer()))[0] == kind
+    assert parts(classify_response(data, ResponseInfo()))[0] == kind
 
 
 @pytest.mark.requirement("R36")
 def test_the_logprobs_of_an_event_count_its_tokens() -> None:
     entries = [{"token": token, "logprob": -0.1, "top_logprobs": []} for token in ("Hi", " all")]
     data = event("response.output_text.delta", delta="Hi all", logprobs=entries)
-    assert parts(classify_response(constructed("ResponseTextDeltaEvent", data), Answer())) == (ANSWER, 2, 0)
+    assert parts(classify_response(constructed("ResponseTextDeltaEvent", data), ResponseInfo())) == (ANSWER, 2, 0)
 
 
-def read_response(*data: dict[str, Any]) -> Answer:
+def read_response(*data: dict[str, Any]) -> ResponseInfo:
     return read(classify_response, None, as_dict, *data)
 
 
@@ -677,8 +677,8 @@ every = pytest.mark.parametrize("classify", [classify_chat, classify_completion,
 @pytest.mark.requirement("R15")
 @settings(max_examples=120, deadline=None)
 @given(data=st.one_of(mutated(), json))
-def test_no_chunk_raises(classify: Callable[[Any, Answer], int], data: Any) -> None:
-    answer = Answer()
+def test_no_chunk_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
+    answer = ResponseInfo()
     assert (recordable(classify(data, answer)), misfits(answer)) == (True, [])
 
 
@@ -686,6 +686,6 @@ def test_no_chunk_raises(classify: Callable[[Any, Answer], int], data: Any) -> N
 @pytest.mark.requirement("R15")
 @settings(max_examples=60, deadline=None)
 @given(data=mutated())
-def test_no_object_of_the_sdk_raises(classify: Callable[[Any, Answer], int], data: Any) -> None:
+def test_no_object_of_the_sdk_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
     answer = known()
     assert (recordable(classify(ChatCompletionChunk.construct(**data), answer)), misfits(answer)) == (True, [])

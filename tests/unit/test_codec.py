@@ -17,9 +17,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
 from otel_itl import conventions as names
-from otel_itl.codec import MOST_CHUNKS, MalformedEventsError, TokenEvent, decode, encode, encode_each
-from otel_itl.measures import measure
-from otel_itl.timeline import OUTPUT, Kind, Outcome, Timeline
+from otel_itl.core.codec import MOST_CHUNKS, MalformedEventsError, TokenEvent, decode, encode, encode_each
+from otel_itl.core.measures import measure
+from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline
 
 quick = settings(max_examples=35, deadline=None)
 US = 1_000

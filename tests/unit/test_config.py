@@ -13,8 +13,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from otel_itl.config import OPTIONS, PREFIX, Config, FieldOf, load
-from otel_itl.slo import PROFILES, SLO, Objectives
-from otel_itl.stalls import StallPolicy
+from otel_itl.core.slo import PROFILES, SLO, Objectives
+from otel_itl.core.stalls import StallPolicy
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 OTHERS = {

@@ -161,7 +161,7 @@ def test_a_name_is_in_lower_case_with_dots(name: str) -> None:
 
 
 def test_the_attributes_of_a_span_are_fields_of_the_measures() -> None:
-    from otel_itl.measures import Measures
+    from otel_itl.core.measures import Measures
 
     assert set(conventions.SPAN_MEASURES.values()) - set(Measures.__dataclass_fields__) == set()
 

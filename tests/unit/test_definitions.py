@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.definitions import DEFINITIONS, TOOLS, Fluidity, fluidity, speak, speak_all
-from otel_itl.timeline import Kind, Timeline
+from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.report.other_tools import DEFINITIONS, TOOLS, Fluidity, fluidity, speak, speak_all
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "definitions.md"

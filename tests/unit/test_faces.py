@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from otel_itl.record import probe as probes
-from otel_itl.record.faces import AsyncTapped, Body, atimed, tapped, timed
-from otel_itl.timeline import Kind
+from otel_itl.core.timeline import Kind
+from otel_itl.recording import recorder as probes
+from otel_itl.recording.stream_iterators import AsyncTapped, Body, record_async_iterator, record_iterator, tapped
 
 MS = 1_000_000
 
@@ -76,7 +76,7 @@ class Sync(Mode):
         return play(clock, steps)
 
     def face(self, source: Any, probe: Any) -> Any:
-        return timed(source, probe)
+        return record_iterator(source, probe)
 
     def pull(self, stream: Any) -> Any:
         return next(stream)
@@ -110,7 +110,7 @@ class Async(Mode):
         return played()
 
     def face(self, source: Any, probe: Any) -> Any:
-        return atimed(source, probe)
+        return record_async_iterator(source, probe)
 
     def pull(self, stream: Any) -> Any:
         return driven(stream.__anext__())
@@ -336,7 +336,7 @@ def test_a_task_that_is_cancelled_while_it_waits_is_cancelled(record: Any) -> No
         yield
 
     async def consume() -> None:
-        stream = atimed(silent(), recording.probe)
+        stream = record_async_iterator(silent(), recording.probe)
         task = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)
         task.cancel()
@@ -357,7 +357,7 @@ def test_one_task_for_each_pull_is_fine(record: Any, chunk: Any) -> None:
             yield chunk(text="done")
 
     async def consume() -> int:
-        stream = atimed(upstream(), recording.probe)
+        stream = record_async_iterator(upstream(), recording.probe)
         return len([await asyncio.ensure_future(anext(stream)) for _ in range(3)])
 
     assert asyncio.run(consume()) == 3

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import wrapt
 
-from otel_itl.sdks.hooks import Hooks, Target
+from otel_itl.sdks.patching import Hooks, Target
 
 SOURCE = """
 def shout(text):
@@ -51,7 +51,7 @@ _numbers = count()
 def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of a package that can be imported and was not; its functions are hooked inside, or all around."""
     if request.param == "around":
-        monkeypatch.setattr("otel_itl.sdks.hooks.takes", lambda _: False)
+        monkeypatch.setattr("otel_itl.sdks.patching.takes", lambda _: False)
     # A name of its own for each test: import hooks cannot be taken back.
     name = f"sdk_of_test_{next(_numbers)}"
     home = tmp_path / name

@@ -10,7 +10,7 @@ from array import array
 
 import pytest
 
-from otel_itl.record.loop_lag import TOLERANCE_NS, Lag, LoopLag, charged, lag_of_running_loop, opened
+from otel_itl.recording.loop_lag import TOLERANCE_NS, Lag, LoopLag, charged, lag_of_running_loop, opened
 
 MS = 1_000_000
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from otel_itl.measures import SECOND, Measures, measure, percentile
-from otel_itl.timeline import OUTPUT, Kind, Outcome, Timeline
+from otel_itl.core.measures import SECOND, Measures, measure, percentile
+from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline
 
 MS = 1_000_000
 REASONING, ANSWER, TOOL = Kind.REASONING, Kind.ANSWER, Kind.TOOL

@@ -25,12 +25,12 @@ from opentelemetry.sdk.metrics.view import (
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_itl import conventions as names
-from otel_itl.exchange import Request
+from otel_itl.core.measures import measure
+from otel_itl.core.stream import Request
+from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.attributes import OTHER_MODEL, ModelNames, labels
 from otel_itl.export.metrics import Measured, StreamMetrics, between
-from otel_itl.measures import measure
 from otel_itl.testing import CapturedTelemetry
-from otel_itl.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
 REQUEST = Request(

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from otel_itl.exchange import Answer, Concurrency, Ended, Request
-from otel_itl.record.open_streams import OpenStreams
-from otel_itl.record.probe import Probe
+from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
+from otel_itl.recording.open_streams import OpenStreams
+from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.testing import FakeClock
 
 REQUEST = Request(operation="chat", provider="openai")
-MODULE = "otel_itl.record.open_streams"
+MODULE = "otel_itl.recording.open_streams"
 
 
-def nothing(chunk: Any, answer: Answer) -> int:
+def nothing(chunk: Any, answer: ResponseInfo) -> int:
     return 0
 
 
@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     """What the registry and the probes take for the time."""
     fake = FakeClock(start_ns=0)
     monkeypatch.setattr(f"{MODULE}.perf_counter_ns", fake)
-    monkeypatch.setattr("otel_itl.record.probe.perf_counter_ns", fake)
+    monkeypatch.setattr("otel_itl.recording.recorder.perf_counter_ns", fake)
     return fake
 
 
@@ -50,12 +50,12 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> OpenStreams:
 def registered(monkeypatch: pytest.MonkeyPatch, sweep_seconds: float) -> OpenStreams:
     monkeypatch.setattr(f"{MODULE}.SWEEP_SECONDS", sweep_seconds)
     fresh = OpenStreams()
-    monkeypatch.setattr("otel_itl.record.probe.open_streams", fresh)
+    monkeypatch.setattr("otel_itl.recording.recorder.open_streams", fresh)
     return fresh
 
 
-def opened(ended: Callable[[Ended], None] = lambda ended: None) -> Probe:
-    return Probe(REQUEST, nothing, ended, unix_ns=0, requested=0)
+def opened(ended: Callable[[FinishedStream], None] = lambda ended: None) -> StreamRecorder:
+    return StreamRecorder(REQUEST, nothing, ended, unix_ns=0, requested=0)
 
 
 def eventually(fact: Callable[[], bool], seconds: float = 5.0) -> bool:
@@ -78,7 +78,7 @@ def sweeper_of(streams: OpenStreams) -> threading.Thread:
 
 def concurrency(clock: FakeClock, *script: str) -> dict[str, Concurrency]:
     """What is said of each stream: `+a` opens stream a, `-a` ends it, a number passes so many seconds."""
-    probes: dict[str, Probe] = {}
+    probes: dict[str, StreamRecorder] = {}
     said: dict[str, Concurrency] = {}
     for step in script:
         name = step[1:]
@@ -146,7 +146,7 @@ def test_a_stream_that_ended_is_not_among_the_open_ones(streams: OpenStreams) ->
 
 @pytest.mark.requirement("R26")
 def test_being_registered_keeps_nothing_alive(streams: OpenStreams) -> None:
-    ends: list[Ended] = []
+    ends: list[FinishedStream] = []
     probe = opened(ends.append)
     del probe
     streams.sweep()
@@ -162,7 +162,7 @@ def test_dropped_streams_leave_nothing_behind(streams: OpenStreams) -> None:
 
 
 def test_a_sweep_reports_each_dropped_stream_once(streams: OpenStreams) -> None:
-    ends: list[Ended] = []
+    ends: list[FinishedStream] = []
     for _ in range(3):
         opened(ends.append)
     streams.sweep()
@@ -173,9 +173,9 @@ def test_a_sweep_reports_each_dropped_stream_once(streams: OpenStreams) -> None:
 def test_a_report_that_fails_does_not_keep_the_others_from_being_reported(
     streams: OpenStreams, failures: dict[str, int]
 ) -> None:
-    ends: list[Ended] = []
+    ends: list[FinishedStream] = []
 
-    def failing(ended: Ended) -> None:
+    def failing(ended: FinishedStream) -> None:
         raise IndexError
 
     opened(failing)
@@ -186,14 +186,14 @@ def test_a_report_that_fails_does_not_keep_the_others_from_being_reported(
 
 @pytest.mark.requirement("R28")
 def test_abandoning_ends_every_open_stream(streams: OpenStreams) -> None:
-    ends: list[Ended] = []
+    ends: list[FinishedStream] = []
     probes = [opened(ends.append) for _ in range(3)]
     streams.abandon()
     assert ([ended.timeline.outcome.value for ended in ends], len(probes)) == (["abandoned"] * 3, 3)
 
 
 def test_abandoning_leaves_a_stream_that_ended_as_it_was(streams: OpenStreams) -> None:
-    ends: list[Ended] = []
+    ends: list[FinishedStream] = []
     probe = opened(ends.append)
     probe.closed()
     streams.abandon()
@@ -243,7 +243,7 @@ def test_the_thread_does_not_keep_the_process_alive(swept: OpenStreams) -> None:
 
 @pytest.mark.requirement("R25")
 def test_a_dropped_stream_is_reported_without_anybody_asking(swept: OpenStreams) -> None:
-    ends: list[Ended] = []
+    ends: list[FinishedStream] = []
     opened(ends.append)
     assert eventually(lambda: len(ends) == 1)
 
@@ -263,7 +263,7 @@ def test_the_sweeper_stays_awake_while_a_stream_is_open(swept: OpenStreams) -> N
 def test_the_sweeper_wakes_with_the_next_stream(swept: OpenStreams) -> None:
     opened().closed()
     eventually(lambda: not swept._wake.is_set())
-    ends: list[Ended] = []
+    ends: list[FinishedStream] = []
     opened(ends.append)
     assert eventually(lambda: len(ends) == 1)
 
@@ -309,9 +309,9 @@ def test_streams_that_many_threads_open_and_end_are_all_counted_out(swept: OpenS
 
 FORKED = """
 import gc, json, os, sys, time
-from otel_itl.exchange import Request
-from otel_itl.record.open_streams import open_streams
-from otel_itl.record.probe import Probe
+from otel_itl.core.stream import Request
+from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.recorder import StreamRecorder as Probe
 
 def opened(ends):
     request = Request(operation="chat", provider="openai")

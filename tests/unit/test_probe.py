@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from otel_itl.exchange import Ended, Request
-from otel_itl.record import probe as probes
-from otel_itl.record.loop_lag import Lag, LoopLag
-from otel_itl.record.probe import Probe, code
-from otel_itl.timeline import Kind, Outcome
+from otel_itl.core.stream import FinishedStream, Request
+from otel_itl.core.timeline import Kind, Outcome
+from otel_itl.recording import recorder as probes
+from otel_itl.recording.loop_lag import Lag, LoopLag
+from otel_itl.recording.recorder import StreamRecorder, code
 
 MS = 1_000_000
 
@@ -194,7 +194,7 @@ def thrown(recording: Any) -> None:
 
 
 def orphaned(recording: Any) -> None:
-    recording.probe.orphan()
+    recording.probe.abandon_from_gc()
 
 
 ENDS: dict[Callable[[Any], None], str] = {
@@ -382,7 +382,7 @@ def test_the_end_is_the_moment_of_the_first_end(record: Any) -> None:
 def test_the_end_of_a_dropped_stream_is_the_moment_of_its_dropping(record: Any) -> None:
     recording = record()
     recording.clock.advance(0.3)
-    recording.probe.orphan()
+    recording.probe.abandon_from_gc()
     recording.clock.advance(5)
     recording.registry.sweep()
     assert recording.timeline.end == 300 * MS
@@ -454,7 +454,7 @@ def test_a_stream_that_ended_is_not_reported_again_when_it_is_dropped(record: An
 
 def test_a_disowned_stream_is_never_reported(record: Any) -> None:
     recording = record()
-    recording.probe.disown()
+    recording.probe.forget_after_fork()
     recording.probe.closed()
     drop(recording)
     recording.registry.sweep()
@@ -464,12 +464,14 @@ def test_a_disowned_stream_is_never_reported(record: Any) -> None:
 # --- Failures of our own -------------------------------------------------------------------------------------------
 
 
-def failing(registry: Any) -> Probe:
-    def report(ended: Ended) -> None:
+def failing(registry: Any) -> StreamRecorder:
+    def report(ended: FinishedStream) -> None:
         message = "no report"
         raise RuntimeError(message)
 
-    return Probe(Request(operation="chat", provider="x"), lambda chunk, answer: 0, report, unix_ns=0, requested=0)
+    return StreamRecorder(
+        Request(operation="chat", provider="x"), lambda chunk, answer: 0, report, unix_ns=0, requested=0
+    )
 
 
 @pytest.mark.requirement("R16")
@@ -516,7 +518,7 @@ class _Joined:
         return []
 
 
-def joined(probe: Probe, *loops: Any) -> list[int]:
+def joined(probe: StreamRecorder, *loops: Any) -> list[int]:
     for loop in loops:
         probe.read_on(loop)
     return [loop.streams for loop in loops]

@@ -12,11 +12,11 @@ from opentelemetry.trace import Status, StatusCode
 
 from otel_itl import ITLSpanProcessor
 from otel_itl import conventions as names
-from otel_itl.codec import TokenEvent, encode, encode_each
-from otel_itl.export import processor as processors
-from otel_itl.export.processor import CLAIMS, claim
+from otel_itl.core.codec import TokenEvent, encode, encode_each
+from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.export import span_processor as processors
+from otel_itl.export.span_processor import CLAIMS, claim
 from otel_itl.testing import CapturedTelemetry
-from otel_itl.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
 START = 1_700_000_000_000_000_000

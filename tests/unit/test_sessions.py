@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_itl.sessions import MODELS_A_SESSION, Degradation, Scope, Sessions, Standing
+from otel_itl.core.sessions import MODELS_A_SESSION, Degradation, Scope, Sessions, Standing
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
-from otel_itl.exchange import Answer
-from otel_itl.sdks.shapes import classify_by_shape
-from otel_itl.timeline import Kind
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
+from otel_itl.sdks.duck_typing import classify_by_shape
 
 CHAT = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": None}]}
 RESPONSE = {"type": "response.output_text.delta", "delta": "Hi", "logprobs": []}
@@ -60,24 +60,24 @@ class Token:
     ],
 )
 def test_a_chunk_is_read_by_its_shape(chunk: Any, kind: Kind) -> None:
-    assert Kind(classify_by_shape(chunk, Answer()) & 0xFF) == kind
+    assert Kind(classify_by_shape(chunk, ResponseInfo()) & 0xFF) == kind
 
 
 def test_an_event_object_of_a_response_is_read_by_its_shape() -> None:
     events = pytest.importorskip("openai.types.responses", reason="this openai has no responses")
-    assert classify_by_shape(events.ResponseTextDeltaEvent.construct(**RESPONSE), Answer()) == Kind.ANSWER
+    assert classify_by_shape(events.ResponseTextDeltaEvent.construct(**RESPONSE), ResponseInfo()) == Kind.ANSWER
 
 
 @pytest.mark.requirement("R39")
 def test_a_chunk_of_a_known_shape_names_its_choice() -> None:
     chunk = {"choices": [{"index": 1, "delta": {"content": "Hi"}}]}
-    assert classify_by_shape(chunk, Answer()) >> 32 == 1
+    assert classify_by_shape(chunk, ResponseInfo()) >> 32 == 1
 
 
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize("chunk", ["Hi", b"Hi", "", Token("Hi"), 42, {"text": "Hi"}])
 def test_where_no_shape_is_known_the_end_of_the_iterator_is_the_end(chunk: Any) -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     classify_by_shape(chunk, answer)
     assert answer.finished
 
@@ -85,7 +85,7 @@ def test_where_no_shape_is_known_the_end_of_the_iterator_is_the_end(chunk: Any) 
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize("chunk", [CHAT, RESPONSE, MESSAGE])
 def test_where_a_shape_is_known_the_end_is_what_it_says(chunk: Any) -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     classify_by_shape(chunk, answer)
     assert not answer.finished
 
@@ -100,13 +100,13 @@ def test_where_a_shape_is_known_the_end_is_what_it_says(chunk: Any) -> None:
     ],
 )
 def test_a_failure_that_a_known_shape_reports_is_one(chunk: Any) -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     classify_by_shape(chunk, answer)
     assert answer.failure is not None
 
 
 def test_a_known_shape_says_of_itself() -> None:
-    answer = Answer()
+    answer = ResponseInfo()
     classify_by_shape(CHAT, answer)
     assert (answer.response_id, answer.model) == ("c", "m")
 
@@ -130,7 +130,7 @@ class Hostile:
 
 @pytest.mark.requirement("R15")
 def test_an_object_that_fails_whatever_it_is_asked_is_an_answer() -> None:
-    assert classify_by_shape(Hostile(), Answer()) == Kind.ANSWER
+    assert classify_by_shape(Hostile(), ResponseInfo()) == Kind.ANSWER
 
 
 anything = st.recursive(
@@ -149,4 +149,4 @@ anything = st.recursive(
 @settings(max_examples=150, deadline=None)
 @given(chunk=anything)
 def test_no_chunk_raises(chunk: Any) -> None:
-    assert classify_by_shape(chunk, Answer()) >= 0
+    assert classify_by_shape(chunk, ResponseInfo()) >= 0

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from otel_itl.measures import measure
-from otel_itl.slo import PROFILES, SLO, Objectives, Verdict, judge
-from otel_itl.timeline import Kind, Outcome, Timeline
+from otel_itl.core.measures import measure
+from otel_itl.core.slo import PROFILES, SLO, Objectives, Verdict, judge
+from otel_itl.core.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
 CHAT = SLO(ttft=0.5, itl=0.1)

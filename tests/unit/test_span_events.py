@@ -11,9 +11,9 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, Span, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from otel_itl.codec import UnmadeEvent
-from otel_itl.export import span_events
-from otel_itl.export.span_events import add_events, can_add_unmade
+from otel_itl.core.codec import LazyEvent
+from otel_itl.export.sdk_internals import lazy_events as span_events
+from otel_itl.export.sdk_internals.lazy_events import add_events, can_add_unmade
 
 ATTRIBUTES = {"itl.tokens.offsets": [1, 2, 3], "itl.stream.outcome": "completed", "itl.stream.end": 7}
 
@@ -48,7 +48,7 @@ class Making:
 
 
 def added(span: Any, make: Callable[[], dict[str, Any]]) -> Event:
-    add_events(span, [UnmadeEvent("itl.tokens", 5, make)])
+    add_events(span, [LazyEvent("itl.tokens", 5, make)])
     event: Event = span.events[0]
     return event
 

@@ -14,20 +14,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from otel_itl.stalls import (
+from otel_itl.core.stalls import (
     LEAST_RELATIVE,
     NEVER,
     PACE_EVERY,
     PACE_WINDOW,
     Cause,
-    Lookout,
     Phase,
     Silence,
+    StallDetector,
     StallPolicy,
     cause_of,
     silences,
 )
-from otel_itl.timeline import Kind, Outcome, Timeline
+from otel_itl.core.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -251,7 +251,7 @@ def test_none_is_never() -> None:
 
 def test_where_all_are_never_there_is_no_moment_to_look() -> None:
     never = StallPolicy(first_token=None, reasoning=None, next_token=None)
-    assert Lookout(never, [], [], [], requested=SECOND).due >= NEVER
+    assert StallDetector(never, [], [], [], requested=SECOND).due >= NEVER
 
 
 @pytest.mark.parametrize("name", ["first_token", "reasoning", "next_token", "relative", "abort_after"])
@@ -329,7 +329,7 @@ class Record:
 
     def __init__(self, policy: StallPolicy) -> None:
         self.asked, self.arrived, self.codes = array("q"), array("q"), array("Q")
-        self.lookout = Lookout(policy, self.asked, self.arrived, self.codes)
+        self.lookout = StallDetector(policy, self.asked, self.arrived, self.codes)
 
 
 def test_a_stall_is_found_while_it_lasts() -> None:

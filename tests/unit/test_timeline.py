@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_itl.timeline import OUTPUT, Kind, Outcome, Timeline
+from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline
 
 FIELDS: dict[str, Any] = {"request_unix_ns": 0, "asked": array("q", [0, 10]), "arrived": array("q", [5, 30])}
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_itl.record.loop_lag import Lag
-from otel_itl.record.open_streams import OpenStreams
-from otel_itl.record.probe import Probe
-from otel_itl.record.watchdog import FREEZES_KEPT, FROZEN_NS, StallReporter, Watch, Watchdog
-from otel_itl.stalls import NEVER, SECOND, Cause, Phase, Stall, StallPolicy
-from otel_itl.timeline import Kind
+from otel_itl.core.stalls import NEVER, SECOND, Cause, Phase, Stall, StallPolicy
+from otel_itl.core.timeline import Kind
+from otel_itl.recording.loop_lag import Lag
+from otel_itl.recording.open_streams import OpenStreams
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.watchdog import FREEZES_KEPT, FROZEN_NS, StallReporter, StreamStallMonitor, Watchdog
 
 if TYPE_CHECKING:
     from conftest import Recording
@@ -56,11 +56,11 @@ class Watched:
     """Of `on_stall`."""
 
     @property
-    def probe(self) -> Probe:
+    def probe(self) -> StreamRecorder:
         return self.recording.probe
 
     @property
-    def watch(self) -> Watch:
+    def watch(self) -> StreamStallMonitor:
         assert self.probe.watch is not None
         return self.probe.watch
 
@@ -100,8 +100,8 @@ class Watched:
 def dog(monkeypatch: pytest.MonkeyPatch) -> Watchdog:
     """A watchdog of this test's own, whose rounds are made by hand."""
     fresh = Watchdog()
-    monkeypatch.setattr("otel_itl.record.watchdog.watchdog", fresh)
-    monkeypatch.setattr("otel_itl.record.probe.watchdog", fresh)
+    monkeypatch.setattr("otel_itl.recording.watchdog.watchdog", fresh)
+    monkeypatch.setattr("otel_itl.recording.recorder.watchdog", fresh)
     return fresh
 
 
@@ -121,13 +121,13 @@ def watched(record: Callable[..., Recording], dog: Watchdog) -> Make:
         watched = Watched(recording, dog, Reports())
         tell = watched.told.append if on_stall is None else on_stall
         recording.probe.responded(None)
-        recording.probe.watched(Watch(recording.probe, policy, reporter or watched.reports, tell))
+        recording.probe.watched(StreamStallMonitor(recording.probe, policy, reporter or watched.reports, tell))
         return watched
 
     return made
 
 
-class Breaker:
+class Aborter:
     """Stands for a connection that can be broken off."""
 
     def __init__(self, *, can: bool = True) -> None:
@@ -288,7 +288,7 @@ def test_a_stream_that_was_dropped_is_judged_by_its_end_not_by_when_it_was_swept
     stream = watched()
     stream.ask()
     stream.wait(0.9)
-    stream.probe.orphan()
+    stream.probe.abandon_from_gc()
     stream.wait(0.2)
     stream.recording.registry.sweep()
     assert (stream.reports, stream.recording.ended[0].stalls) == ([], ())
@@ -484,7 +484,7 @@ def test_a_stream_that_cannot_be_looked_at_costs_the_others_nothing(watched: Mak
 @pytest.mark.requirement("R49")
 def test_nothing_is_broken_off_unless_asked_for(watched: Make) -> None:
     stream = watched()
-    stream.probe.breaker = breaker = Breaker()
+    stream.probe.breaker = breaker = Aborter()
     stream.ask()
     stream.wait(60)
     assert breaker.cuts == 0
@@ -493,7 +493,7 @@ def test_nothing_is_broken_off_unless_asked_for(watched: Make) -> None:
 @pytest.mark.requirement("R49")
 def test_a_stall_can_be_broken_off_by_who_is_told(watched: Make) -> None:
     stream = watched()
-    stream.probe.breaker = breaker = Breaker()
+    stream.probe.breaker = breaker = Aborter()
     stream.ask()
     stream.wait(1)
     assert (stream.told[0].abort(), breaker.cuts) == (True, 1)
@@ -502,7 +502,7 @@ def test_a_stall_can_be_broken_off_by_who_is_told(watched: Make) -> None:
 @pytest.mark.requirement("R49")
 def test_a_stream_is_broken_off_once(watched: Make) -> None:
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = breaker = Breaker()
+    stream.probe.breaker = breaker = Aborter()
     stream.ask()
     stream.wait(9)
     assert (breaker.cuts, stream.told[0].abort()) == (1, False)
@@ -511,7 +511,7 @@ def test_a_stream_is_broken_off_once(watched: Make) -> None:
 @pytest.mark.requirement("R49")
 def test_a_stall_is_broken_off_after_so_long(watched: Make) -> None:
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = breaker = Breaker()
+    stream.probe.breaker = breaker = Aborter()
     stream.ask()
     stream.wait(1.8)
     before = breaker.cuts
@@ -521,7 +521,7 @@ def test_a_stall_is_broken_off_after_so_long(watched: Make) -> None:
 
 def test_what_cannot_be_broken_off_is_left_alone(watched: Make) -> None:
     stream = watched()
-    stream.probe.breaker = Breaker(can=False)
+    stream.probe.breaker = Aborter(can=False)
     stream.ask()
     stream.wait(1)
     said = stream.told[0].abort()
@@ -539,7 +539,7 @@ def test_before_there_is_a_connection_there_is_nothing_to_break_off(watched: Mak
 
 def test_a_stream_that_is_over_is_not_broken_off(watched: Make) -> None:
     stream = watched()
-    stream.probe.breaker = breaker = Breaker()
+    stream.probe.breaker = breaker = Aborter()
     stream.ask()
     stream.wait(1)
     stream.probe.failed(ConnectionError())
@@ -560,7 +560,7 @@ def test_a_stream_that_is_gone_is_not_broken_off(watched: Make) -> None:
 
 def test_a_stall_of_the_process_is_not_broken_off(watched: Make) -> None:
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = breaker = Breaker()
+    stream.probe.breaker = breaker = Aborter()
     stream.ask()
     stream.freeze(30)
     stream.wait(1)
@@ -570,7 +570,7 @@ def test_a_stall_of_the_process_is_not_broken_off(watched: Make) -> None:
 def test_a_stream_that_nobody_waits_for_is_not_broken_off(watched: Make) -> None:
     """The headers took 3 s; the caller has not asked for a chunk yet, or reads the bytes itself."""
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = breaker = Breaker()
+    stream.probe.breaker = breaker = Aborter()
     stream.recording.clock.advance(3)
     stream.probe.responded(None)
     stream.wait(3)
@@ -581,7 +581,7 @@ def test_a_stream_that_nobody_waits_for_is_not_broken_off(watched: Make) -> None
 
 def test_who_waits_for_a_stream_that_was_broken_off_gets_the_breakers_error(watched: Make) -> None:
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = Breaker()
+    stream.probe.breaker = Aborter()
     stream.ask()
     stream.wait(2)
     error = stream.probe.failed(ConnectionError())
@@ -591,7 +591,7 @@ def test_who_waits_for_a_stream_that_was_broken_off_gets_the_breakers_error(watc
 
 def test_a_stream_that_was_broken_off_ended_in_an_error(watched: Make) -> None:
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = Breaker()
+    stream.probe.breaker = Aborter()
     stream.ask()
     stream.wait(2)
     assert type(stream.probe.exhausted()) is TimeoutError
@@ -604,7 +604,7 @@ def test_a_caller_that_is_interrupted_while_its_stream_is_broken_off_stays_inter
     watched: Make, error: type[BaseException]
 ) -> None:
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = Breaker()
+    stream.probe.breaker = Aborter()
     stream.ask()
     stream.wait(2)
     # It raises nothing of its own.
@@ -614,7 +614,7 @@ def test_a_caller_that_is_interrupted_while_its_stream_is_broken_off_stays_inter
 
 def test_a_stream_whose_end_came_before_it_was_broken_off_is_completed(watched: Make) -> None:
     stream = watched(StallPolicy(first_token=1, abort_after=2))
-    stream.probe.breaker = Breaker()
+    stream.probe.breaker = Aborter()
     stream.ask()
     stream.wait(2)
     stream.probe.answer.terminated = True
@@ -624,7 +624,7 @@ def test_a_stream_whose_end_came_before_it_was_broken_off_is_completed(watched: 
 
 def test_a_stream_that_breaks_behind_its_finish_reason_still_gets_the_breakers_error(watched: Make) -> None:
     stream = watched(StallPolicy(first_token=1, next_token=1, abort_after=2))
-    stream.probe.breaker = Breaker()
+    stream.probe.breaker = Aborter()
     stream.chunk(0.1)
     stream.probe.answer.finish("stop")
     stream.ask()
@@ -659,13 +659,13 @@ def test_a_stream_that_flows_is_looked_at_once_in_the_shortest_threshold(
     watched: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[int] = []
-    look = Watch.look
+    look = StreamStallMonitor.look
 
-    def counted(watch: Watch, now: int) -> bool:
+    def counted(watch: StreamStallMonitor, now: int) -> bool:
         looks.append(now)
         return look(watch, now)
 
-    monkeypatch.setattr(Watch, "look", counted)
+    monkeypatch.setattr(StreamStallMonitor, "look", counted)
     stream = watched()
     for _ in range(200):
         stream.chunk(0.1)
@@ -694,16 +694,18 @@ def test_one_thread_watches_every_stream(watched: Make) -> None:
 
 @pytest.mark.requirement("R46")
 def test_the_thread_of_a_registry_makes_the_rounds(monkeypatch: pytest.MonkeyPatch, record: Any) -> None:
-    monkeypatch.setattr("otel_itl.record.open_streams.SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("otel_itl.recording.open_streams.SWEEP_SECONDS", 0.01)
     fresh = OpenStreams()
-    monkeypatch.setattr("otel_itl.record.probe.open_streams", fresh)
+    monkeypatch.setattr("otel_itl.recording.recorder.open_streams", fresh)
     recording = record()
-    probe = Probe(
+    probe = StreamRecorder(
         recording.probe.request, recording.probe.classify, lambda _: None, unix_ns=0, requested=perf_counter_ns()
     )
     threads: list[str] = []
     policy = StallPolicy(first_token=0.05)
-    probe.watched(Watch(probe, policy, Reports(), lambda _: threads.append(threading.current_thread().name)))
+    probe.watched(
+        StreamStallMonitor(probe, policy, Reports(), lambda _: threads.append(threading.current_thread().name))
+    )
     deadline = monotonic() + 10
     while not threads and monotonic() < deadline:
         sleep(0.005)
@@ -713,11 +715,11 @@ def test_the_thread_of_a_registry_makes_the_rounds(monkeypatch: pytest.MonkeyPat
 
 FORKED = """
 import json, os, sys, time
-from otel_itl.exchange import Request
-from otel_itl.record.open_streams import open_streams
-from otel_itl.record.probe import Probe
-from otel_itl.record.watchdog import Watch, watchdog
-from otel_itl.stalls import StallPolicy
+from otel_itl.core.stream import Request
+from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.recorder import StreamRecorder as Probe
+from otel_itl.recording.watchdog import StreamStallMonitor as Watch, watchdog
+from otel_itl.core.stalls import StallPolicy
 
 told = []
 

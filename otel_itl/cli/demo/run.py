@@ -12,16 +12,16 @@ from otel_itl.cli.demo.scenarios import Plan, plan
 from otel_itl.cli.demo.telemetry import AsEnvironmentSays, ToFile, telemetry
 from otel_itl.cli.demo.truth import Deviation, deviation
 from otel_itl.cli.demo.workload import Workload
-from otel_itl.offline.losses import Losses
-from otel_itl.offline.report import summarise
-from otel_itl.offline.streams import Stream
-from otel_itl.stalls import Stall
+from otel_itl.core.stalls import Stall
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.reading.streams import Stream
+from otel_itl.report.render.console import show
+from otel_itl.report.render.number_format import duration, plural
+from otel_itl.report.render.progress import REFRESH_SECONDS, Progress
+from otel_itl.report.render.styles import STYLES
+from otel_itl.report.render.terminal import Screen, put, screen
+from otel_itl.report.summary import summarise
 from otel_itl.testing import ScriptedServer
-from otel_itl.view.console import show
-from otel_itl.view.figures import duration, plural
-from otel_itl.view.progress import REFRESH_SECONDS, Progress
-from otel_itl.view.screen import Screen, put, screen
-from otel_itl.view.styles import STYLES
 
 
 class CannotStartError(Exception):
@@ -48,7 +48,7 @@ def run(*, seed: int, seconds: float, output: str | None, port: int, quiet: bool
     """
     to = screen()
     plans = plan(seed, seconds)
-    losses = Losses()
+    losses = SkippedInput()
     with _started(port) as server:
         sink = _sink(output)
         _play(plans, server, sink, to, quiet=quiet)

@@ -23,9 +23,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 import otel_itl
-from otel_itl.offline.losses import Losses
-from otel_itl.offline.streams import Stream, read_streams
-from otel_itl.stalls import Stall, StallPolicy
+from otel_itl.core.stalls import Stall, StallPolicy
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.reading.streams import Stream, read_streams
 
 DEFAULT_OUTPUT = "otel-itl-demo.jsonl"
 
@@ -115,7 +115,7 @@ class ToFile:
     def opened(self) -> None:
         """Nothing: the exporters are in place already."""
 
-    def streams(self, losses: Losses) -> Iterator[Stream]:
+    def streams(self, losses: SkippedInput) -> Iterator[Stream]:
         """Measure no more, and read the streams back from the file."""
         otel_itl.uninstrument()
         for provider in (self._tracer_provider, self._meter_provider, self._logger_provider):
@@ -169,7 +169,7 @@ class AsEnvironmentSays:
             if isinstance(logger_provider, LoggerProvider):
                 logger_provider.add_log_record_processor(self._copies[1])
 
-    def streams(self, losses: Losses) -> Iterator[Stream]:
+    def streams(self, losses: SkippedInput) -> Iterator[Stream]:
         """Measure no more, and read the streams back from the copy. The exporters finish when the process ends."""
         otel_itl.uninstrument()
         for copy in self._copies:

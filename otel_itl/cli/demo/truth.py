@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from otel_itl.measures import SECOND, percentile
-from otel_itl.offline.streams import Stream
+from otel_itl.core.measures import SECOND, percentile
+from otel_itl.core.timeline import Outcome
+from otel_itl.report.reading.streams import Stream
 from otel_itl.testing import Exchange
-from otel_itl.timeline import Outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Stored OTLP telemetry, read back into streams."""

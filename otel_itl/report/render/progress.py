@@ -1,0 +1,99 @@
+"""Streams while they run: how many are done, and what arrives right now."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import groupby
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from otel_itl.report.render.number_format import plural, printable
+from otel_itl.report.render.styles import STYLES
+from otel_itl.report.render.terminal import Screen
+
+REFRESH_SECONDS = 0.1
+"""How often `update` is to be called: one column of what arrives."""
+
+_ARRIVAL_COLUMNS = 40
+_FULL_COLUMN = 8
+"""Chunks in one refresh that fill a column."""
+
+
+class Lane(Protocol):
+    """A model and the requests made of it, one after the other. Its numbers grow while it is looked at."""
+
+    provider: str
+    model: str
+    total: int
+    done: int
+    chunks: int
+
+
+class Progress:
+    """A display of lanes for as long as the `with` block lasts, then gone. Only a terminal has one."""
+
+    def __init__(self, lanes: Sequence[Lane], to: Screen, *, shown: bool = True) -> None:
+        self._lanes = sorted(lanes, key=lambda lane: (lane.provider, lane.model))
+        self._glyphs = to.glyphs
+        columns = max(min(_ARRIVAL_COLUMNS, to.console.width - 44), 0)
+        self._arrivals = [deque([0] * columns, columns) for _ in self._lanes]
+        self._chunks = [0 for _ in self._lanes]
+        # Colours may be forced into a file, a display that overwrites itself not.
+        shown = shown and not to.plain and to.console.file.isatty()
+        self._live = Live(console=to.console, auto_refresh=False, transient=True) if shown else None
+
+    def __enter__(self) -> Progress:  # noqa: PYI034 - `Self` is in typing from 3.11 on
+        """Begin the display."""
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End it."""
+        if self._live is not None:
+            self._live.stop()
+
+    def update(self) -> None:
+        """Show what the lanes say now."""
+        if self._live is None:
+            return
+        for index, lane in enumerate(self._lanes):
+            self._arrivals[index].append(lane.chunks - self._chunks[index])
+            self._chunks[index] = lane.chunks
+        self._live.update(Group(self._table(), self._totals()), refresh=True)
+
+    def _table(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=STYLES["head"])
+        table.add_column("")
+        table.add_column("arriving now", no_wrap=True)
+        table.add_column("streams", justify="right")
+        table.add_column("chunks", justify="right")
+        for provider, of_provider in groupby(enumerate(self._lanes), key=lambda numbered: numbered[1].provider):
+            table.add_row(Text(printable(provider), style=STYLES["provider"]))
+            for index, lane in of_provider:
+                table.add_row(
+                    Text(f"  {printable(lane.model)}"),
+                    Text(self._drawn(self._arrivals[index]), style=STYLES["answer"]),
+                    Text(f"{lane.done}/{lane.total}", style=STYLES["head"] if lane.done == lane.total else ""),
+                    Text(f"{lane.chunks:,}"),
+                )
+        return table
+
+    def _totals(self) -> Text:
+        done, total = sum(lane.done for lane in self._lanes), sum(lane.total for lane in self._lanes)
+        open_now = sum(lane.done < lane.total for lane in self._lanes)
+        chunks = sum(self._chunks)
+        return Text(f"{done} of {plural(total, 'stream')} done, {open_now} open, {plural(chunks, 'chunk')}")
+
+    def _drawn(self, arrivals: Sequence[int]) -> str:
+        levels = self._glyphs.levels
+        heights = [min(-(-count * len(levels) // _FULL_COLUMN), len(levels)) for count in arrivals]
+        return "".join(levels[height - 1] if height else " " for height in heights)
