@@ -1,43 +1,95 @@
-"""The connection under a response, and how to break it off from another thread."""
+"""Abort a stream from another thread: shut down the connection under it, so that its reader gets a timeout error."""
 
 from __future__ import annotations
 
 import socket
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 from weakref import ref
 
+from otel_itl.recording.internal_errors import InternalErrors
 
-class Connection:
-    """The connection that a response comes over.
+
+class Aborter(Protocol):
+    """How to end the wait of a stream's reader. Called from any thread."""
+
+    def shut_down(self) -> bool:
+        """End the wait; returns False where the connection serves other streams, or cannot be reached."""
+        ...
+
+    def make_error(self, message: str) -> BaseException:
+        """Make the exception that the reader gets in place of a broken connection."""
+        ...
+
+
+class HTTPAborter:
+    """Aborts a stream that an httpx-like client reads over an HTTP/1.x connection of its own.
 
     Args:
-        response: the HTTP response.
-        package: of the SDK, whose own timeout error whoever waits gets in place of the broken connection.
+        response: the HTTP response, held weakly.
+        make_error: makes the SDK's own timeout error, from the HTTP request and a message.
     """
 
-    __slots__ = ("_package", "_request", "_response")
+    __slots__ = ("_make_error", "_request", "_response")
 
-    def __init__(self, response: Any, package: str) -> None:
+    def __init__(self, response: Any, request: Any, make_error: Callable[[Any, str], Exception]) -> None:
         self._response = ref(response)
-        self._request = response.request
-        self._package = package
+        self._request = request
+        self._make_error = make_error
 
-    def cut(self) -> bool:
-        """Shut the socket down: what it has received is still read, then its end. False where it serves others."""
+    def shut_down(self) -> bool:
+        """Shut the socket down: its reader gets what was received already, then the end of the data."""
         response: Any = self._response()
         stream = None if response is None else response.extensions.get("network_stream")
         if stream is None or not str(response.http_version).startswith("HTTP/1"):
             return False
         connected = stream.get_extra_info("socket")
-        # Another name for it: shutting a TLS socket down by its own would take its decryption from who reads it now.
+        # Through a second descriptor: a TLS socket that is shut down itself stops decrypting for its reader.
         with socket.fromfd(connected.fileno(), connected.family, connected.type) as same:
             same.shutdown(socket.SHUT_RDWR)
         return True
 
-    def error(self, message: str) -> Exception:
-        """The SDK's timeout error, saying why."""
-        error: Any = import_module(self._package).APITimeoutError(request=self._request)
-        error.message = message
-        error.args = (message,)
-        return error  # type: ignore[no-any-return]
+    def make_error(self, message: str) -> Exception:
+        """Make the SDK's timeout error with this message."""
+        return self._make_error(self._request, message)
+
+
+class AbortSwitch:
+    """Whether a stream can be aborted, is being aborted, and what its reader gets then."""
+
+    __slots__ = ("_aborter", "_errors", "_message")
+
+    def __init__(self, errors: InternalErrors) -> None:
+        self._errors = errors
+        self._aborter: Aborter | None = None
+        self._message: str | None = None
+
+    def enable(self, aborter: Aborter) -> None:
+        """Set how the stream is aborted: from here on it can be."""
+        self._aborter = aborter
+
+    def abort(self, waited: float | None) -> bool:
+        """Abort the stream; returns False where that is not possible. Called from any thread.
+
+        Args:
+            waited: seconds that the reader has waited, for the message; None: the caller asked for the abort.
+        """
+        if self._aborter is None or self._message is not None:
+            return False
+        after = "" if waited is None else f" after {waited:.1f} s without a token"
+        self._message = f"The stream was aborted{after}: it had stalled."
+        try:
+            is_shut_down = self._aborter.shut_down()
+        except Exception as error:  # noqa: BLE001 - the guard
+            self._errors.report("stream.abort", error)
+            is_shut_down = False
+        if not is_shut_down:
+            self._message = None
+        return is_shut_down
+
+    def take_error(self) -> BaseException | None:
+        """Return what the reader gets in place of the broken connection, once; None: the stream was not aborted."""
+        if self._message is None or self._aborter is None:
+            return None
+        message, self._message = self._message, None
+        return self._aborter.make_error(message)

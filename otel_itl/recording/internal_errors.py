@@ -1,4 +1,4 @@
-"""The fence around our own code: a failure of ours is counted and logged once, and never reaches the application."""
+"""The guard around our own code: its failures are counted, logged once per kind, and never reach the application."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 logger = logging.getLogger("otel_itl")
 
@@ -15,61 +15,92 @@ P = ParamSpec("P")
 T = TypeVar("T")
 D = TypeVar("D")
 
-failures: Counter[str] = Counter()
-"""How many failures were contained, by where they happened."""
 
-_untold: deque[tuple[str, str, str]] = deque()
+class InternalErrors:
+    """Counts failures of our own code, and logs the first failure of each identifier.
 
-
-def report_error(where: str, error: BaseException) -> None:
-    """Count a failure of ours and log the first of its kind.
-
-    The text of the exception stays out of the log: it may quote what the user wrote.
+    The text of an exception is neither logged nor kept: it may quote a prompt.
     """
-    note_error(where, error)
-    tell()
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """Number of failures by identifier (`itl.self.where` of the metric `itl.self.errors`)."""
+        self._unlogged: deque[tuple[str, str, str]] = deque()  # at most one entry per identifier
+
+    def report(self, where: str, error: BaseException) -> None:
+        """Count a failure and log it if it is the first of its identifier.
+
+        Args:
+            where: a short stable identifier of the failed step, such as `stream.end`.
+            error: what was raised.
+        """
+        self.note(where, error)
+        self.log_noted()
+
+    def note(self, where: str, error: BaseException) -> None:
+        """Count a failure without logging it: safe inside the garbage collector. `log_noted` logs it later."""
+        self.counts[where] += 1
+        if self.counts[where] == 1:
+            self._unlogged.append((where, type(error).__qualname__, _location(error)))
+
+    def count_dropped(self, queue: str) -> None:
+        """Count one item that a full queue dropped. Takes no lock and logs nothing.
+
+        Args:
+            queue: the identifier of the queue, such as `queue.abandoned`.
+        """
+        self.counts[queue] += 1
+
+    def log_noted(self) -> None:
+        """Log the failures that were noted and not logged yet."""
+        with suppress(Exception):  # a log handler of the application may fail as well
+            while self._unlogged:
+                logger.warning(
+                    "otel_itl failed in %s (%s at %s): the stream goes on, this measurement may be incomplete. "
+                    "Logged once.",
+                    *self._unlogged.popleft(),
+                )
 
 
-def note_error(where: str, error: BaseException) -> None:
-    """Count a failure of ours where nothing may be called, as in the garbage collector; `tell` logs it later."""
-    failures[where] += 1
-    if failures[where] == 1:
-        _untold.append((where, type(error).__qualname__, _place(error)))
+class HasErrors(Protocol):
+    """An object whose methods `never_raises` can guard."""
+
+    @property
+    def errors(self) -> InternalErrors:
+        """Where failures of its methods are reported."""
+        ...
 
 
-def tell() -> None:
-    """Log the failures that were noted."""
-    # What an application hangs into its logging may fail as well, and this is the fence.
-    with suppress(Exception):
-        while _untold:
-            logger.warning(
-                "otel_itl failed in %s (%s at %s): the stream goes on, this measurement may be incomplete. "
-                "Logged once.",
-                *_untold.popleft(),
-            )
+S = TypeVar("S", bound=HasErrors)
 
 
 def never_raises(
-    where: str, default: D, contain: Callable[[str, BaseException], None] = report_error
-) -> Callable[[Callable[P, T]], Callable[P, T | D]]:
-    """Put a function behind the fence: where it fails, its caller gets `default`."""
+    where: str, default: D, *, in_finalizer: bool = False
+) -> Callable[[Callable[Concatenate[S, P], T]], Callable[Concatenate[S, P], T | D]]:
+    """Guard a method: where it raises an `Exception`, the failure is reported and the caller gets `default`.
 
-    def fence(function: Callable[P, T]) -> Callable[P, T | D]:
-        @wraps(function)
-        def behind_fence(*args: P.args, **kwargs: P.kwargs) -> T | D:
+    Args:
+        where: the identifier that the failure is counted under.
+        default: what the caller gets instead.
+        in_finalizer: the method runs inside the garbage collector, where nothing may be logged.
+    """
+
+    def guard(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T | D]:
+        @wraps(method)
+        def guarded(self: S, *args: P.args, **kwargs: P.kwargs) -> T | D:
             try:
-                return function(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - the fence
-                contain(where, error)
+                return method(self, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - the guard
+                (self.errors.note if in_finalizer else self.errors.report)(where, error)
                 return default
 
-        return behind_fence
+        return guarded  # type: ignore[return-value]  # `wraps` names the first parameter
 
-    return fence
+    return guard
 
 
-def _place(error: BaseException) -> str:
-    """File and line, without reading the file."""
+def _location(error: BaseException) -> str:
+    """File and line where `error` was raised, without reading the file."""
     traceback = error.__traceback__
     if traceback is None:
         return "an unknown place"

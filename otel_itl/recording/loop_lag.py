@@ -1,7 +1,7 @@
-"""The lag of an event loop: when it was kept from running, whatever waits on it hears late of what has come.
+"""The lag of event loops: the intervals in which a loop was blocked, so that its streams saw their chunks late.
 
-An asyncio stream that waits while its loop is blocked did not wait for the upstream. While streams are open on a loop,
-a timer beats on it; a beat that comes late tells when the loop was blocked.
+While streams are open on a loop, a timer runs on it. Where the timer fires late, the loop was blocked in between: a
+stream that waited meanwhile was kept waiting by its own process, not by the upstream.
 """
 
 from __future__ import annotations
@@ -12,107 +12,105 @@ from array import array
 from bisect import bisect_right
 from collections import deque
 from time import perf_counter_ns
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from otel_itl.core.measures import SLOW_AFTER
-from otel_itl.recording.internal_errors import never_raises
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
-BEAT_SECONDS = 0.02
-TOLERANCE_NS = 5_000_000
-"""A beat may be this late without the loop counting as blocked: timers are coarse."""
-LAGS_KEPT = 512
+TIMER_SECONDS: Final = 0.02
+TOLERANCE_NS: Final = 5_000_000
+"""The timer may be this late without the loop counting as blocked: timers are coarse."""
+MAX_LAGS: Final = 512
+"""Intervals that are kept for each loop; the oldest are dropped."""
 
 
 class Lag(NamedTuple):
-    """An interval in which a loop did not run, on the monotonic clock in nanoseconds."""
+    """An interval in which a loop, or the whole process, did not run: nanoseconds on the monotonic clock."""
 
     start: int
     end: int
 
 
 class LoopLag:
-    """The beat on one event loop, kept up while streams are open on it."""
+    """The timer on one event loop, kept up while streams are open on it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # The loop itself holds what beats on it: held in turn, it would never go away.
+    def __init__(self, loop: asyncio.AbstractEventLoop, errors: InternalErrors) -> None:
+        self.errors = errors
+        # Weakly: the loop holds what its timer calls, and would otherwise never be freed.
         self._loop = ref(loop)
         self._lock = threading.Lock()
         self._streams = 0
-        self._beating = False
+        self._is_running = False
         self._due = 0
-        self.lags: deque[Lag] = deque(maxlen=LAGS_KEPT)
+        self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
 
-    def join(self) -> None:
-        """A stream opens on the loop; called from the loop."""
+    def add_stream(self) -> None:
+        """Count a stream on the loop, and start the timer with the first. Called from the loop."""
         with self._lock:
             self._streams += 1
-            start, self._beating = not self._beating, True
-        if start:
+            starts, self._is_running = not self._is_running, True
+        if starts:
             self._schedule()
 
-    def leave(self) -> None:
-        """A stream ended; called from anywhere."""
+    def remove_stream(self) -> None:
+        """Stop counting a stream. Called from any thread."""
         with self._lock:
             self._streams -= 1
 
     def since(self, moment: int) -> list[Lag]:
-        """The intervals in which the loop was blocked that reach well beyond `moment`."""
-        return [lag for lag in tuple(self.lags) if lag.end > moment + TOLERANCE_NS]
+        """Return the intervals that end well after `moment` (ns)."""
+        return [lag for lag in tuple(self._lags) if lag.end > moment + TOLERANCE_NS]
 
-    def until(self, now: int, since: int) -> list[Lag]:
-        """As `since`, with the block that is going on as of `now`."""
-        lags = self.since(since)
-        if self._beating and now - self._due > TOLERANCE_NS:
+    def since_including_current(self, moment: int, now: int) -> list[Lag]:
+        """Return the intervals that end well after `moment` (ns), and the one that lasts at `now`."""
+        lags = self.since(moment)
+        if self._is_running and now - self._due > TOLERANCE_NS:
             lags.append(Lag(self._due, now))
         return lags
 
     def _schedule(self) -> None:
         loop = self._loop()
         if loop is not None and not loop.is_closed():
-            self._due = perf_counter_ns() + round(BEAT_SECONDS * 1e9)
-            loop.call_later(BEAT_SECONDS, self._beat)
+            self._due = perf_counter_ns() + round(TIMER_SECONDS * 1e9)
+            loop.call_later(TIMER_SECONDS, self._fire)
 
-    @never_raises("watching an event loop", None)
-    def _beat(self) -> None:
+    @never_raises("loop.lag", None)
+    def _fire(self) -> None:
         now = perf_counter_ns()
         if now - self._due > TOLERANCE_NS:
-            self.lags.append(Lag(self._due, now))
+            self._lags.append(Lag(self._due, now))
         with self._lock:
-            self._beating = self._streams > 0
-        if self._beating:
+            self._is_running = self._streams > 0
+        if self._is_running:
             self._schedule()
 
 
-_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopLag] = WeakKeyDictionary()
+class LoopLags:
+    """The lag of each asyncio loop of the process, for as long as the loop lives."""
+
+    def __init__(self, errors: InternalErrors) -> None:
+        self.errors = errors
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopLag] = WeakKeyDictionary()
+
+    @never_raises("loop.lag", None)
+    def of_running_loop(self) -> LoopLag | None:
+        """Return the lag of the asyncio loop that runs in this thread; None where none does."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return None
+        found = self._by_loop.get(loop)
+        if found is None:
+            found = self._by_loop[loop] = LoopLag(loop, self.errors)
+        return found
 
 
-def lag_of_running_loop() -> LoopLag | None:
-    """The lag of the asyncio loop that runs here; None where none does."""
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-    found = _loops.get(loop)
-    if found is None:
-        found = _loops[loop] = LoopLag(loop)
-    return found
+def find_headers_moment(headers: int, lags: list[Lag]) -> int:
+    """Return the moment (ns) from which the response headers may have been there.
 
-
-def running_loop_is_closing() -> bool:
-    """Whether the asyncio loop that runs here is closing what its program left open."""
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return bool(getattr(loop, "_asyncgens_shutdown_called", False))
-
-
-def opened(headers: int, lags: list[Lag]) -> int:
-    """The moment from which the response headers may have been there.
-
-    Where they were seen right after a block, that is its start: from then on the loop kept the stream waiting. The
-    longer the block, the more a loop has to catch up with.
+    Where they were seen right after a block, that is the start of the block: from then on the loop kept the stream
+    waiting. The longer a block, the more the loop has to catch up with.
     """
     for start, end in lags:
         if start < headers <= end + max(TOLERANCE_NS, (end - start) // SLOW_AFTER):
@@ -120,11 +118,16 @@ def opened(headers: int, lags: list[Lag]) -> int:
     return headers
 
 
-def charged(asked: array[int], arrived: array[int], lags: list[Lag]) -> array[int]:
-    """The moments at which chunks were asked for, with a blocked loop counted as the consumer's hold.
+def charge_to_consumer(asked: array[int], arrived: array[int], lags: list[Lag]) -> array[int]:
+    """Return the moments at which chunks were asked for, with each lag counted as the consumer's hold.
 
     A chunk that was asked for before the loop was blocked, and came while it was, could be received from the end of the
     block on; and a loop that was blocked has work to catch up with before it gets to the stream.
+
+    Args:
+        asked: when each chunk was asked for (ns).
+        arrived: when each chunk arrived (ns).
+        lags: the intervals in which the loop, or the process, did not run.
     """
     ready = array("q", asked)
     for lag in lags:

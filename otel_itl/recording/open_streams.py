@@ -1,190 +1,112 @@
-"""The streams of this process that are open, those that wait to be concluded, and the one thread that sees to both."""
+"""The registry of the streams that are open in this process, and of how many there were over time."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from itertools import count
-from time import monotonic, perf_counter_ns, sleep
-from typing import TYPE_CHECKING
+from time import perf_counter_ns
+from typing import NamedTuple
 from weakref import ref
 
 from otel_itl.core.stream import Concurrency
-from otel_itl.recording.internal_errors import never_raises, report_error, tell
-from otel_itl.recording.watchdog import watchdog
+from otel_itl.recording.recorder import StreamRecorder
 
-if TYPE_CHECKING:
-    from otel_itl.recording.recorder import StreamRecorder
 
-SWEEP_SECONDS = 0.1
-CONCLUDING_SECONDS = 1.0
-SECOND = 1_000_000_000
-SETTLING_SECONDS = 0.001
+class _Entry(NamedTuple):
+    """A registered stream."""
+
+    recorder: ref[StreamRecorder]
+    opened: int
+    """When it was registered (ns)."""
+    load_ns: int
+    """Stream-nanoseconds that had passed in the process until then."""
+    at_start: int
+    """Streams that were open then, this one included."""
 
 
 class OpenStreams:
-    """Registry of open streams, their number over time, and the thread that looks after them.
+    """The open streams by key, held weakly: being registered keeps nothing alive. Safe to use from any thread.
 
-    Streams are held weakly: being registered keeps nothing alive. `orphans` takes streams from finalisers, which may
-    run anywhere, even inside a lock of the metrics SDK: appending to a deque takes no lock.
+    Keys ascend, so that the streams registered since some moment are those with a higher key: nothing has to queue.
+
+    Args:
+        clock: a monotonic clock in nanoseconds.
     """
 
-    def __init__(self) -> None:
-        self.orphans: deque[StreamRecorder] = deque()
-        self.chores: list[Callable[[], None]] = []
-        """What else the sweeper does on its rounds."""
-        self._keys = count()
-        self._open: dict[int, ref[StreamRecorder]] = {}
-        self._reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._reset)
+    def __init__(self, clock: Callable[[], int] = perf_counter_ns) -> None:
+        self._clock = clock
+        self._entries: dict[int, _Entry] = {}
+        self._forget()
 
-    def _before_fork(self) -> None:
-        """Let the thread finish its round: what it holds locked in the SDK would stay locked in the child."""
-        self._round.acquire(timeout=CONCLUDING_SECONDS)
-
-    def _after_fork(self) -> None:
-        with suppress(RuntimeError):  # it was not to be had
-            self._round.release()
-
-    def _reset(self) -> None:
-        """A fork leaves the parent's streams and its thread behind."""
-        for probe in [*self.probes(), *self.orphans]:
-            probe.forget_after_fork()
-        self.orphans.clear()
+    def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._concluding = threading.RLock()
-        self._round = threading.RLock()
-        self._open = {}
+        self._entries = {}
+        self._newest_key = -1
         self._load_ns = 0
-        self._changed = perf_counter_ns()
-        self._sweeper: threading.Thread | None = None
-        self._wake = threading.Event()
-        watchdog.reset()
-        self._hurry = threading.Event()
+        self._changed = self._clock()
+
+    def forget_after_fork(self) -> None:
+        """Drop the parent's streams, without a report of any."""
+        for recorder in self.recorders():
+            recorder.forget_after_fork()
+        self._forget()
 
     def __len__(self) -> int:
-        return len(self._open)
+        """Return the number of registered streams, those included that were dropped and not finalized yet."""
+        return len(self._entries)
 
-    def probes(self) -> list[StreamRecorder]:
-        """The open streams that are still reachable."""
-        return [probe for reference in list(self._open.values()) if (probe := reference()) is not None]
+    @property
+    def newest_key(self) -> int:
+        """The highest key that was registered; -1: none."""
+        return self._newest_key
 
-    def admit(self, probe: StreamRecorder) -> tuple[int, int]:
-        """Register an open stream; returns its key and the number of streams in flight, this one included."""
+    def get(self, key: int) -> StreamRecorder | None:
+        """Return the recorder with this key; None where its stream ended or was dropped."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.recorder()
+
+    def recorders(self) -> list[StreamRecorder]:
+        """Return the recorders of the open streams that are still reachable."""
+        return [recorder for entry in list(self._entries.values()) if (recorder := entry.recorder()) is not None]
+
+    def add(self, recorder: StreamRecorder) -> None:
+        """Register an open stream, and give its recorder a key."""
         with self._lock:
-            self._advance()
-            key = next(self._keys)
-            self._open[key] = ref(probe)
-            probe.load_ns = self._load_ns
-            in_flight = len(self._open)
-        self._keep_sweeping()
-        return key, in_flight
+            now = self._advance()
+            self._newest_key += 1
+            recorder.set_key(self._newest_key)
+            self._entries[self._newest_key] = _Entry(ref(recorder), now, self._load_ns, len(self._entries) + 1)
 
-    def release(self, probe: StreamRecorder) -> Concurrency:
-        """Strike a stream that ended; returns how many ran beside it."""
+    def remove(self, key: int) -> Concurrency:
+        """Remove a stream that ended; returns how many streams were open beside it."""
         with self._lock:
-            self._advance()
-            self._open.pop(probe.key, None)
-            return self._beside(probe)
+            now = self._advance()
+            return self._concurrency(self._entries.pop(key, None), now)
 
-    def share(self, probe: StreamRecorder) -> Concurrency:
-        """How many streams have run beside one that is still open."""
+    def concurrency_of(self, key: int) -> Concurrency:
+        """Return how many streams have been open beside one that is still open."""
         with self._lock:
-            self._advance()
-            return self._beside(probe)
+            now = self._advance()
+            return self._concurrency(self._entries.get(key), now)
 
-    def _beside(self, probe: StreamRecorder) -> Concurrency:
-        load, lifetime = self._load_ns - probe.load_ns, self._changed - probe.opened
-        mean = load / lifetime if lifetime > 0 else float(probe.in_flight)
-        return Concurrency(at_start=probe.in_flight, mean=max(mean, 1.0))
-
-    def put_off(self, probe: StreamRecorder) -> None:
-        """Have the sweeper conclude a stream at once: who ended it has better things to do."""
-        self.orphans.append(probe)
-        self._keep_sweeping()
-        self._hurry.set()
-
-    def settle(self) -> None:
-        """Wait until the sweeper has concluded what was left to it, but not for ever: see `sweep`.
-
-        For callers that hold locks which concluding may need: sweeping themselves, they would wait for themselves.
-        """
-        patience = monotonic() + CONCLUDING_SECONDS
-        while self.orphans and monotonic() < patience:
-            self._hurry.set()
-            sleep(SETTLING_SECONDS)
-        if self._concluding.acquire(timeout=CONCLUDING_SECONDS):
-            self._concluding.release()
-
-    @never_raises("sweeping up", None)
-    def sweep(self) -> None:
-        """Conclude every stream that a finaliser left or that was put off, and do the chores."""
-        # Who sweeps before a flush wants what another thread's sweep is still concluding too. It waits for it, but not
-        # for ever: a span processor may be waiting for the very locks that this caller holds.
-        mine = self._concluding.acquire(timeout=CONCLUDING_SECONDS)
-        try:
-            with suppress(IndexError):
-                while True:
-                    self.orphans.popleft().conclude()
-        finally:
-            if mine:
-                self._concluding.release()
-        self._forget_the_lost()
-        tell()
-        for chore in self.chores:
-            try:
-                chore()
-            except Exception as error:  # noqa: BLE001 - the fence
-                report_error("recording metrics", error)
-
-    @never_raises("sweeping up", None)
-    def abandon(self) -> None:
-        """End every open stream as abandoned, and conclude it: the process or the instrumentation is going away."""
-        for probe in self.probes():
-            probe.abandon_from_gc()
-        self.sweep()
-
-    def _forget_the_lost(self) -> None:
-        """Strike streams that are gone without a word: where a failure of ours kept them from being concluded."""
+    def remove_lost(self) -> None:
+        """Remove streams that are gone and were never finalized: a failure of our own, or a full queue, lost them."""
         with self._lock:
-            lost = [key for key, reference in self._open.items() if reference() is None]
+            lost = [key for key, entry in self._entries.items() if entry.recorder() is None]
             if lost:
                 self._advance()
             for key in lost:
-                del self._open[key]
+                del self._entries[key]
 
-    def _advance(self) -> None:
-        now = perf_counter_ns()
-        self._load_ns += len(self._open) * (now - self._changed)
+    def _concurrency(self, entry: _Entry | None, now: int) -> Concurrency:
+        if entry is None:
+            return Concurrency(at_start=1, mean=1.0)
+        load, lifetime = self._load_ns - entry.load_ns, now - entry.opened
+        mean = load / lifetime if lifetime > 0 else float(entry.at_start)
+        return Concurrency(at_start=entry.at_start, mean=max(mean, 1.0))
+
+    def _advance(self) -> int:
+        now = self._clock()
+        self._load_ns += len(self._entries) * (now - self._changed)
         self._changed = now
-
-    def _keep_sweeping(self) -> None:
-        if not self._wake.is_set():
-            self._wake.set()
-        if self._sweeper is None or not self._sweeper.is_alive():
-            with self._lock:
-                if self._sweeper is None or not self._sweeper.is_alive():
-                    self._sweeper = threading.Thread(target=self._run, name="otel_itl watchdog", daemon=True)
-                    self._sweeper.start()
-
-    def _run(self) -> None:
-        wake, hurry = self._wake, self._hurry
-        while wake.wait():
-            watchdog.due = perf_counter_ns() + int(SWEEP_SECONDS * SECOND)
-            hurry.wait(SWEEP_SECONDS)
-            hurry.clear()
-            with self._round:
-                watchdog.round(perf_counter_ns())
-                self.sweep()
-            if not self._open and not self.orphans:
-                wake.clear()
-                if self._open or self.orphans:
-                    wake.set()
-
-
-open_streams = OpenStreams()
-"""The one registry of this process."""
+        return now

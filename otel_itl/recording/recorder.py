@@ -1,452 +1,333 @@
-"""The probe under one stream: it takes down moments while the stream runs and becomes a Timeline when it ends."""
+"""The recorder of one stream, from the request to its end: where its facts are gathered and how it ended."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from itertools import repeat
+from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any, Protocol
-from weakref import ref
 
-from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
-from otel_itl.core.timeline import MICROSECOND, Outcome, Timeline
-from otel_itl.recording.internal_errors import never_raises, note_error, report_error
-from otel_itl.recording.loop_lag import LoopLag, charged, lag_of_running_loop, opened, running_loop_is_closing
-from otel_itl.recording.open_streams import open_streams
-from otel_itl.recording.watchdog import StreamStallMonitor, watchdog
-
-CHUNK_LIMIT = 1 << 20
-"""Chunks that are timed; those after are counted. Keeps the memory of an endless stream under 25 MB."""
-LONG_STREAM = 1_024
-"""Chunks from which on an event loop does not wait for a stream to be concluded: it would, for half a millisecond."""
-
-_KIND_MASK = 0xFF
-_TOKENS_SHIFT = 8
-_TOKENS_MASK = 0xFFFFFF
-_CHOICE_SHIFT = 32
-
-Classify = Callable[[Any, ResponseInfo], int]
-"""What a chunk carried: flags of `Kind`, or `code()` of them with a token count and a choice."""
-Owner = ref[object]
-Note = Callable[[int], None]
-Taking = tuple[Note, Note, Note, Iterator[None]]
-"""What to do with the moment of asking, the moment of arrival and the code of a chunk, and for how many chunks."""
+from otel_itl.core.stream import FinishedStream, Request, ResponseInfo
+from otel_itl.core.timeline import Outcome
+from otel_itl.recording.abort import AbortSwitch, Aborter
+from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore, record_nothing
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.loop_lag import LoopLag, LoopLags
+from otel_itl.recording.ownership import Owner, Ownership, refer_to
+from otel_itl.recording.stall_monitor import StreamStallMonitor
 
 
-def code(kind: int, tokens: int = 0, choice: int = 0) -> int:
-    """One integer for what a chunk carried: flags of `Kind`, tokens (0: unknown) and choice."""
-    return kind | min(tokens, _TOKENS_MASK) << _TOKENS_SHIFT | min(choice, 0xFF) << _CHOICE_SHIFT
+class EndHandler(Protocol):
+    """What a recorder hands itself to when its stream ended: the `Finalizer`."""
 
-
-class Aborter(Protocol):
-    """How to break a wait off, from any thread."""
-
-    def cut(self) -> bool:
-        """End the wait; False where that cannot be done without harm to others."""
+    @property
+    def errors(self) -> InternalErrors:
+        """Where failures of our own are reported."""
         ...
 
-    def error(self, message: str) -> BaseException:
-        """What whoever waits is to get instead."""
+    def finalize_ended(self, recorder: StreamRecorder) -> None:
+        """Report a stream that ended, in the thread that ended it."""
         ...
 
-
-def _forget(_: object) -> None:
-    """Nothing to do."""
+    def add_abandoned(self, recorder: StreamRecorder) -> None:
+        """Take a stream that was dropped, from inside the garbage collector: takes no lock, calls nothing."""
+        ...
 
 
 class StreamRecorder:
-    """The recording of one stream, from the request to its end.
+    """Records one stream. Every way out leads to one of the `end_…` methods or to `abandon_from_gc`: the first counts.
 
-    Whoever iterates appends to `asked`, `arrived` and `codes`. Every way out leads to one of `exhausted`, `failed`,
-    `closed`, `thrown` and `orphan`, the first of which ends the recording; the others then do nothing. A probe that is
-    dropped while it is open orphans itself.
+    A recorder that is dropped while its stream is open abandons itself.
+
+    Args:
+        request: what was asked for.
+        classify: what a chunk carried.
+        end_handler: takes the recorder when the stream ended.
+        loop_lags: the lag of each event loop.
+        unix_ns: wall-clock time of the request, nanoseconds since the epoch.
+        requested: the moment of the request on `clock` (ns).
+        clock: a monotonic clock in nanoseconds.
     """
 
     __slots__ = (
         "__weakref__",
-        "_beside",
-        "_error_type",
-        "_on_end",
+        "_abort",
+        "_end_handler",
+        "_loop_lags",
+        "_on_finished",
         "_open",
-        "_outcome",
-        "_owners",
-        "_source",
-        "aborting",
-        "answer",
-        "arrived",
-        "asked",
+        "_ownership",
+        "_was_retried",
         "attempts",
         "before_outcome",
-        "breaker",
         "classify",
         "clock",
-        "codes",
         "ended",
+        "error_type",
+        "has_reader",
         "headers",
-        "in_flight",
         "key",
-        "load_ns",
+        "log",
         "loop_lag",
-        "may_wait",
-        "opened",
-        "pulled",
+        "may_be_deferred",
+        "outcome",
         "request",
         "requested",
-        "ticket",
+        "response",
+        "stall_monitor",
         "unix_ns",
-        "unrecorded",
-        "waiting",
-        "watch",
     )
 
-    def __init__(  # noqa: PLR0913 - the facts that only the opener knows
+    def __init__(  # noqa: PLR0913 - the facts of a request
         self,
         request: Request,
         classify: Classify,
-        on_end: Callable[[FinishedStream], None],
+        end_handler: EndHandler,
+        loop_lags: LoopLags,
         *,
         unix_ns: int,
         requested: int,
-        ticket: object = None,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
+        self.key = -1
+        """The recorder's key in the registry of open streams; -1: it is not registered yet."""
         self.request = request
         self.classify = classify
-        self.ticket = ticket
         self.clock = clock
         self.unix_ns = unix_ns
         self.requested = requested
-        self.asked = array("q")
-        self.arrived = array("q")
-        self.codes = array("Q")
-        self.answer = ResponseInfo()
-        self.attempts: int | None = None
+        self.response = ResponseInfo()
+        self.log = ChunkLog()
         self.headers: int | None = None
-        self.ended = requested
-        self.pulled = False
-        """Somebody iterates over the chunks, rather than over the bytes of the response."""
-        self.waiting = False
-        """A pull is under way that `asked` does not show."""
-        self.unrecorded = 0
+        """When the response headers were there (ns)."""
+        self.attempts: int | None = None
+        """HTTP attempts, where the SDK reports them."""
+        self.has_reader = False
+        """The chunks are iterated over, rather than the bytes of the response."""
         self.loop_lag: LoopLag | None = None
         """The lag of the event loop that the stream is read on."""
-        self.watch: StreamStallMonitor | None = None
-        """Looks out for stalls."""
-        self.breaker: Aborter | None = None
-        self.aborting: str | None = None
-        """Why the stream is being broken off, if it is."""
-        self.before_outcome: Callable[[StreamRecorder], None] = _forget
-        """Asked before it is decided how the stream ended: takes in what was noted of its end."""
-        self.may_wait = False
-        """Whoever flushes or collects the report of this stream reaches it also before it is concluded."""
-        self._on_end = on_end
-        self._beside: Concurrency | None = None
+        self.stall_monitor: StreamStallMonitor | None = None
+        self.before_outcome: Callable[[StreamRecorder], None] = ignore
+        """Called before the outcome is computed, to process the last event of the stream (`[DONE]`)."""
+        self.may_be_deferred = False
+        """A flush reaches this stream also before it is finalized, so that a long one may be finalized elsewhere."""
+        self.ended = requested
+        self.outcome = Outcome.ABANDONED
+        self.error_type: str | None = None
+        self._end_handler = end_handler
+        self._loop_lags = loop_lags
+        self._on_finished: Callable[[FinishedStream], None] | None = None
+        self._ownership = Ownership()
+        self._abort = AbortSwitch(end_handler.errors)
         self._open = [True]
-        self._owners: list[Owner] = []
-        self._source: Callable[[], object] = _nothing
-        self._outcome = Outcome.ABANDONED
-        self._error_type: str | None = None
-        self.opened = perf_counter_ns()
-        self.load_ns = 0
-        self.key, self.in_flight = open_streams.admit(self)
+        self._was_retried = False
 
-    @never_raises("watching an event loop", None)
-    def read_on_running_loop(self) -> None:
-        """The stream is awaited on the event loop that runs here, if one does: it may be blocked by other work."""
-        self.read_on(lag_of_running_loop())
+    @property
+    def errors(self) -> InternalErrors:
+        """Where failures of our own are reported."""
+        return self._end_handler.errors
 
-    def read_on(self, loop_lag: LoopLag | None) -> None:
-        """The stream is awaited on an event loop, or on one no more."""
-        if loop_lag is self.loop_lag or not self._open:
-            return
-        if self.loop_lag is not None:
-            self.loop_lag.leave()
-        if loop_lag is not None:
-            loop_lag.join()
-        self.loop_lag = loop_lag
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream has ended, finalized or not."""
+        return not self._open
 
-    def watched(self, watch: StreamStallMonitor) -> None:
-        """Stalls are to be looked out for."""
-        self.watch = watch
-        watchdog.attend(watch)
+    # --- While the stream is opened --------------------------------------------------------------------------------
 
-    def abort(self, waited: float | None = None) -> bool:
-        """Break the stream off, after `waited` seconds of silence; False where that cannot be."""
-        if self.breaker is None or not self._open or self.aborting is not None:
-            return False
-        silent = "" if waited is None else f" after {waited:.1f} s without a token"
-        self.aborting = f"The stream was broken off{silent}: it had stalled."
-        try:
-            cut = self.breaker.cut()
-        except Exception as error:  # noqa: BLE001 - the fence
-            report_error("breaking a stream off", error)
-            cut = False
-        if not cut:
-            self.aborting = None
-        return cut
+    def set_key(self, key: int) -> None:
+        """Set the recorder's key in the registry of open streams. Called by the registry."""
+        self.key = key
 
-    @never_raises("beginning to read a stream", None)
-    def reads(self, source: object, owner: Owner | None) -> None:
-        """Chunks are pulled from `source`: if it runs outside of a pull, somebody is finalising it."""
-        self.pulled = True
-        if owner is not None:
-            self._owners.append(owner)
-        with suppress(TypeError):
-            self._source = ref(source)
+    def report_to(self, on_finished: Callable[[FinishedStream], None], *, may_be_deferred: bool = False) -> None:
+        """Set what takes the finished stream."""
+        self._on_finished = on_finished
+        self.may_be_deferred = may_be_deferred
 
-    def owned_by(self, owner: object) -> None:
-        """The stream lives as long as `owner` does."""
-        self._owners.append(owner_of(owner))
+    def redescribe(self, request: Request, classify: Classify) -> None:
+        """Describe the request as a layer nearer to the wire sees it. Called before the first chunk."""
+        self.request = request
+        self.classify = classify
 
-    def forget_after_fork(self) -> None:
-        """Forget the stream without a word: it belongs to the parent of this process."""
-        self._open.clear()
+    def watch_with(self, monitor: StreamStallMonitor) -> None:
+        """Have stalls detected by this monitor."""
+        self.stall_monitor = monitor
 
-    @never_raises("beginning to read a stream", ((_forget, _forget, _forget, repeat(None)),))
-    def append_targets(self) -> Iterable[Taking]:
-        """How to take down chunks, and for how many: their moments up to the limit, then their number alone."""
-        return (
-            (self.asked.append, self.arrived.append, self.codes.append, repeat(None, CHUNK_LIMIT - len(self.codes))),
-            (self._waits, self._unrecords, _forget, repeat(None)),
-        )
+    def enable_abort(self, aborter: Aborter) -> None:
+        """Set how the stream is aborted."""
+        self._abort.enable(aborter)
 
-    def _waits(self, _: int) -> None:
-        self.waiting = True
-
-    def _unrecords(self, _: int) -> None:
-        self.waiting = False
-        self.unrecorded += 1
-
-    def responded(self, attempts: int | None) -> None:
-        """The response headers are there; `attempts` HTTP requests were made, as far as the SDK says."""
+    def record_headers(self, attempts: int | None) -> None:
+        """Record that the response headers are there, after `attempts` HTTP requests (None: unknown)."""
         self.headers = self.clock()
         self.attempts = attempts
 
-    def arrive(self, kind: int) -> None:
-        """Take down a chunk that the SDK swallows (a ping), while the consumer waits for the next one."""
-        if len(self.codes) < CHUNK_LIMIT and len(self.asked) > len(self.arrived):
-            now = self.clock()
-            self.arrived.append(now)
-            self.codes.append(kind)
-            self.asked.append(now)
+    def add_owner(self, owner: object) -> None:
+        """Tie the stream to an object that lives as long as it does. The object is held weakly."""
+        self._ownership.add(refer_to(owner))
 
-    @property
-    def open(self) -> bool:
-        """The stream has not ended."""
-        return bool(self._open)
+    @never_raises("loop.lag", None)
+    def follow_running_loop(self) -> None:
+        """Charge the lag of the event loop of this thread to the consumer: the stream is awaited there."""
+        self.set_loop(self._loop_lags.of_running_loop())
 
-    @property
-    def outcome(self) -> Outcome:
-        """How the stream ended."""
-        return self._outcome
+    def set_loop(self, loop_lag: LoopLag | None) -> None:
+        """Set the event loop that the stream is awaited on; None: on none."""
+        if loop_lag is self.loop_lag or self.is_over:
+            return
+        if self.loop_lag is not None:
+            self.loop_lag.remove_stream()
+        if loop_lag is not None:
+            loop_lag.add_stream()
+        self.loop_lag = loop_lag
 
-    @property
-    def pulling(self) -> bool:
-        """Somebody waits right now: for a chunk, or for bytes where nobody iterates over chunks."""
-        return self.waiting or len(self.asked) > len(self.arrived)
+    def leave_loop(self) -> None:
+        """Stop counting the stream among those of its event loop."""
+        if self.loop_lag is not None:
+            self.loop_lag.remove_stream()
 
-    @property
-    @never_raises("ending a stream", default=False)
-    def collected(self) -> bool:
-        """The stream is in the hands of the garbage collector, or of a loop that closes what is left."""
-        source = self._source()
-        running = getattr(source, "gi_running", False) or getattr(source, "ag_running", False)
-        return running or any(owner() is None for owner in self._owners) or running_loop_is_closing()
+    # --- While the stream is read ----------------------------------------------------------------------------------
 
-    @never_raises("ending a stream", None)
-    def exhausted(self) -> BaseException | None:
-        """The SDK's iterator came to its end. Returns what the caller is to get instead, if it was broken off."""
-        outcome = self._exhausted_as()
-        broken = None if self.pulled and self.answer.finished else self._broken_off()
-        self._end(outcome, self.answer.failure)
-        return broken
+    @never_raises("stream.read", None)
+    def start_reading(self, source: object, owner: Owner | None) -> None:
+        """Note that chunks are pulled from `source` from here on.
 
-    def _exhausted_as(self) -> Outcome:
-        self.before_outcome(self)
-        if self.answer.failure is not None:
-            return Outcome.ERROR
-        return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
-
-    @never_raises("ending a stream", None)
-    def failed(self, error: BaseException) -> BaseException | None:
-        """The SDK raised, or the wait was interrupted (anything that is no `Exception`).
-
-        Returns what the caller is to get instead of the error that breaking the stream off led to.
+        Args:
+            source: the SDK's iterator.
+            owner: a reference to the SDK's stream object whose iterator is recorded.
         """
-        broken = None
+        self.has_reader = True
+        if owner is not None:
+            self._ownership.add(owner)
+        self._ownership.set_source(source)
+
+    def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
+        """Return what the recording iterator calls for each chunk, and for how many."""
+        try:
+            return self.log.append_targets(self.classify, pull)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report("stream.read", error)
+            return (record_nothing(pull),)
+
+    def record_swallowed(self, kind: int) -> None:
+        """Record a chunk that the SDK does not hand out (a ping)."""
+        self.log.record_swallowed(kind, self.clock())
+
+    def abort(self, waited: float | None = None) -> bool:
+        """Abort the stream; returns False where that is not possible. Called from any thread."""
+        return not self.is_over and self._abort.abort(waited)
+
+    @property
+    @never_raises("stream.end", default=False)
+    def is_collected(self) -> bool:
+        """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
+        return self._ownership.is_collected
+
+    # --- How the stream ends ---------------------------------------------------------------------------------------
+
+    @never_raises("stream.end", None)
+    def end_exhausted(self) -> BaseException | None:
+        """End a stream whose SDK iterator is exhausted. Returns what the caller gets instead, if it was aborted."""
+        outcome = self.exhausted_outcome()
+        is_whole = self.has_reader and self.response.finished
+        replacement = None if is_whole else self._end_aborted()
+        self._end(outcome, self.response.failure)
+        return replacement
+
+    def exhausted_outcome(self) -> Outcome:
+        """Compute the outcome of a stream that has nothing more to give."""
+        self.before_outcome(self)
+        if self.response.failure is not None:
+            return Outcome.ERROR
+        return Outcome.COMPLETED if self.response.finished or not self.has_reader else Outcome.TRUNCATED
+
+    @never_raises("stream.end", None)
+    def end_failed(self, error: BaseException) -> BaseException | None:
+        """End a stream whose SDK raised, or whose wait was interrupted (by anything but an `Exception`).
+
+        Returns what the caller gets instead of `error`, where the error is the effect of an abort.
+        """
+        replacement = None
         if isinstance(error, GeneratorExit):
             self.abandon_from_gc()
         elif isinstance(error, Exception):
-            broken = self._broken_off()
+            replacement = self._end_aborted()
             self._end(Outcome.ERROR, type(error).__qualname__)
         else:
             self._end(Outcome.CANCELLED)
-        return broken
+        return replacement
 
-    def _broken_off(self) -> BaseException | None:
-        """What the caller gets for a stream that was broken off, in place of what that led to."""
-        if self.aborting is None or self.breaker is None:
-            return None
-        error = self.breaker.error(self.aborting)
-        self.aborting = None
-        self._end(Outcome.ERROR, type(error).__qualname__)
-        return error
+    @never_raises("stream.end", None)
+    def end_closed(self) -> None:
+        """End a stream that its caller closed, or whose response was closed.
 
-    @never_raises("ending a stream", None)
-    def closed(self) -> None:
-        """The caller closed the stream, or its response.
-
-        While a pull is under way its own end tells more. And the SDK closes the response of a stream that is being
-        collected: that is no caller's doing, and nothing may be reported from there.
+        While a pull is under way nothing happens: the end of that pull shows how the stream ended.
         """
-        if self.pulling:
+        if self.log.is_pulling:
             return
-        if self.collected:
+        if self.is_collected:
             self.abandon_from_gc()
         else:
             self._end(Outcome.CLOSED)
 
-    @never_raises("ending a stream", None)
-    def thrown(self, error: BaseException) -> None:
-        """The caller threw an exception into the stream: it left, whatever its reason."""
+    @never_raises("stream.end", None)
+    def end_thrown(self, error: BaseException) -> None:
+        """End a stream that its caller threw an exception into."""
         self._end(Outcome.CLOSED if isinstance(error, Exception) else Outcome.CANCELLED)
 
-    @never_raises("dropping a stream", None, note_error)
+    @never_raises("stream.abandon", None, in_finalizer=True)
     def abandon_from_gc(self) -> None:
-        """The stream was dropped. Takes no lock and calls nothing: this runs inside the garbage collector."""
-        if self._claim(Outcome.ABANDONED):
-            open_streams.orphans.append(self)
+        """End a stream that was dropped. Takes no lock and calls no OpenTelemetry API: it runs in finalizers."""
+        if self._claim_end(Outcome.ABANDONED):
+            self._end_handler.add_abandoned(self)
 
-    @never_raises("ending a stream", None)
-    def conclude(self) -> None:
-        """Report a stream whose end was claimed."""
-        self._on_end(self._report(self._left()))
+    def forget_after_fork(self) -> None:
+        """End the recording without a report: the stream belongs to the parent of this process."""
+        self._open.clear()
+        self._on_finished = None
 
-    def _left(self) -> Concurrency:
-        """Leave the streams that are open, if that is still to be done; returns how many ran beside this one."""
-        if self._beside is None:
-            if self.loop_lag is not None:
-                self.loop_lag.leave()
-            self._beside = open_streams.release(self)
-        return self._beside
+    @property
+    def is_reported(self) -> bool:
+        """Whether the finished stream was handed over, or is never to be."""
+        return self._on_finished is None
 
-    def so_far(self) -> FinishedStream:
-        """The stream as if it ended now, for a report that cannot wait for its end."""
-        if self._open:
-            self.ended = self.clock()
-            exhausted = self._exhausted_as()
-            self._outcome = exhausted if self.answer.finished else Outcome.CLOSED
-        return self._report(open_streams.share(self))
+    def can_be_retried(self) -> bool:
+        """Whether a report that failed may be tried once more: True the first time only."""
+        was_tried, self._was_retried = self._was_retried, True
+        return not was_tried and not self.is_reported
 
-    def _report(self, concurrency: Concurrency) -> FinishedStream:
-        watch = self.watch
-        # Who reads the bytes of the response is not watched.
-        read_as_bytes = self.headers is not None and not self.pulled
-        return FinishedStream(
-            self.request,
-            self.answer,
-            self.timeline(),
-            concurrency,
-            self._error_type,
-            stalls=() if watch is None else watch.stalls(over=not self._open),
-            stall_threshold=None if watch is None or read_as_bytes else watch.threshold,
-        )
+    def report(self, finished: FinishedStream) -> None:
+        """Hand the finished stream to what reports it."""
+        if self._on_finished is not None:
+            self._on_finished(finished)
+            self._on_finished = None
 
-    def timeline(self) -> Timeline:
-        """The facts so far, in whole microseconds after the request."""
-        chunks = min(len(self.codes), len(self.arrived), len(self.asked))
-        codes = self.codes[:chunks].tolist()
-        tokens, choices = array("I"), b""
-        try:
-            kinds = bytes(codes)
-        except ValueError:  # more than kinds is in them
-            tokens = array("I", [number >> _TOKENS_SHIFT & _TOKENS_MASK for number in codes])
-            choices = bytes([number >> _CHOICE_SHIFT & _KIND_MASK for number in codes])
-            kinds = bytes([number & _KIND_MASK for number in codes])
-        answer = self.answer
-        asked, arrived = self.asked[:chunks], self.arrived[:chunks]
-        lags = [] if self.loop_lag is None else self.loop_lag.since(self.requested)
-        lags += [freeze for freeze in watchdog.frozen(self.ended) if freeze.end > self.requested]
-        headers = self.headers
-        if lags:
-            asked = charged(asked, arrived, lags)
-            headers = None if headers is None else max(opened(headers, lags), self.requested)
-        return Timeline(
-            request_unix_ns=self.unix_ns,
-            asked=self._moments(asked),
-            arrived=self._moments(arrived),
-            kinds=kinds,
-            tokens=tokens if any(tokens) else array("I"),
-            choices=choices if any(choices) else b"",
-            unrecorded=self.unrecorded,
-            headers=None if headers is None else self._moment(headers),
-            end=self._moment(self.ended),
-            outcome=self._outcome,
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-            reasoning_tokens=answer.reasoning_tokens,
-            attempts=self.attempts,
-        )
+    def _end_aborted(self) -> BaseException | None:
+        """End the stream as aborted, if it was; returns what the caller gets."""
+        error = self._abort.take_error()
+        if error is not None:
+            self._end(Outcome.ERROR, type(error).__qualname__)
+        return error
 
-    def _moment(self, moment: int) -> int:
-        return (moment - self.requested) // MICROSECOND * MICROSECOND
+    def _end(self, outcome: Outcome, error_type: str | None = None) -> None:
+        if self._claim_end(outcome, error_type):
+            try:
+                self._end_handler.finalize_ended(self)
+            except Exception:
+                self._end_handler.add_abandoned(self)  # a second try, elsewhere
+                raise
 
-    def _moments(self, moments: array[int]) -> array[int]:
-        requested = self.requested
-        rounded = array("q")
-        rounded.fromlist([(offset := moment - requested) - offset % MICROSECOND for moment in moments.tolist()])
-        return rounded
-
-    def _claim(self, outcome: Outcome, error_type: str | None = None) -> bool:
-        """Whether this is the first end: popping a list is atomic, so it is so for one thread only."""
+    def _claim_end(self, outcome: Outcome, error_type: str | None = None) -> bool:
+        """Whether this is the first end: `list.pop` is atomic, so it succeeds for one thread only."""
         try:
             self._open.pop()
         except IndexError:
             return False
         self.ended = self.clock()
-        self._outcome = outcome
-        self._error_type = error_type
-        # What it holds may be text.
-        self.before_outcome = _forget
+        self.outcome = outcome
+        self.error_type = error_type
+        self.before_outcome = ignore  # it may hold text
         return True
 
-    def _end(self, outcome: Outcome, error_type: str | None = None) -> None:
-        if not self._claim(outcome, error_type):
-            return
-        if self.may_wait and self._keeps_a_loop_waiting() and not self._tells():
-            self._left()
-            open_streams.put_off(self)
-        else:
-            self.conclude()
-
-    def _keeps_a_loop_waiting(self) -> bool:
-        return self.loop_lag is not None and len(self.codes) >= LONG_STREAM
-
-    def _tells(self) -> bool:
-        """Whether the end makes log events, whose flush reaches nothing that waits."""
-        unfinished = self._outcome in {Outcome.ERROR, Outcome.TRUNCATED}
-        return unfinished or (self.watch is not None and self.watch.stalled)
-
-    @property
-    def over(self) -> bool:
-        """The stream has ended, whether or not it is concluded."""
-        return not self._open
-
     def __del__(self) -> None:
-        if getattr(self, "_open", None):
-            self.abandon_from_gc()
-
-
-def owner_of(stream: object) -> Owner:
-    """A reference to what a stream lives and dies with.
-
-    With a callback, so that the garbage collector clears it before it runs the finalisers of a cycle. The callback has
-    nothing to do: the reference is asked, never told.
-    """
-    return ref(stream, _forget)
-
-
-def _nothing() -> None:
-    """Before anybody pulls, there is no source."""
+        if getattr(self, "_on_finished", None) is not None:
+            self._claim_end(Outcome.ABANDONED)
+            self._end_handler.add_abandoned(self)

@@ -1,112 +1,164 @@
-"""The faces of a stream that is timed: what the SDK's own stream object iterates over instead of its bare iterator.
+"""The iterators under the SDK's stream: they record each chunk as it passes.
 
-The sync and the async face differ in `await` only. Chunks pass through untouched and in order, nothing is read ahead,
-and while a stream runs a chunk costs two clock readings, three appends and one `classify`.
+The sync and the async one differ in `await` only. Chunks pass untouched and in order, nothing is read ahead. While a
+stream runs, a chunk costs two readings of the clock, three appends and one `classify`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
 from itertools import filterfalse
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from wrapt import ObjectProxy
-
-from otel_itl.recording.internal_errors import report_error
-from otel_itl.recording.recorder import Owner, StreamRecorder
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.recording.chunk_log import AppendTargets
+from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.ownership import Owner
 
 T = TypeVar("T")
 
 
+class ChunkRecorder(Protocol):
+    """What an iterator records to: a `StreamRecorder`, or a recording that begins with the first pull."""
+
+    @property
+    def clock(self) -> Callable[[], int]:
+        """A monotonic clock in nanoseconds."""
+        ...
+
+    @property
+    def response(self) -> ResponseInfo:
+        """What the chunks reveal besides their text; `classify` fills it in."""
+        ...
+
+    @property
+    def errors(self) -> InternalErrors:
+        """Where failures of our own are reported."""
+        ...
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
+        ...
+
+    def start_reading(self, source: object, owner: Owner | None) -> None:
+        """Note that chunks are pulled from `source` from here on. Called with the first pull."""
+        ...
+
+    def follow_running_loop(self) -> None:
+        """Charge the lag of the event loop of this thread to the consumer."""
+        ...
+
+    def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
+        """Return what to call for each chunk."""
+        ...
+
+    def end_exhausted(self) -> BaseException | None:
+        """End a stream that is exhausted; returns what the caller gets instead, if anything."""
+        ...
+
+    def end_failed(self, error: BaseException) -> BaseException | None:
+        """End a stream whose SDK raised; returns what the caller gets instead, if anything."""
+        ...
+
+    def end_thrown(self, error: BaseException) -> None:
+        """End a stream that its caller threw an exception into."""
+        ...
+
+    def abandon_from_gc(self) -> None:
+        """End a stream that was dropped."""
+        ...
+
+
 def record_iterator(  # noqa: C901 - a branch for each way out
-    source: Iterator[T], probe: StreamRecorder, owner: Owner | None = None
+    source: Iterator[T], recorder: ChunkRecorder, owner: Owner | None = None
 ) -> Generator[T, None, None]:
-    """Iterate over `source` and take down when each chunk was asked for, when it came and what it carried.
+    """Iterate over `source`, and record when each chunk was asked for, when it arrived and what it carried.
 
     Args:
         source: the SDK's own iterator.
-        probe: takes it down.
-        owner: the stream object whose iterator this becomes.
+        recorder: takes the moments, and how the stream ends.
+        owner: a reference to the stream object whose iterator this becomes.
     """
-    probe.reads(source, owner)
-    clock, classify, answer = probe.clock, probe.classify, probe.answer
-    pull = source.__next__
-    for asked, arrived, carried, turns in probe.append_targets():
+    recorder.start_reading(source, owner)
+    clock, response = recorder.clock, recorder.response
+    for asked, arrived, carried, classify, pull, turns in recorder.append_targets(source.__next__):
         for _ in turns:
             asked(clock())
             try:
                 chunk = pull()
             except StopIteration:
-                if (broken := probe.exhausted()) is not None:
-                    raise broken from None
+                if (replacement := recorder.end_exhausted()) is not None:
+                    raise replacement from None
                 return
             except BaseException as error:
-                if (broken := probe.failed(error)) is not None:
-                    raise broken from error
+                if (replacement := recorder.end_failed(error)) is not None:
+                    raise replacement from error
                 raise
             arrived(clock())
             try:
-                carried(classify(chunk, answer))
-            except Exception as error:  # noqa: BLE001 - the fence
-                report_error("classifying a chunk", error)
+                carried(classify(chunk, response))
+            except Exception as error:  # noqa: BLE001 - the guard
+                recorder.errors.report("chunk.classify", error)
                 carried(0)
             try:
                 yield chunk
             except GeneratorExit:
-                probe.abandon_from_gc()
+                recorder.abandon_from_gc()
                 _close(source)
                 raise
             except BaseException as thrown:
-                probe.thrown(thrown)
+                recorder.end_thrown(thrown)
                 if not hasattr(source, "throw"):
                     raise
-                pull = _resumed(source.throw, thrown, source.__next__)
+                pull = _pull_after_throw(source.throw, thrown, source.__next__)
 
 
 async def record_async_iterator(  # noqa: C901 - a branch for each way out
-    source: AsyncIterator[T], probe: StreamRecorder, owner: Owner | None = None
+    source: AsyncIterator[T], recorder: ChunkRecorder, owner: Owner | None = None
 ) -> AsyncGenerator[T, None]:
-    """The async face of `timed`."""
-    probe.reads(source, owner)
-    probe.read_on_running_loop()
-    clock, classify, answer = probe.clock, probe.classify, probe.answer
-    pull = source.__anext__
-    for asked, arrived, carried, turns in probe.append_targets():
+    """Do what `record_iterator` does, for an asynchronous stream."""
+    recorder.start_reading(source, owner)
+    recorder.follow_running_loop()
+    clock, response = recorder.clock, recorder.response
+    for asked, arrived, carried, classify, pull, turns in recorder.append_targets(source.__anext__):
         for _ in turns:
             asked(clock())
             try:
                 chunk = await pull()
             except StopAsyncIteration:
-                if (broken := probe.exhausted()) is not None:
-                    raise broken from None
+                if (replacement := recorder.end_exhausted()) is not None:
+                    raise replacement from None
                 return
             except BaseException as error:
-                if (broken := probe.failed(error)) is not None:
-                    raise broken from error
+                if (replacement := recorder.end_failed(error)) is not None:
+                    raise replacement from error
                 raise
             arrived(clock())
             try:
-                carried(classify(chunk, answer))
-            except Exception as error:  # noqa: BLE001 - the fence
-                report_error("classifying a chunk", error)
+                carried(classify(chunk, response))
+            except Exception as error:  # noqa: BLE001 - the guard
+                recorder.errors.report("chunk.classify", error)
                 carried(0)
             try:
                 yield chunk
             except GeneratorExit:
-                probe.abandon_from_gc()
-                if not probe.collected:
-                    # Else the event loop closes the source as well, and two may not at once.
+                recorder.abandon_from_gc()
+                if not recorder.is_collected:
+                    # Else the event loop closes the source as well, and it may not be closed twice at once.
                     await _aclose(source)
                 raise
             except BaseException as thrown:
-                probe.thrown(thrown)
+                recorder.end_thrown(thrown)
                 if not hasattr(source, "athrow"):
                     raise
-                pull = _resumed(source.athrow, thrown, source.__anext__)
+                pull = _pull_after_throw(source.athrow, thrown, source.__anext__)
 
 
-def _resumed(throw: Callable[[BaseException], T], error: BaseException, pull: Callable[[], T]) -> Callable[[], T]:
-    """Pulls that begin by throwing `error` into the source; awaitable where those of the source are."""
+def _pull_after_throw(
+    throw: Callable[[BaseException], T], error: BaseException, pull: Callable[[], T]
+) -> Callable[[], T]:
+    """Return a pull that throws `error` into the source first; awaitable where the source is asynchronous."""
     pending = [error]
 
     def resume() -> T:
@@ -127,96 +179,22 @@ async def _aclose(source: AsyncIterator[Any]) -> None:
         await close()
 
 
-def tapped(events: Iterator[T], note: Callable[[T], None]) -> Iterator[T]:
-    """The SDK's server-sent events, noted as they pass: what the SDK swallows is seen there."""
-    return filterfalse(note, events)
+def tap_events(events: Iterator[T], see: Callable[[T], None]) -> Iterator[T]:
+    """Pass the SDK's server-sent events on, and show each to `see`: also those that the SDK does not hand out."""
+    return filterfalse(see, events)
 
 
-class AsyncTapped(AsyncIterator[T]):
-    """The async face of `tapped`; no generator, so that the event loop has nothing more to finalise."""
+class AsyncEventTap(AsyncIterator[T]):
+    """Does what `tap_events` does, for an asynchronous stream; no generator, which an event loop would finalize."""
 
-    __slots__ = ("_note", "_pull")
+    __slots__ = ("_pull", "_see")
 
-    def __init__(self, events: AsyncIterator[T], note: Callable[[T], None]) -> None:
+    def __init__(self, events: AsyncIterator[T], see: Callable[[T], None]) -> None:
         self._pull = events.__anext__
-        self._note = note
+        self._see = see
 
     async def __anext__(self) -> T:
-        """The next event."""
+        """Return the next event."""
         event = await self._pull()
-        self._note(event)
+        self._see(event)
         return event
-
-
-class Body(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
-    """The body of an HTTP response, watched for its end.
-
-    A stream is left by closing its response, not its iterator; and who reads the raw bytes has no iterator at all. Both
-    show here. Everything else is the SDK's own object.
-    """
-
-    stream_observer: Any = None
-    """The body's own, which the anthropic SDK asks for with every event: a proxy that has to look is slow."""
-
-    def __init__(self, body: Any, probe: StreamRecorder) -> None:
-        super().__init__(body)
-        self._self_probe = probe
-        observer = getattr(body, "stream_observer", None)
-        if observer is not None:
-            self.stream_observer = observer
-
-    def __iter__(self) -> Iterator[bytes]:
-        probe = self._self_probe
-        return iter(self.__wrapped__) if probe.pulled else _read(iter(self.__wrapped__), probe)
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        probe = self._self_probe
-        return aiter(self.__wrapped__) if probe.pulled else _aread(aiter(self.__wrapped__), probe)
-
-    def close(self) -> None:
-        """Close the body and end the recording."""
-        try:
-            self.__wrapped__.close()
-        finally:
-            self._self_probe.closed()
-
-    async def aclose(self) -> None:
-        """The async face of `close`."""
-        try:
-            await self.__wrapped__.aclose()
-        finally:
-            self._self_probe.closed()
-
-
-def _read(body: Iterator[bytes], probe: StreamRecorder) -> Iterator[bytes]:
-    while True:
-        probe.waiting = True
-        try:
-            block = next(body)
-        except StopIteration:
-            if (broken := probe.exhausted()) is not None:
-                raise broken from None
-            return
-        except BaseException as error:
-            if (broken := probe.failed(error)) is not None:
-                raise broken from error
-            raise
-        probe.waiting = False
-        yield block
-
-
-async def _aread(body: AsyncIterator[bytes], probe: StreamRecorder) -> AsyncIterator[bytes]:
-    while True:
-        probe.waiting = True
-        try:
-            block = await anext(body)
-        except StopAsyncIteration:
-            if (broken := probe.exhausted()) is not None:
-                raise broken from None
-            return
-        except BaseException as error:
-            if (broken := probe.failed(error)) is not None:
-                raise broken from error
-            raise
-        probe.waiting = False
-        yield block

@@ -1,4 +1,4 @@
-"""Wrappers around the functions of an SDK, put on and taken off by one table."""
+"""Wrappers around the functions of an SDK, installed and removed by one table."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import reduce
 from importlib import import_module
-from inspect import unwrap
+from inspect import isasyncgenfunction, isgeneratorfunction, unwrap
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import wrapt
 
-from otel_itl.sdks.code_patch import CodePatch, takes
+from otel_itl.sdks.code_patch import CodePatch
 
 logger = logging.getLogger("otel_itl")
 
@@ -23,75 +23,82 @@ Wrapper = Callable[[Any, Any, Any, Any], Any]
 
 
 class Target(NamedTuple):
-    """One function of an SDK and what goes around it."""
+    """One function of an SDK and what wraps it."""
 
     module: str
     path: str
+    """The function's name in the module, such as `Client.request`."""
     wrapper: Wrapper
+    replaces_code: bool = False
+    """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
 
 
-class _Layer:
-    """A wrapper that can be switched off where it cannot be taken off."""
+class _SwitchableWrapper:
+    """A wrapper that can be switched off where it cannot be removed."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.active = True
+        self.is_active = True
 
     def __call__(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        if not self.active:
+        if not self.is_active:
             return wrapped(*args, **kwargs)
         return self.target.wrapper(wrapped, instance, args, kwargs)
 
 
-class Hooks:
-    """The wrappers of one package.
+class PackagePatches:
+    """The patches of one package.
 
-    They are installed when the package is imported, so that instrumenting loads no SDK. Taken off, in whatever order
-    with those of others, they become a pass-through: also where somebody holds a bound method from before.
-    A wrapper goes inside the function where it can, and around it where the function makes a generator.
+    They are installed when the package is imported, so that `instrument()` loads no SDK. Removed, in whatever order
+    with those of others, they pass every call through: also where somebody holds a bound method from before. A target
+    that is missing is skipped alone, with one warning.
+
+    Args:
+        package: the SDK's import package.
+        targets: what is wrapped.
     """
 
     def __init__(self, package: str, targets: tuple[Target, ...]) -> None:
         self._package = package
         self._targets = targets
-        self._layers: dict[Target, _Layer] = {}
-        self._detours: dict[Target, CodePatch] = {}
+        self._wrappers: dict[Target, _SwitchableWrapper] = {}
+        self._code_patches: dict[Target, CodePatch] = {}
         self._missing: set[Target] = set()
-        self._wanted = False
-        self._awaited = False
+        self._is_wanted = False
+        self._is_import_awaited = False
 
     def install(self) -> None:
-        """Put the wrappers on, now or as soon as the package is imported."""
-        self._wanted = True
+        """Install the patches, now or as soon as the package is imported."""
+        self._is_wanted = True
         if self._package in sys.modules:
-            self._wrap_all()
-        elif not self._awaited:
-            self._awaited = True
-            wrapt.register_post_import_hook(self._imported, self._package)
+            self._patch_all()
+        elif not self._is_import_awaited:
+            self._is_import_awaited = True
+            wrapt.register_post_import_hook(self._patch_imported, self._package)
 
     def remove(self) -> None:
-        """Take the wrappers off; one that somebody else has wrapped since stays, and passes through."""
-        self._wanted = False
-        for target, layer in self._layers.items():
-            layer.active = False
+        """Remove the patches; one that somebody else has wrapped since stays, and passes calls through."""
+        self._is_wanted = False
+        for target, wrapper in self._wrappers.items():
+            wrapper.is_active = False
             with suppress(Exception):
-                owner, name = _owner(target)
+                owner, name = _find_owner(target)
                 current = vars(owner).get(name)
-                if _layer_of(current) is layer:
+                if _own_wrapper(current) is wrapper:
                     setattr(owner, name, current.__wrapped__)
-        self._layers.clear()
-        for detour in self._detours.values():
-            detour.take_out()
+        self._wrappers.clear()
+        for patch in self._code_patches.values():
+            patch.remove()
 
-    def _imported(self, _: object) -> None:
-        if self._wanted:
-            self._wrap_all()
+    def _patch_imported(self, _: object) -> None:
+        if self._is_wanted:
+            self._patch_all()
 
-    def _wrap_all(self) -> None:
+    def _patch_all(self) -> None:
         for target in self._targets:
             try:
-                self._wrap(target)
-            except Exception:  # noqa: BLE001 - the fence: an SDK that has changed is left alone, target by target
+                self._patch(target)
+            except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target
                 if target not in self._missing:
                     self._missing.add(target)
                     logger.warning(
@@ -100,42 +107,49 @@ class Hooks:
                         target.module,
                     )
 
-    def _wrap(self, target: Target) -> None:
-        owner, name = _owner(target)
-        function = unwrap(vars(owner)[name])
-        if takes(function):
-            self._detour(target, function, owner, name)
-            return
-        found = next((layer for layer in _layers(vars(owner)[name]) if layer.target == target), None)
+    def _patch(self, target: Target) -> None:
+        owner, name = _find_owner(target)
+        if target.replaces_code:
+            function = unwrap(vars(owner)[name])
+            if _has_exchangeable_code(function):
+                self._patch_code(target, function, owner, name)
+                return
+        found = next((wrapper for wrapper in _own_wrappers(vars(owner)[name]) if wrapper.target == target), None)
         if found is None:
-            found = _Layer(target)
+            found = _SwitchableWrapper(target)
             wrapt.wrap_function_wrapper(owner, name, found)
-        elif target not in self._layers:
-            found.active = True
-        self._layers[target] = found
+        elif target not in self._wrappers:
+            found.is_active = True
+        self._wrappers[target] = found
 
-    def _detour(self, target: Target, function: FunctionType, owner: Any, name: str) -> None:
-        detour = self._detours.get(target)
-        if detour is None or detour.function is not function:
+    def _patch_code(self, target: Target, function: FunctionType, owner: Any, name: str) -> None:
+        patch = self._code_patches.get(target)
+        if patch is None or patch.function is not function:
             is_method = not isinstance(owner, ModuleType) and not isinstance(vars(owner)[name], staticmethod)
-            detour = self._detours[target] = CodePatch(function, target.wrapper, is_method=is_method)
-        detour.put_in()
+            patch = self._code_patches[target] = CodePatch(function, target.wrapper, is_method=is_method)
+        patch.apply()
 
 
-def _owner(target: Target) -> tuple[Any, str]:
+def _has_exchangeable_code(function: object) -> bool:
+    """Whether a function is plain Python and no generator: code is exchanged for code of its kind."""
+    return isinstance(function, FunctionType) and not isgeneratorfunction(function) and not isasyncgenfunction(function)
+
+
+def _find_owner(target: Target) -> tuple[Any, str]:
+    """Return the class or module that holds the target's function, and the function's name there."""
     *path, name = target.path.split(".")
     return reduce(getattr, path, import_module(target.module)), name
 
 
-def _layers(function: Any) -> Iterator[_Layer]:
-    """Our own layers of a function that has been wrapped, by us and perhaps by others."""
+def _own_wrappers(function: Any) -> Iterator[_SwitchableWrapper]:
+    """Yield our own wrappers around a function that has been wrapped, by us and perhaps by others."""
     while function is not None:
-        layer = _layer_of(function)
-        if layer is not None:
-            yield layer
+        wrapper = _own_wrapper(function)
+        if wrapper is not None:
+            yield wrapper
         function = getattr(function, "__wrapped__", None)
 
 
-def _layer_of(function: Any) -> _Layer | None:
+def _own_wrapper(function: Any) -> _SwitchableWrapper | None:
     wrapper = getattr(function, "_self_wrapper", None)
-    return wrapper if isinstance(wrapper, _Layer) else None
+    return wrapper if isinstance(wrapper, _SwitchableWrapper) else None

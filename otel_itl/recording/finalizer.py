@@ -1,0 +1,231 @@
+"""The finalizer: reports each stream that ended exactly once, where it ended, or later if the collector dropped it."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic, sleep
+from typing import Final
+
+from otel_itl.core.stream import Concurrency, FinishedStream
+from otel_itl.core.timeline import Outcome
+from otel_itl.recording.finished import finish_stream, finish_without_facts, snapshot_stream
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.loop_lag import Lag
+from otel_itl.recording.open_streams import OpenStreams
+from otel_itl.recording.periodic_thread import PeriodicThread
+from otel_itl.recording.recorder import StreamRecorder
+
+INTERVAL_SECONDS: Final = 0.1
+MAX_ABANDONED: Final = 16_384
+"""Dropped streams that may wait for the finalizer. More are lost, and counted as `queue.abandoned`."""
+MAX_DEFERRED: Final = 64
+"""Long streams that may wait for the finalizer. More are finalized where they end."""
+HELPED_WITH: Final = 2
+"""Dropped streams that a new or an ending stream finalizes: no more are dropped than are opened, so these suffice."""
+MAX_PER_ROUND: Final = 64
+LONG_STREAM: Final = 1_024
+"""Chunks from which on a stream is not finalized on its event loop, which that would block for half a millisecond."""
+PATIENCE_SECONDS: Final = 1.0
+"""How long a flush waits for another thread that is finalizing: it may wait for a lock that the flush's caller holds."""
+
+
+class Finalizer:
+    """Reports streams that ended, and owns the thread that does so for those that were dropped.
+
+    The garbage collector may drop a stream anywhere, also inside a lock of the OpenTelemetry SDK. `add_abandoned`
+    therefore only appends to a deque. What waits there is finalized by the thread of this class, every 0.1 s, by each
+    stream that opens or ends (`help`), and by each flush.
+
+    Args:
+        open_streams: the registry that streams are removed from.
+        errors: where failures of our own are reported.
+        find_pauses: returns the intervals, up to a moment (ns), in which the process did not run.
+        interval: seconds between the rounds of the thread.
+    """
+
+    def __init__(
+        self,
+        open_streams: OpenStreams,
+        errors: InternalErrors,
+        find_pauses: Callable[[int], list[Lag]],
+        interval: float = INTERVAL_SECONDS,
+    ) -> None:
+        self.errors = errors
+        self._open_streams = open_streams
+        self._find_pauses = find_pauses
+        self._round_tasks: list[Callable[[], None]] = []
+        self.thread = PeriodicThread("otel_itl finalizer", interval, self._make_round, self._has_work)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._abandoned: deque[StreamRecorder] = deque()
+        self._deferred: deque[tuple[StreamRecorder, Concurrency]] = deque()
+        self._finalizing = threading.RLock()
+
+    def forget_after_fork(self) -> None:
+        """Drop what waits, which is the parent's to report, and the parent's thread."""
+        for recorder in (*self._abandoned, *(recorder for recorder, _ in self._deferred)):
+            recorder.forget_after_fork()
+        self._forget()
+        self.thread.forget_after_fork()
+
+    def add_round_task(self, task: Callable[[], None]) -> None:
+        """Have a function called in every round of the thread, after the dropped streams."""
+        self._round_tasks.append(task)
+
+    @property
+    def pending(self) -> int:
+        """The number of ended streams that wait to be finalized."""
+        return len(self._abandoned) + len(self._deferred)
+
+    def pause(self) -> Callable[[], None]:
+        """Keep the thread from finalizing, for a fork; returns what lets it go on.
+
+        A lock of the OpenTelemetry SDK that the thread held during a fork would stay locked in the child.
+        """
+        lock = self._finalizing
+        return lock.release if lock.acquire(timeout=PATIENCE_SECONDS) else _do_nothing
+
+    # --- Streams that end ------------------------------------------------------------------------------------------
+
+    def finalize_ended(self, recorder: StreamRecorder) -> None:
+        """Report a stream that ended, in the thread that ended it; a long one on an event loop is deferred."""
+        if self._can_be_deferred(recorder):
+            self._deferred.append((recorder, self._remove(recorder)))
+            self.thread.hurry()
+        else:
+            self._finalize(recorder, self._remove(recorder))
+        self.help()
+
+    def add_abandoned(self, recorder: StreamRecorder) -> None:
+        """Take a stream that was dropped. Takes no lock and calls no OpenTelemetry API."""
+        if len(self._abandoned) < MAX_ABANDONED:
+            self._abandoned.append(recorder)
+        else:
+            self.errors.count_dropped("queue.abandoned")
+
+    @never_raises("stream.help", None)
+    def help(self) -> None:
+        """Finalize a few dropped streams, so that none pile up while the thread gets no CPU."""
+        if self._abandoned and self._finalizing.acquire(blocking=False):
+            try:
+                for _ in range(HELPED_WITH):
+                    self._finalize_next()
+            finally:
+                self._finalizing.release()
+
+    def snapshot(self, recorder: StreamRecorder) -> FinishedStream:
+        """Return a stream as if it ended now, for a span of another instrumentation that ends before it."""
+        concurrency = self._open_streams.concurrency_of(recorder.key)
+        return snapshot_stream(recorder, concurrency, self._find_pauses(recorder.clock()))
+
+    # --- Streams that wait -----------------------------------------------------------------------------------------
+
+    @never_raises("stream.finalize_pending", None)
+    def finalize_pending(self) -> None:
+        """Finalize what waits now, and wait for what another thread is finalizing, for up to a second. For flushes."""
+        is_locked = self._finalizing.acquire(timeout=PATIENCE_SECONDS)
+        try:
+            for _ in range(self.pending):
+                self._finalize_next()
+        finally:
+            if is_locked:
+                self._finalizing.release()
+        self._do_round_tasks()
+
+    def wait_until_finalized(self) -> None:
+        """Wait until the thread has finalized what waits, for up to a second.
+
+        For callers that hold locks which finalizing may need: finalizing themselves, they would wait for themselves.
+        """
+        deadline = monotonic() + PATIENCE_SECONDS
+        while self.pending and monotonic() < deadline:
+            self.thread.hurry()
+            sleep(0.001)
+        if self._finalizing.acquire(timeout=PATIENCE_SECONDS):
+            self._finalizing.release()
+
+    @never_raises("stream.abandon", None)
+    def abandon_all(self) -> None:
+        """End every open stream as abandoned and finalize it: the process ends, or `uninstrument()` was called."""
+        for recorder in self._open_streams.recorders():
+            recorder.abandon_from_gc()
+        self.finalize_pending()
+
+    def _has_work(self) -> bool:
+        return bool(self._open_streams or self._abandoned or self._deferred)
+
+    @never_raises("stream.finalize_pending", default=False)
+    def _make_round(self) -> bool:
+        with self._finalizing:
+            for _ in range(min(self.pending, MAX_PER_ROUND)):
+                self._finalize_next()
+            self._do_round_tasks()
+        return self.pending > 0
+
+    def _do_round_tasks(self) -> None:
+        self._open_streams.remove_lost()
+        self.errors.log_noted()
+        for task in self._round_tasks:
+            try:
+                task()
+            except Exception as error:  # noqa: BLE001 - the guard: one that fails keeps no other from being done
+                self.errors.report("metrics.record", error)
+
+    def _finalize_next(self) -> None:
+        """Finalize one stream that waits, if there is one."""
+        try:
+            recorder, concurrency = self._deferred.popleft()
+        except IndexError:
+            pass
+        else:
+            self._finalize(recorder, concurrency)
+            return
+        try:
+            recorder = self._abandoned.popleft()
+        except IndexError:
+            return
+        self._finalize(recorder, self._remove(recorder))
+
+    # --- One stream ------------------------------------------------------------------------------------------------
+
+    def _finalize(self, recorder: StreamRecorder, concurrency: Concurrency) -> None:
+        """Report one stream. Whatever fails on the way, its span ends and its outcome is counted."""
+        try:
+            finished = finish_stream(recorder, concurrency, self._find_pauses(recorder.ended))
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report("stream.finish", error)
+            finished = finish_without_facts(recorder)
+        try:
+            recorder.report(finished)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report("stream.report", error)
+            if recorder.can_be_retried():
+                self.add_abandoned(recorder)
+
+    def _remove(self, recorder: StreamRecorder) -> Concurrency:
+        try:
+            recorder.leave_loop()
+            return self._open_streams.remove(recorder.key)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report("stream.remove", error)
+            return Concurrency(at_start=1, mean=1.0)
+
+    def _can_be_deferred(self, recorder: StreamRecorder) -> bool:
+        """Whether a stream may be finalized by the thread: it is long, on an event loop, and emits no log event.
+
+        A flush of log events reaches nothing that waits here.
+        """
+        if not recorder.may_be_deferred or recorder.loop_lag is None or len(recorder.log.codes) < LONG_STREAM:
+            return False
+        monitor = recorder.stall_monitor
+        emits_log_events = recorder.outcome in {Outcome.ERROR, Outcome.TRUNCATED} or (
+            monitor is not None and monitor.is_stalled
+        )
+        return not emits_log_events and len(self._deferred) < MAX_DEFERRED
+
+
+def _do_nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,106 @@
+"""From a recorder to a finished stream: the timeline in microseconds, with the lag of event loops and pauses charged."""
+
+from __future__ import annotations
+
+from array import array
+
+from otel_itl.core.chunk_code import unpack_codes
+from otel_itl.core.stream import Concurrency, FinishedStream
+from otel_itl.core.timeline import MICROSECOND, Outcome, Timeline
+from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
+from otel_itl.recording.recorder import StreamRecorder
+
+
+def finish_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: list[Lag]) -> FinishedStream:
+    """Build the finished stream of a recorder whose stream ended.
+
+    Args:
+        recorder: holds the facts.
+        concurrency: how many streams were open beside it.
+        pauses: intervals in which the process did not run (ns).
+    """
+    return _finished(recorder, concurrency, build_timeline(recorder, pauses), is_over=True)
+
+
+def finish_without_facts(recorder: StreamRecorder) -> FinishedStream:
+    """Build a finished stream that holds the request, the outcome and the end alone: what is left if the rest fails."""
+    timeline = Timeline(
+        request_unix_ns=recorder.unix_ns,
+        end=_since_request(recorder, recorder.ended),
+        outcome=recorder.outcome,
+    )
+    return FinishedStream(
+        recorder.request, recorder.response, timeline, Concurrency(at_start=1, mean=1.0), recorder.error_type
+    )
+
+
+def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: list[Lag]) -> FinishedStream:
+    """Build the finished stream of a recorder as if its stream ended now, for a span that ends before the stream."""
+    if not recorder.is_over:
+        recorder.ended = recorder.clock()
+        outcome = recorder.exhausted_outcome()
+        recorder.outcome = outcome if recorder.response.finished else Outcome.CLOSED
+    return _finished(recorder, concurrency, build_timeline(recorder, pauses), is_over=recorder.is_over)
+
+
+def _finished(
+    recorder: StreamRecorder, concurrency: Concurrency, timeline: Timeline, *, is_over: bool
+) -> FinishedStream:
+    monitor = recorder.stall_monitor
+    is_read_as_bytes = recorder.headers is not None and not recorder.has_reader
+    return FinishedStream(
+        recorder.request,
+        recorder.response,
+        timeline,
+        concurrency,
+        recorder.error_type,
+        stalls=() if monitor is None else monitor.finish(is_over=is_over),
+        # Stalls are not detected where bytes are read.
+        stall_threshold=None if monitor is None or is_read_as_bytes else monitor.threshold,
+    )
+
+
+def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
+    """Build the timeline of a recorder, moments in nanoseconds after the request, rounded down to microseconds.
+
+    Args:
+        recorder: holds the facts.
+        pauses: intervals in which the process did not run (ns). They are charged to the consumer, as is the time in
+            which the event loop of the stream was blocked.
+    """
+    log, response = recorder.log, recorder.response
+    chunks = min(len(log.codes), len(log.arrived), len(log.asked))
+    codes = unpack_codes(log.codes[:chunks].tolist())
+    asked, arrived, headers = log.asked[:chunks], log.arrived[:chunks], recorder.headers
+    lags = [] if recorder.loop_lag is None else recorder.loop_lag.since(recorder.requested)
+    lags += [pause for pause in pauses if pause.end > recorder.requested]
+    if lags:
+        asked = charge_to_consumer(asked, arrived, lags)
+        headers = None if headers is None else max(find_headers_moment(headers, lags), recorder.requested)
+    return Timeline(
+        request_unix_ns=recorder.unix_ns,
+        asked=_all_since_request(recorder, asked),
+        arrived=_all_since_request(recorder, arrived),
+        kinds=codes.kinds,
+        tokens=codes.tokens,
+        choices=codes.choices,
+        unrecorded=log.unrecorded,
+        headers=None if headers is None else _since_request(recorder, headers),
+        end=_since_request(recorder, recorder.ended),
+        outcome=recorder.outcome,
+        input_tokens=response.input_tokens,
+        output_tokens=response.output_tokens,
+        reasoning_tokens=response.reasoning_tokens,
+        attempts=recorder.attempts,
+    )
+
+
+def _since_request(recorder: StreamRecorder, moment: int) -> int:
+    return (moment - recorder.requested) // MICROSECOND * MICROSECOND
+
+
+def _all_since_request(recorder: StreamRecorder, moments: array[int]) -> array[int]:
+    requested = recorder.requested
+    rounded = array("q")
+    rounded.fromlist([(offset := moment - requested) - offset % MICROSECOND for moment in moments.tolist()])
+    return rounded

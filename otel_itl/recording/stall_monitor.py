@@ -1,0 +1,247 @@
+"""The stalls of one stream: detected in the watchdog's rounds, reported once when they begin and once when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
+from weakref import ref
+
+from otel_itl.core.stalls import NEVER, RECOVERED, SECOND, Cause, Silence, Stall, StallDetector, StallPolicy, cause_of
+from otel_itl.core.stream import Request
+from otel_itl.core.timeline import Outcome
+from otel_itl.recording.chunk_log import ChunkLog
+from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.loop_lag import Lag, LoopLag
+from otel_itl.recording.reporters import OrderedReports, ReporterThreads
+
+OnStall = Callable[[Stall], object]
+"""The application's own callback."""
+
+
+class MonitoredStream(Protocol):
+    """What a stall monitor reads of a stream; implemented by `StreamRecorder`."""
+
+    request: Request
+    requested: int
+    headers: int | None
+    ended: int
+    outcome: Outcome
+    has_reader: bool
+    log: ChunkLog
+    loop_lag: LoopLag | None
+    clock: Callable[[], int]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the stream has ended."""
+        ...
+
+    def abort(self, waited: float | None = None) -> bool:
+        """Abort the stream."""
+        ...
+
+
+class StallReporter(Protocol):
+    """Takes the stalls of one stream: each once when it begins and once when it ends."""
+
+    def stall_started(self, stall: Stall) -> None:
+        """Take a stall that has begun."""
+        ...
+
+    def stall_ended(self, stall: Stall) -> None:
+        """Take a stall that is over."""
+        ...
+
+
+@dataclass(frozen=True)
+class StallReporting:
+    """What the monitors of a process share.
+
+    Args:
+        log_threads: threads that log events are emitted on.
+        callback_threads: the thread that the application's callback is called on.
+        find_pauses: returns the intervals, up to a moment (ns), in which the process did not run.
+        errors: where failures of our own are reported.
+    """
+
+    log_threads: ReporterThreads
+    callback_threads: ReporterThreads
+    find_pauses: Callable[[int], list[Lag]]
+    errors: InternalErrors
+
+
+class _Changes(NamedTuple):
+    """The stalls that one look at a stream found to have begun, and to have ended."""
+
+    begun: list[Stall]
+    ended: list[Stall]
+
+
+class StreamStallMonitor:
+    """Detects and reports the stalls of one stream.
+
+    Stalls are judged under a lock and reported outside of it, so that no log processor, exporter or callback delays
+    another stream, or the event loop on which this one ends.
+
+    Args:
+        stream: the stream, held weakly.
+        policy: from when on a silence is a stall.
+        counters: take stalls at once, in the thread that detects them: they must not block.
+        log: takes stalls on a thread for reports, or on the stream's own when both end together.
+        reporting: what the monitors of a process share.
+        on_stall: the application's callback, for each stall that begins and lasts.
+    """
+
+    __slots__ = (
+        "_counters", "_detector", "_is_finished", "_lock", "_log", "_on_stall", "_policy", "_reporting", "_reports",
+        "_stalls", "_stream", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - whom a stall is reported to
+        self,
+        stream: MonitoredStream,
+        policy: StallPolicy,
+        counters: StallReporter,
+        log: StallReporter,
+        reporting: StallReporting,
+        on_stall: OnStall | None = None,
+    ) -> None:
+        self._stream = ref(stream)
+        self._policy = policy
+        self._counters = counters
+        self._log = log
+        self._reporting = reporting
+        self._reports = OrderedReports(reporting.errors)
+        self._on_stall = on_stall
+        recorded = stream.log
+        self._detector = StallDetector(policy, recorded.asked, recorded.arrived, recorded.codes, stream.requested)
+        self._lock = Lock()
+        self._stalls: dict[int, Stall] = {}
+        self._is_finished = False
+
+    @property
+    def due(self) -> int:
+        """The moment (ns) before which no stall can be found."""
+        return self._detector.due
+
+    @property
+    def threshold(self) -> float:
+        """The threshold in force, in seconds; infinite: there is none."""
+        return inf if self._detector.threshold >= NEVER else self._detector.threshold / SECOND
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the stream is stalled right now."""
+        return any(stall.end is None for stall in list(self._stalls.values()))
+
+    def check(self, now: int) -> bool:
+        """Detect what has begun or ended by `now` (ns), have it reported, and abort the stream where that is due.
+
+        Called by the watchdog, and by `Stall.abort()` of the application. Returns False when the stream is over.
+        """
+        stream = self._stream()
+        if stream is None or stream.is_over:
+            return False
+        with self._lock:
+            if self._is_finished or stream.is_over:
+                return False
+            changes = self._judge(stream, self._detector.look(now, stream.headers), now)
+        self._abort_if_due(stream)
+        self._count(changes)
+        if self._reports.is_waiting:
+            self._reporting.log_threads.submit(self._reports.deliver)
+        if self._on_stall is not None:
+            for stall in changes.begun:
+                if self._is_lasting(stall):
+                    self._reporting.callback_threads.submit(partial(self._on_stall, stall))
+        return True
+
+    def finish(self, *, is_over: bool) -> tuple[Stall, ...]:
+        """Return every stall of the stream, those that end with it reported in this thread.
+
+        Args:
+            is_over: the stream has ended; False: this is a snapshot.
+        """
+        stream = self._stream()
+        changes = _Changes([], [])
+        with self._lock:
+            if stream is not None and not self._is_finished:
+                self._is_finished = is_over
+                found = self._detector.look(stream.ended, stream.headers, over=is_over)
+                changes = self._judge(stream, found, stream.ended)
+            stalls = tuple(self._stalls.values())
+        self._count(changes)
+        self._reports.deliver()
+        return stalls
+
+    def is_ongoing(self, after: int, now: int) -> bool:
+        """Whether the stall behind the chunk with index `after` lasts at `now` (ns)."""
+        self.check(now)
+        stall = self._stalls.get(after)
+        return stall is not None and stall.end is None
+
+    def _judge(self, stream: MonitoredStream, found: list[Silence], now: int) -> _Changes:
+        """Take in the silences that were found, and queue a report of each stall that begins or ends."""
+        changes = _Changes([], [])
+        for silence in found:
+            stall = self._stalls.get(silence.after)
+            if stall is None:
+                stall = self._make_stall(stream, silence, now)
+                changes.begun.append(stall)
+                self._reports.add(partial(self._log.stall_started, stall))
+            stall = replace(stall, duration=silence.waited / SECOND, alive=silence.alive)
+            if silence.over and stall.end is None:
+                ended_with_it = self._is_finished and silence.until == stream.ended
+                stall = replace(stall, end=stream.outcome.value if ended_with_it else RECOVERED)
+                changes.ended.append(stall)
+                self._reports.add(partial(self._log.stall_ended, stall))
+            self._stalls[silence.after] = stall
+        return changes
+
+    def _count(self, changes: _Changes) -> None:
+        try:
+            for stall in changes.begun:
+                self._counters.stall_started(stall)
+            for stall in changes.ended:
+                self._counters.stall_ended(stall)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self._reporting.errors.report("stall.count", error)
+
+    def _is_lasting(self, stall: Stall) -> bool:
+        current = next((known for known in list(self._stalls.values()) if known.number == stall.number), None)
+        return current is not None and current.end is None
+
+    def _make_stall(self, stream: MonitoredStream, silence: Silence, now: int) -> Stall:
+        loop_lag = stream.loop_lag
+        blocked = [] if loop_lag is None else loop_lag.since_including_current(stream.requested, now)
+        return Stall(
+            request=stream.request,
+            number=len(self._stalls) + 1,
+            phase=silence.phase,
+            cause=cause_of(silence, self._reporting.find_pauses(now), blocked),
+            start=(silence.since - stream.requested) / SECOND,
+            duration=silence.waited / SECOND,
+            threshold=silence.threshold / SECOND,
+            alive=silence.alive,
+            abort=partial(_abort, self._stream, ref(self), silence.after),
+        )
+
+    def _abort_if_due(self, stream: MonitoredStream) -> None:
+        limit = self._policy.abort_after
+        if limit is None or not (stream.has_reader and stream.log.is_pulling):
+            return
+        last = next(reversed(self._stalls.values()), None)
+        if last is not None and last.end is None and last.duration >= limit and last.cause is Cause.UPSTREAM:
+            stream.abort(last.duration)
+
+
+def _abort(stream: ref[Any], monitor: ref[StreamStallMonitor], after: int) -> bool:
+    """Abort a stream if its stall behind the chunk with index `after` lasts: `Stall.abort()`."""
+    stalled, found = stream(), monitor()
+    if stalled is None or found is None or not found.is_ongoing(after, stalled.clock()):
+        return False
+    return bool(stalled.abort())

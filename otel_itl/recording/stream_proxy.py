@@ -1,0 +1,102 @@
+"""A transparent proxy around a stream object whose class leaves no place for a recording iterator."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Protocol, cast
+
+from wrapt import ObjectProxy
+
+from otel_itl.recording.stream_iterators import ChunkRecorder, record_async_iterator, record_iterator
+
+
+class ClosableRecorder(ChunkRecorder, Protocol):
+    """A recorder of a stream that its caller may close."""
+
+    def end_closed(self) -> None:
+        """End a stream that its caller closed."""
+        ...
+
+
+class RecordedStream(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
+    """A stream whose iteration is recorded. Everything else is the stream's own."""
+
+    def __init__(self, stream: Any, recorder: ChunkRecorder, end_closed: Callable[[], None]) -> None:
+        super().__init__(stream)
+        self._self_end_closed = end_closed
+        self._self_iterator = record_iterator(iter(stream), recorder)
+
+    def __iter__(self) -> Iterator[Any]:
+        return cast("Iterator[Any]", self)
+
+    def __next__(self) -> Any:
+        return next(self._self_iterator)
+
+    def __enter__(self) -> Any:
+        entered = self.__wrapped__.__enter__()
+        return self if entered is self.__wrapped__ else entered
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return self.__wrapped__.__exit__(*error)
+        finally:
+            self._self_end_closed()
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return _close_and_end(found, self._self_end_closed) if name == "close" else found
+
+
+class AsyncRecordedStream(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
+    """Does what `RecordedStream` does, for an asynchronous stream."""
+
+    def __init__(self, stream: Any, recorder: ChunkRecorder, end_closed: Callable[[], None]) -> None:
+        super().__init__(stream)
+        self._self_end_closed = end_closed
+        self._self_iterator = record_async_iterator(aiter(stream), recorder)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return cast("AsyncIterator[Any]", self)
+
+    async def __anext__(self) -> Any:
+        return await anext(self._self_iterator)
+
+    async def __aenter__(self) -> Any:
+        entered = await self.__wrapped__.__aenter__()
+        return self if entered is self.__wrapped__ else entered
+
+    async def __aexit__(self, *error: object) -> Any:
+        try:
+            return await self.__wrapped__.__aexit__(*error)
+        finally:
+            self._self_end_closed()
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return _aclose_and_end(found, self._self_end_closed) if name in {"aclose", "close"} else found
+
+
+def proxy_stream(stream: Any, recorder: ClosableRecorder) -> Any:
+    """Wrap a stream object, synchronous or asynchronous, in a proxy that records its iteration."""
+    proxy = AsyncRecordedStream if hasattr(stream, "__aiter__") else RecordedStream
+    return proxy(stream, recorder, recorder.end_closed)
+
+
+def _close_and_end(close: Callable[..., Any], end: Callable[[], None]) -> Callable[..., Any]:
+    def closing(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return close(*args, **kwargs)
+        finally:
+            end()
+
+    return closing
+
+
+def _aclose_and_end(close: Callable[..., Any], end: Callable[[], None]) -> Callable[..., Any]:
+    async def closing(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await close(*args, **kwargs)
+        finally:
+            end()
+
+    return closing
