@@ -44,7 +44,7 @@ def short_str(value: Any) -> str | None:
 def request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `gen_ai.request.*` attributes of the parameters in a request body.
 
-    A parameter whose value is no number, nor stop sequences, is left out. At most `MAX_STOP_SEQUENCES` of these are kept.
+    Numbers are kept, and at most `MAX_STOP_SEQUENCES` stop sequences; a parameter with another value is left out.
     """
     attributes: dict[str, Any] = {}
     for name, attribute in REQUEST_PARAMETERS.items():
