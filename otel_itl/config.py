@@ -12,12 +12,12 @@ from typing import Any, Final, cast
 from otel_itl.conventions import STANDARD_NAMES
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import Stall, StallPolicy
+from otel_itl.sdks.registry import SDK_NAMES
 
 logger = logging.getLogger("otel_itl")
 
 PREFIX: Final = "OTEL_ITL_"
 TOKEN_EVENT_FORMS: Final = ("packed", "each", "log", "none")
-SDKS: Final = ("openai", "anthropic")
 OFF: Final = ("off", "none")
 
 SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
@@ -43,7 +43,7 @@ class Config:
     """
 
     token_events: str = "packed"
-    sdks: tuple[str, ...] = SDKS
+    sdks: tuple[str, ...] = SDK_NAMES
     standard_names: str = "operation"
     model_limit: int = 100
     chunk_events: tuple[str, ...] = ()
@@ -81,9 +81,9 @@ def _sdks(value: Any) -> tuple[str, ...]:
         chosen = _names(value)
     except InvalidValueError:
         chosen = ("?",)
-    if all(name in SDKS for name in chosen):
+    if all(name in SDK_NAMES for name in chosen):
         return chosen
-    raise InvalidValueError("some of " + ", ".join(SDKS))
+    raise InvalidValueError("some of " + ", ".join(SDK_NAMES))
 
 
 def _positive(value: Any) -> int:

@@ -14,10 +14,10 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
     BaseInstrumentor,
 )
 
-from otel_itl.config import SDKS, load
+from otel_itl.config import load
 from otel_itl.runtime import Providers, runtime
-from otel_itl.sdks import MEMBERS
 from otel_itl.sdks.patching import Hooks
+from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 from otel_itl.sdks.stainless import Member, Stainless
 
 logger = logging.getLogger("otel_itl")
@@ -74,19 +74,43 @@ class ITLInstrumentor(_Streams):
     `instrument()` takes the options of `otel_itl.instrument()`.
     """
 
-    packages = SDKS
+    packages = SDK_NAMES
 
 
-class OpenAIStreams(_Streams):
+class OpenAIInstrumentor(_Streams):
     """Instruments the streams of the openai SDK: the entry point `itl_openai`."""
 
     packages = ("openai",)
 
 
-class AnthropicStreams(_Streams):
+class AnthropicInstrumentor(_Streams):
     """Instruments the streams of the anthropic SDK: the entry point `itl_anthropic`."""
 
     packages = ("anthropic",)
+
+
+class GroqInstrumentor(_Streams):
+    """Instruments the streams of the groq SDK: the entry point `itl_groq`."""
+
+    packages = ("groq",)
+
+
+class TogetherInstrumentor(_Streams):
+    """Instruments the streams of the together SDK: the entry point `itl_together`."""
+
+    packages = ("together",)
+
+
+class FireworksInstrumentor(_Streams):
+    """Instruments the streams of the fireworks SDK: the entry point `itl_fireworks`."""
+
+    packages = ("fireworks",)
+
+
+class CerebrasInstrumentor(_Streams):
+    """Instruments the streams of the cerebras SDK: the entry point `itl_cerebras`."""
+
+    packages = ("cerebras",)
 
 
 def _provider(name: str, value: Any) -> Any:
@@ -99,12 +123,12 @@ def _provider(name: str, value: Any) -> Any:
 
 def _hooks_of(package: str) -> Hooks:
     if package not in _hooks:
-        _hooks[package] = Hooks(package, Stainless(_member(package), runtime).targets())
+        _hooks[package] = Hooks(REGISTRY[package].package, Stainless(_member(package), runtime).targets())
     return _hooks[package]
 
 
 def _member(package: str) -> Member:
-    member: Member = import_module(MEMBERS[package]).MEMBER
+    member: Member = import_module(REGISTRY[package].module).MEMBER
     return member
 
 
@@ -114,18 +138,18 @@ def _is_disabled(package: str) -> bool:
 
 
 def _is_usable(package: str, asked_for: bool) -> bool:  # noqa: FBT001
-    oldest = _member(package).oldest
-    needed = f"{package} {'.'.join(map(str, oldest))} or newer"
+    oldest, distribution = REGISTRY[package].oldest, REGISTRY[package].distribution
+    needed = f"{distribution} {'.'.join(map(str, oldest))} or newer"
     try:
-        installed = version(package)
+        installed = version(distribution)
     except PackageNotFoundError:
         if asked_for:
-            logger.warning("%s is not installed: otel_itl measures the streams of %s.", package, needed)
+            logger.warning("%s is not installed: otel_itl measures the streams of %s.", distribution, needed)
         return False
     if tuple(int(part) for part in re.findall(r"\d+", installed)[: len(oldest)]) < oldest:
         logger.warning(
             "%s %s is too old: otel_itl measures the streams of %s, and leaves this one alone.",
-            package,
+            distribution,
             installed,
             needed,
         )

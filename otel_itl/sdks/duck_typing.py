@@ -1,4 +1,4 @@
-"""Chunks of unknown make, read by their shape: many libraries stream what looks like OpenAI's or Anthropic's chunks."""
+"""Classifies chunks of unknown make by their fields: many libraries stream what looks like OpenAI's or Anthropic's."""
 
 from __future__ import annotations
 
@@ -6,26 +6,30 @@ from typing import Any
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
-from otel_itl.sdks.anthropic import classify_message
-from otel_itl.sdks.openai import classify_chat, classify_response
-from otel_itl.sdks.stainless import fields_of
+from otel_itl.sdks.formats.anthropic_messages import classify_message_event
+from otel_itl.sdks.formats.openai_chat import classify_chat
+from otel_itl.sdks.formats.openai_responses import classify_response_event
+from otel_itl.sdks.values import fields_of
 
 _ANSWER = int(Kind.ANSWER)
 _EMPTY = int(Kind.EMPTY)
 
 
-def classify_by_shape(chunk: Any, answer: ResponseInfo) -> int:
-    """What a chunk carried, as far as its shape tells; an object of no known shape is an answer."""
+def classify_by_shape(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a chunk by its fields; text that is not empty, or an object of no known shape, is an answer.
+
+    A known wire format has its own sign of the end, without which a stream counts as truncated. A stream of anything
+    else has none, so that the end of its iterator is taken for the provider's.
+    """
     if isinstance(chunk, (str, bytes)):
-        # Text has no way to say that it is finished: where the iterator ends, it is.
-        answer.terminated = True
+        response_info.terminated = True
         return _ANSWER if chunk else _EMPTY
     fields = fields_of(chunk)
     if "choices" in fields:
-        return classify_chat(chunk, answer)
+        return classify_chat(chunk, response_info)
     name = fields.get("type")
     if isinstance(name, str):
         is_response = name.startswith("response.") or name == "keepalive" or (name == "error" and "error" not in fields)
-        return (classify_response if is_response else classify_message)(chunk, answer)
-    answer.terminated = True
+        return (classify_response_event if is_response else classify_message_event)(chunk, response_info)
+    response_info.terminated = True
     return _EMPTY if chunk is None else _ANSWER

@@ -10,14 +10,14 @@ genuine stream. Between the two the probe travels on the HTTP response. `_iter_e
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from otel_itl.config import SessionFrom
-from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
+from otel_itl.conventions import provider_of
 from otel_itl.core.stream import Request
 from otel_itl.recording.abort import Connection
 from otel_itl.recording.internal_errors import never_raises, report_error
@@ -25,12 +25,11 @@ from otel_itl.recording.opener import Recorder
 from otel_itl.recording.recorder import Classify, Owner, StreamRecorder, owner_of
 from otel_itl.recording.stream_iterators import AsyncTapped, Body, record_async_iterator, record_iterator, tapped
 from otel_itl.sdks.patching import Target, Wrapper
+from otel_itl.sdks.values import request_parameters, short_str
 
 PROBE: Final = "otel_itl.probe"
 """Key of a response's `extensions` that holds its probe."""
 
-LONGEST_WORD: Final = 256
-MOST_STOPS: Final = 64
 _RETRY_COUNT = "x-stainless-retry-count"
 _opening: ContextVar[list[StreamRecorder] | None] = ContextVar("otel_itl_opening", default=None)
 """The probe of the request that is being made: some SDKs make the stream before anyone holds its response. In a list
@@ -91,10 +90,10 @@ class Member:
         request = Request(
             operation=route.operation,
             provider=provider_of(base_url.host, self._provider_of(client)),
-            model=word(body.get("model")),
+            model=short_str(body.get("model")),
             server_address=base_url.host or None,
             server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
-            parameters=parameters(body),
+            parameters=request_parameters(body),
             session_id=None if session_from is None else _session_id(session_from, client, options, body),
         )
         return request, route.classify
@@ -108,7 +107,7 @@ class Member:
 
 def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapping[str, Any]) -> str | None:
     try:
-        return word(session_from(body, {**_mapping(client.default_headers), **_mapping(options.headers)}))
+        return short_str(session_from(body, {**_mapping(client.default_headers), **_mapping(options.headers)}))
     except Exception as error:  # noqa: BLE001 - the application's function
         report_error("calling session_from", error)
         return None
@@ -121,50 +120,6 @@ def _route(routes: tuple[Route, ...], method: str, path: str) -> Route | None:
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    """The fields of an SDK object, unknown ones included; of a dict, itself; of anything else, none."""
-    if isinstance(value, dict):
-        return value
-    fields: dict[str, Any] = getattr(value, "__dict__", None) or {}
-    extra = getattr(value, "__pydantic_extra__", None)
-    return {**extra, **fields} if extra else fields
-
-
-def items_of(value: Any) -> Sequence[Any]:
-    """The items of a list; of anything else, none."""
-    return value if isinstance(value, (list, tuple)) else ()
-
-
-def count(value: Any) -> int | None:
-    """A count of tokens as a provider gives it; None for what is none, or more than a span can hold."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
-
-
-def word(value: Any) -> str | None:
-    """A name or a reason as a provider gives it, cut where it is no word any more; None for what is none.
-
-    Half of a surrogate pair, which JSON may hold, is replaced: no exporter could encode it, nor what is beside it.
-    """
-    if not isinstance(value, str) or not value:
-        return None
-    cut = value[:LONGEST_WORD]
-    return cut if cut.isascii() else cut.encode(errors="replace").decode()
-
-
-def parameters(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The `gen_ai.request.*` attributes of the parameters that a request body gives a plain value to."""
-    attributes: dict[str, Any] = {}
-    for name, attribute in REQUEST_PARAMETERS.items():
-        value = body.get(name)
-        if name in {"stop", "stop_sequences"} and value is not None:
-            value = [value] if isinstance(value, str) else value
-            if isinstance(value, (list, tuple)) and all(isinstance(stop, str) for stop in value):
-                attributes[attribute] = tuple(word(stop) or "" for stop in value[:MOST_STOPS])
-        elif type(value) is float or (type(value) is int and abs(value) < 1 << 63):
-            attributes[attribute] = value
-    return attributes
 
 
 class Stainless:

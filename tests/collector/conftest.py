@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from fleet import Fleet, missing
 from load import HOLD_SECONDS, KEEP_PERCENT, emitted, played, steady, truths
 

@@ -11,6 +11,7 @@ import pytest
 
 import otel_itl
 from otel_itl import instrumentor
+from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 from otel_itl.testing import CapturedTelemetry
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 FORMS = "one of packed, each, log, none"
+SOME_SDKS = f"some of {', '.join(SDK_NAMES)}"
 
 
 @pytest.mark.parametrize(
@@ -36,8 +38,8 @@ FORMS = "one of packed, each, log, none"
     [
         ("token_events", "every", FORMS),
         ("token_events", None, FORMS),
-        ("sdks", "cohere", "some of openai, anthropic"),
-        ("sdks", 3, "some of openai, anthropic"),
+        ("sdks", "cohere", SOME_SDKS),
+        ("sdks", 3, SOME_SDKS),
         ("standard_names", "new", "one of operation, inference"),
         ("model_limit", 0, "a whole number from 1"),
         ("model_limit", 2.5, "a whole number from 1"),
@@ -79,7 +81,7 @@ def test_after_a_wrong_value_nothing_is_hooked(
 
 ACCEPTED = {
     "OTEL_ITL_TOKEN_EVENTS": ("one of packed, each, log, none", "'packed'"),
-    "OTEL_ITL_SDKS": ("some of openai, anthropic", "('openai', 'anthropic')"),
+    "OTEL_ITL_SDKS": (SOME_SDKS, repr(SDK_NAMES)),
     "OTEL_ITL_STANDARD_NAMES": ("one of operation, inference", "'operation'"),
     "OTEL_ITL_MODEL_LIMIT": ("a whole number from 1", "100"),
 }
@@ -243,9 +245,10 @@ def test_an_sdk_that_was_asked_for_and_is_not_installed_is_one_sentence(
 def test_with_no_sdk_at_all_one_sentence_says_that_nothing_is_measured(
     instrument: Instrument, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pretend(monkeypatch, openai=None, anthropic=None)
+    pretend(monkeypatch, **dict.fromkeys((entry.distribution for entry in REGISTRY.values()), None))
     instrument()
-    assert warnings(caplog) == ["otel_itl measures nothing here: none of openai, anthropic can be instrumented."]
+    names = ", ".join(SDK_NAMES)
+    assert warnings(caplog) == [f"otel_itl measures nothing here: none of {names} can be instrumented."]
 
 
 def test_only_the_sdks_that_were_asked_for_are_instrumented(

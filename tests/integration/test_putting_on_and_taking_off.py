@@ -108,16 +108,16 @@ def test_instrumenting_twice_is_once(
 def test_instrumenting_twice_by_different_instrumentors_is_once(
     instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
 ) -> None:
-    from otel_itl.instrumentor import OpenAIStreams
+    from otel_itl.instrumentor import OpenAIInstrumentor
 
     instrument()
-    OpenAIStreams().instrument(
+    OpenAIInstrumentor().instrument(
         tracer_provider=captured_telemetry.tracer_provider, meter_provider=captured_telemetry.meter_provider
     )
     try:
         clients.chat()
     finally:
-        OpenAIStreams().uninstrument()
+        OpenAIInstrumentor().uninstrument()
     points = captured_telemetry.metrics["itl.client.stream.outcomes"]
     assert (len(captured_telemetry.spans), [point.value for point in points]) == (1, [1])
 
@@ -125,20 +125,20 @@ def test_instrumenting_twice_by_different_instrumentors_is_once(
 def test_one_instrumentor_that_goes_leaves_what_another_has_put_on(
     instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
 ) -> None:
-    from otel_itl.instrumentor import AnthropicStreams, OpenAIStreams
+    from otel_itl.instrumentor import AnthropicInstrumentor, OpenAIInstrumentor
 
     providers = {
         "tracer_provider": captured_telemetry.tracer_provider,
         "meter_provider": captured_telemetry.meter_provider,
     }
-    OpenAIStreams().instrument(**providers)
-    AnthropicStreams().instrument(**providers)
-    AnthropicStreams().uninstrument()
+    OpenAIInstrumentor().instrument(**providers)
+    AnthropicInstrumentor().instrument(**providers)
+    AnthropicInstrumentor().uninstrument()
     try:
         clients.chat()
         clients.messages()
     finally:
-        OpenAIStreams().uninstrument()
+        OpenAIInstrumentor().uninstrument()
     assert [span.name for span in captured_telemetry.spans] == ["chat gpt-4o"]
 
 

@@ -78,8 +78,12 @@ def test_the_entry_points_are_those_of_the_documentation(distribution_path: str)
     distribution = next(iter(importlib.metadata.distributions(name="otel-itl", path=path)))
     actual = {point.name: point.value for point in distribution.entry_points if point.group.startswith("opentelemetry")}
     assert actual == {
-        "itl_openai": "otel_itl.instrumentor:OpenAIStreams",
-        "itl_anthropic": "otel_itl.instrumentor:AnthropicStreams",
+        "itl_openai": "otel_itl.instrumentor:OpenAIInstrumentor",
+        "itl_anthropic": "otel_itl.instrumentor:AnthropicInstrumentor",
+        "itl_groq": "otel_itl.instrumentor:GroqInstrumentor",
+        "itl_together": "otel_itl.instrumentor:TogetherInstrumentor",
+        "itl_fireworks": "otel_itl.instrumentor:FireworksInstrumentor",
+        "itl_cerebras": "otel_itl.instrumentor:CerebrasInstrumentor",
     }
 
 

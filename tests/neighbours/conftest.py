@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-# Tests are collected by path, so that a folder of them is no package: what they share is found here.
-sys.path.insert(0, str(Path(__file__).parent))
-
 from beside import Pair, restored
 
 from otel_itl.testing import CapturedTelemetry, captured_telemetry

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-# Tests are collected by path, so that a folder of them is no package: what they share is found here.
-sys.path.insert(0, str(Path(__file__).parent.parent / "sdks"))
-sys.path.insert(0, str(Path(__file__).parent))
-
 from faces import FACES, Face, entered, run, taken
 from measuring import bare
 from replies import whole

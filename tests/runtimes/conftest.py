@@ -11,10 +11,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
-# Tests are collected by path, so that a folder of them is no package: what they share is found here.
-sys.path.insert(0, str(Path(__file__).parent))
-
 from processes import Ran, ended
 
 from otel_itl.testing import ScriptedServer, chat

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-# Tests are collected by path, so that a folder of them is no package: what they share is found here.
-sys.path.insert(0, str(Path(__file__).parent))
-
 from clients import run_with_client
 from faces import FACES, Face, taken
 from measuring import bare, measured

@@ -15,6 +15,7 @@ import pytest
 from otel_itl.config import OPTIONS, PREFIX, Config, FieldOf, load
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import StallPolicy
+from otel_itl.sdks.registry import SDK_NAMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 OTHERS = {
@@ -44,6 +45,7 @@ STALL = (
     "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 "
     "(seconds above 0, or off), or off"
 )
+SOME_SDKS = f"some of {', '.join(SDK_NAMES)}"
 SLOS = (
     "chat, code, agent, batch, an SLO, TTFT/ITL in seconds such as 0.5/0.05 or 0.5/0.05@0.995, or off; each may be "
     "given for models, as {'gpt-4o*': 'chat'} or gpt-4o*=chat,*=batch"
@@ -61,13 +63,13 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("token_events", None, "one of packed, each, log, none"),
     ("token_events", 1, "one of packed, each, log, none"),
     ("token_events", ["packed"], "one of packed, each, log, none"),
-    ("sdks", "mistral", "some of openai, anthropic"),
-    ("sdks", ["openai", "mistral"], "some of openai, anthropic"),
-    ("sdks", [], "some of openai, anthropic"),
-    ("sdks", "", "some of openai, anthropic"),
-    ("sdks", None, "some of openai, anthropic"),
-    ("sdks", 3, "some of openai, anthropic"),
-    ("sdks", ["openai", 3], "some of openai, anthropic"),
+    ("sdks", "mistral", SOME_SDKS),
+    ("sdks", ["openai", "mistral"], SOME_SDKS),
+    ("sdks", [], SOME_SDKS),
+    ("sdks", "", SOME_SDKS),
+    ("sdks", None, SOME_SDKS),
+    ("sdks", 3, SOME_SDKS),
+    ("sdks", ["openai", 3], SOME_SDKS),
     ("standard_names", "legacy", "one of operation, inference"),
     ("standard_names", None, "one of operation, inference"),
     ("model_limit", 0, "a whole number from 1"),
@@ -116,8 +118,8 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
 """Option, a value that it does not take, what the message says that it takes."""
 VARIABLES = [
     ("token_events", "every", "one of packed, each, log, none", "'packed'"),
-    ("sdks", "openai,mistral", "some of openai, anthropic", "('openai', 'anthropic')"),
-    ("sdks", ",", "some of openai, anthropic", "('openai', 'anthropic')"),
+    ("sdks", "openai,mistral", SOME_SDKS, repr(SDK_NAMES)),
+    ("sdks", ",", SOME_SDKS, repr(SDK_NAMES)),
     ("standard_names", "legacy", "one of operation, inference", "'operation'"),
     ("model_limit", "0", "a whole number from 1", "100"),
     ("model_limit", "ten", "a whole number from 1", "100"),
@@ -148,7 +150,7 @@ def text(value: Any) -> str:
 def test_without_arguments_and_variables_there_are_the_defaults() -> None:
     expected = Config(
         token_events="packed",
-        sdks=("openai", "anthropic"),
+        sdks=SDK_NAMES,
         standard_names="operation",
         model_limit=100,
         chunk_events=(),

@@ -1,0 +1,17 @@
+"""The cerebras-cloud-sdk: its streaming routes."""
+
+from __future__ import annotations
+
+from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, classify_text_completion, mark_terminated
+from otel_itl.sdks.stainless import Member, Route, SwallowedEvent
+
+MEMBER = Member(
+    package="cerebras.cloud.sdk",
+    provider="cerebras",
+    oldest=(1, 12),
+    routes=(
+        Route("chat/completions", "chat", classify_reasoning_chat),
+        Route("completions", "text_completion", classify_text_completion),
+    ),
+    marker=SwallowedEvent("data", "[DONE]", mark_terminated, last=True),
+)

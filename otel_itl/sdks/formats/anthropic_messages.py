@@ -1,0 +1,102 @@
+"""Classifies the events of Anthropic's Messages API and of its legacy text completions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.values import fields_of, short_str, valid_count
+
+REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
+EMPTY, LIFECYCLE, PING = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.PING)
+FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+
+DELTAS: Final = {
+    "text_delta": (ANSWER, "text"),
+    "thinking_delta": (REASONING, "thinking"),
+    "input_json_delta": (TOOL, "partial_json"),
+}
+"""Type of a content block's delta → what it carries, and the field that holds it."""
+
+OTHER_KINDS: Final = {"message_stop": FINISH, "error": FINISH, "ping": PING}
+"""Type of an event that carries no output and is not part of the lifecycle → its kind."""
+
+
+def classify_message_event(event: Any, response_info: ResponseInfo) -> int:
+    """Classify an event of the Messages API, and record its metadata in `response_info`.
+
+    Called with every event while the stream runs: plain text, which nearly every event is, is recognized first.
+    """
+    try:
+        if event.type == "content_block_delta" and event.delta.type == "text_delta" and event.delta.text:
+            return ANSWER
+    except AttributeError:
+        pass  # no plain text
+    fields = fields_of(event)
+    name = short_str(fields.get("type"))
+    if name == "content_block_delta":
+        delta = fields_of(fields.get("delta"))
+        kind, field = DELTAS.get(short_str(delta.get("type")) or "", (LIFECYCLE, "type"))
+        return kind if delta.get(field) else EMPTY
+    if name == "content_block_start":
+        block = fields_of(fields.get("content_block"))
+        return TOOL if (short_str(block.get("type")) or "").endswith("tool_use") and block.get("name") else LIFECYCLE
+    if name == "message_start":
+        message = fields_of(fields.get("message"))
+        response_info.response_id = short_str(message.get("id"))
+        response_info.model = short_str(message.get("model"))
+        # Its count of output tokens is that of the first event, not of the message.
+        _record_usage(response_info, {**fields_of(message.get("usage")), "output_tokens": None})
+    elif name == "message_delta":
+        return _record_end(response_info, fields)
+    elif name == "message_stop":
+        response_info.terminated = True
+    elif name == "error":
+        response_info.failure = short_str(fields_of(fields.get("error")).get("type")) or "error"
+    return OTHER_KINDS.get(name or "", LIFECYCLE)
+
+
+def classify_legacy_completion(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a chunk of the legacy text completions (`/complete`), and record its stop reason in `response_info`."""
+    fields = fields_of(chunk)
+    kind = ANSWER if fields.get("completion") else EMPTY
+    reason = short_str(fields.get("stop_reason"))
+    if reason is not None:
+        response_info.finish(reason)
+        kind |= FINISH
+    return kind
+
+
+def record_ping(recorder: StreamRecorder) -> None:
+    """Record the arrival of a `ping` event, for which the SDK yields no chunk."""
+    recorder.arrive(PING)
+
+
+def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
+    """Record the stop reason and the usage of a `message_delta` event; return the kind of the event."""
+    kind = LIFECYCLE
+    reason = short_str(fields_of(fields.get("delta")).get("stop_reason"))
+    if reason is not None:
+        response_info.finish(reason)
+        kind = FINISH
+    usage = fields_of(fields.get("usage"))
+    if usage:
+        _record_usage(response_info, usage)
+        kind |= USAGE
+    return kind
+
+
+def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> None:
+    """Record the usage. Input that was read from or written to the cache is counted as input, too."""
+    response_info.use(
+        cache_read_tokens=valid_count(usage.get("cache_read_input_tokens")),
+        cache_creation_tokens=valid_count(usage.get("cache_creation_input_tokens")),
+        output_tokens=valid_count(usage.get("output_tokens")),
+        reasoning_tokens=valid_count(fields_of(usage.get("output_tokens_details")).get("thinking_tokens")),
+    )
+    uncached = valid_count(usage.get("input_tokens"))
+    if uncached is not None:
+        cached = (response_info.cache_read_tokens or 0) + (response_info.cache_creation_tokens or 0)
+        response_info.use(input_tokens=valid_count(uncached + cached))

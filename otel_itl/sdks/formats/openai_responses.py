@@ -1,0 +1,83 @@
+"""Classifies the events of OpenAI's Responses API."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
+from otel_itl.recording.recorder import code
+from otel_itl.sdks.formats.openai_chat import record_metadata
+from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+
+REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
+EMPTY, LIFECYCLE, PING = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.PING)
+FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+
+DELTAS: Final = {
+    "response.output_text.delta": ANSWER,
+    "response.refusal.delta": ANSWER,
+    "response.audio.delta": ANSWER,
+    "response.audio.transcript.delta": ANSWER,
+    "response.reasoning_text.delta": REASONING,
+    "response.reasoning_summary_text.delta": REASONING,
+    "response.function_call_arguments.delta": TOOL,
+    "response.custom_tool_call_input.delta": TOOL,
+    "response.mcp_call_arguments.delta": TOOL,
+    "response.code_interpreter_call_code.delta": TOOL,
+    "response.shell_call_command.delta": TOOL,
+}
+"""Type of an event with a `delta` → what it carries."""
+
+ENDS: Final = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
+TOOL_CALL_ITEMS: Final = {"function_call", "custom_tool_call", "mcp_call"}
+OTHER_KINDS: Final = {"error": FINISH, "keepalive": PING}
+"""Type of an event that carries no output and is not part of the lifecycle → its kind."""
+
+
+def classify_response_event(event: Any, response_info: ResponseInfo) -> int:
+    """Classify an event of the Responses API, and record its metadata in `response_info`.
+
+    Called with every event while the stream runs: plain text, which nearly every event is, is recognized first.
+    """
+    try:
+        if event.type == "response.output_text.delta" and event.delta and not event.logprobs:
+            return ANSWER
+    except AttributeError:
+        pass  # no plain text
+    fields = fields_of(event)
+    name = short_str(fields.get("type")) or ""
+    kind = DELTAS.get(name)
+    if kind is not None:
+        return code(kind, len(items_of(fields.get("logprobs")))) if fields.get("delta") else EMPTY
+    if name == "response.output_item.added":
+        item = fields_of(fields.get("item"))
+        return TOOL if short_str(item.get("type")) in TOOL_CALL_ITEMS and item.get("name") else LIFECYCLE
+    if name == "response.created":
+        record_metadata(response_info, fields_of(fields.get("response")))
+    elif name in ENDS:
+        return _record_end(response_info, name, fields_of(fields.get("response")))
+    elif name == "error":
+        response_info.failure = short_str(fields.get("code")) or "error"
+    return OTHER_KINDS.get(name, LIFECYCLE)
+
+
+def _record_end(response_info: ResponseInfo, name: str, response: dict[str, Any]) -> int:
+    """Record how the response ended, and its usage; return the kind of the event."""
+    if not response_info.response_id:
+        record_metadata(response_info, response)
+    response_info.terminated = True
+    if name == "response.failed":
+        response_info.failure = short_str(fields_of(response.get("error")).get("code")) or "failed"
+    incomplete = short_str(fields_of(response.get("incomplete_details")).get("reason"))
+    response_info.finish(incomplete or short_str(response.get("status")) or name.partition(".")[2])
+    usage = fields_of(response.get("usage"))
+    if not usage:
+        return FINISH
+    response_info.use(
+        input_tokens=valid_count(usage.get("input_tokens")),
+        output_tokens=valid_count(usage.get("output_tokens")),
+        reasoning_tokens=valid_count(fields_of(usage.get("output_tokens_details")).get("reasoning_tokens")),
+        cache_read_tokens=valid_count(fields_of(usage.get("input_tokens_details")).get("cached_tokens")),
+    )
+    return FINISH | USAGE

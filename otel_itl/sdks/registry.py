@@ -1,0 +1,57 @@
+"""The one registry of supported SDKs: whatever lists SDKs is derived from it, or compared with it by a test.
+
+It imports no SDK, nor any module of ours that knows one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class SDKEntry:
+    """One supported SDK.
+
+    Args:
+        name: in the option `sdks`, of our extra, and of the module in `otel_itl.sdks`.
+        package: what an application imports.
+        distribution: what an application installs.
+        oldest: the oldest release that is measured.
+    """
+
+    name: str
+    package: str
+    distribution: str
+    oldest: tuple[int, ...]
+
+    @property
+    def module(self) -> str:
+        """The module of ours that describes the SDK, to be imported when the SDK is instrumented."""
+        return f"otel_itl.sdks.{self.name}"
+
+    @property
+    def entry_point(self) -> str:
+        """The name of the instrumentor's entry point, as in `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`."""
+        return f"itl_{self.name}"
+
+    @property
+    def requirement(self) -> str:
+        """What pip calls the supported releases, such as `openai>=1.40`."""
+        return f"{self.distribution}>={'.'.join(map(str, self.oldest))}"
+
+
+_ENTRIES: Final = (
+    SDKEntry("openai", "openai", "openai", (1, 40)),
+    SDKEntry("anthropic", "anthropic", "anthropic", (0, 40)),
+    SDKEntry("groq", "groq", "groq", (0, 13)),
+    SDKEntry("together", "together", "together", (2, 0)),
+    SDKEntry("fireworks", "fireworks", "fireworks-ai", (1, 2)),
+    SDKEntry("cerebras", "cerebras.cloud.sdk", "cerebras-cloud-sdk", (1, 12)),
+)
+
+REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}
+"""Name of the SDK → its entry."""
+
+SDK_NAMES: Final = tuple(REGISTRY)

@@ -1,0 +1,58 @@
+"""Reads the fields of SDK objects and of request bodies, whatever a provider or a caller put there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from otel_itl.conventions import REQUEST_PARAMETERS
+
+MAX_STR_LENGTH: Final = 256
+MAX_STOP_SEQUENCES: Final = 64
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """Return the fields of an SDK object, undeclared ones included; of a dict, itself; of anything else, none."""
+    if isinstance(value, dict):
+        return value
+    fields: dict[str, Any] = getattr(value, "__dict__", None) or {}
+    extra = getattr(value, "__pydantic_extra__", None)
+    return {**extra, **fields} if extra else fields
+
+
+def items_of(value: Any) -> Sequence[Any]:
+    """Return the items of a list or tuple; of anything else, none."""
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def valid_count(value: Any) -> int | None:
+    """Return a provider's token count; None for what is no count, or is more than a span attribute can hold."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def short_str(value: Any) -> str | None:
+    """Return a provider's name or reason, cut to `MAX_STR_LENGTH` characters; None for what is no text, or empty.
+
+    Half of a surrogate pair, which JSON may hold, is replaced: an exporter could encode neither it nor its batch.
+    """
+    if not isinstance(value, str) or not value:
+        return None
+    cut = value[:MAX_STR_LENGTH]
+    return cut if cut.isascii() else cut.encode(errors="replace").decode()
+
+
+def request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `gen_ai.request.*` attributes of the parameters in a request body.
+
+    Numbers are kept, and at most `MAX_STOP_SEQUENCES` stop sequences; a parameter with another value is left out.
+    """
+    attributes: dict[str, Any] = {}
+    for name, attribute in REQUEST_PARAMETERS.items():
+        value = body.get(name)
+        if name in {"stop", "stop_sequences"} and value is not None:
+            value = [value] if isinstance(value, str) else value
+            if isinstance(value, (list, tuple)) and all(isinstance(stop, str) for stop in value):
+                attributes[attribute] = tuple(short_str(stop) or "" for stop in value[:MAX_STOP_SEQUENCES])
+        elif type(value) is float or (type(value) is int and abs(value) < 1 << 63):
+            attributes[attribute] = value
+    return attributes
