@@ -1,157 +1,159 @@
-"""The instrumentors: which SDKs are hooked, by one line, by an entry point, or not at all."""
+"""The instrumentors: which SDKs are measured, by a line of code or by an entry point."""
 
 from __future__ import annotations
 
 import logging
-import os
-import re
 from collections.abc import Collection
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined, unused-ignore]  # no types
     BaseInstrumentor,
 )
 
 from otel_itl.config import load
-from otel_itl.runtime import Providers, runtime
-from otel_itl.sdks.patching import Hooks
-from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
-from otel_itl.sdks.stainless import Member, Stainless
+from otel_itl.runtime import Providers, is_disabled, runtime
+from otel_itl.sdks.registry import SDK_NAMES
 
 logger = logging.getLogger("otel_itl")
 
-_PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter", "logger_provider": "get_logger"}
-_BASE_OPTIONS = {"skip_dep_check", "raise_exception_on_conflict"}
-_hooks: dict[str, Hooks] = {}
-_installed: set[str] = set()
+_PROVIDER_METHODS: Final = {
+    "tracer_provider": "get_tracer",
+    "meter_provider": "get_meter",
+    "logger_provider": "get_logger",
+}
+"""Option → the method that its value must have."""
+_BASE_OPTIONS: Final = frozenset({"skip_dep_check", "raise_exception_on_conflict"})
+"""Options that `BaseInstrumentor.instrument()` takes and that mean nothing here."""
 
 
-class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no types
-    """Instruments the streams of some SDKs."""
+class _StreamInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base class has no types
+    """Instruments the streams of some SDKs. Whether it does is looked up in the runtime, not stored here as well."""
 
-    packages: tuple[str, ...] = ()
+    sdk_names: tuple[str, ...] = ()
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """None: each SDK is looked at on its own, and left alone where it is missing or too old."""
+        """Return none: each SDK is checked on its own, and left alone where it is missing or too old."""
         return ()
 
-    def instrument(self, **options: Any) -> None:
-        """Begin to measure; options that come too late are checked, and said to come too late."""
-        given = {name: value for name, value in options.items() if name not in _BASE_OPTIONS}
-        if self.is_instrumented_by_opentelemetry and given:
-            load({name: value for name, value in given.items() if name not in _PROVIDERS})
-            logger.warning("instrument() was called before: %s will not count until uninstrument().", ", ".join(given))
-            return
-        super().instrument(**options)
+    @property
+    def is_instrumented_by_opentelemetry(self) -> bool:
+        """Whether this instrumentor is in force."""
+        return not runtime.installer.installed.isdisjoint(self.sdk_names)
 
-    def _instrument(self, **options: Any) -> None:
-        providers = Providers(**{name: _provider(name, options.pop(name, None)) for name in _PROVIDERS})
-        # Each entry point of a process is asked in turn: what the first has read holds for the others.
-        config = runtime.config if runtime.config is not None and not options else load(options)
-        asked = [package for package in self.packages if package in config.sdks]
-        chosen = [package for package in asked if not _is_disabled(package) and _is_usable(package, "sdks" in options)]
-        if asked and not chosen and not _installed and len(self.packages) > 1:
-            logger.warning("otel_itl measures nothing here: none of %s can be instrumented.", ", ".join(asked))
-        runtime.start(config, providers)
-        for package in chosen:
-            _hooks_of(package).install()
-            _installed.add(package)
+    def instrument(self, **options: Any) -> None:
+        """Measure the streams of the SDKs from here on.
+
+        Raises:
+            TypeError: an option of another name, or a provider of the wrong type.
+            ValueError: a value that an option does not take.
+        """
+        given = {name: value for name, value in options.items() if name not in _BASE_OPTIONS}
+        providers = {name: given.pop(name) for name in _PROVIDER_METHODS if name in given}
+        self._instrument(_check_providers(providers), given)
+
+    def uninstrument(self, **_: Any) -> None:
+        """Stop measuring the streams of the SDKs."""
+        self._uninstrument()
+
+    def _instrument(self, providers: Providers, options: dict[str, Any]) -> None:
+        """Install the patches of an entry point. What the first has read, or a line of code has set, stays."""
+        if is_disabled():
+            return
+        if options or providers.are_given or runtime.config is None:
+            runtime.start(load(options), providers)
+        self._install(is_required=False)
 
     def _uninstrument(self, **_: Any) -> None:
-        for package in self.packages:
-            if package in _installed:
-                _hooks_of(package).remove()
-                _installed.discard(package)
-        if not _installed:
+        for name in self.sdk_names:
+            runtime.installer.remove(name)
+        if not runtime.installer.installed:
             runtime.stop()
 
+    def _install(self, *, is_required: bool) -> None:
+        config = runtime.config
+        asked = [name for name in self.sdk_names if config is None or name in config.sdks]
+        installed = [runtime.installer.install(name, is_required=is_required) for name in asked]
+        if asked and not any(installed) and len(self.sdk_names) > 1:
+            logger.warning("otel_itl measures nothing here: none of %s can be instrumented.", ", ".join(asked))
 
-class ITLInstrumentor(_Streams):
+
+class ITLInstrumentor(_StreamInstrumentor):
     """Instruments the streams of every SDK that is supported and installed.
 
-    `instrument()` takes the options of `otel_itl.instrument()`.
+    `instrument()` takes the options of `otel_itl.instrument()`, and `uninstrument()` also removes what entry points
+    have installed.
     """
 
-    packages = SDK_NAMES
+    sdk_names = SDK_NAMES
+
+    @property
+    def is_instrumented_by_opentelemetry(self) -> bool:
+        """Whether `instrument()` was called."""
+        return runtime.is_started_by_code
+
+    def _instrument(self, providers: Providers, options: dict[str, Any]) -> None:
+        if runtime.is_started_by_code:
+            self._warn_of_late_options(providers, options)
+            return
+        config = load(options)
+        if is_disabled():
+            logger.info("otel_itl measures nothing: OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true.")
+            return
+        runtime.start(config, providers if providers.are_given else runtime.providers, by_code=True)
+        self._install(is_required="sdks" in options)
+
+    def _warn_of_late_options(self, providers: Providers, options: dict[str, Any]) -> None:
+        load(options)
+        given = [*options, *(name for name in _PROVIDER_METHODS if getattr(providers, name) is not None)]
+        if given:
+            logger.warning("instrument() was called before: %s will not count until uninstrument().", ", ".join(given))
 
 
-class OpenAIInstrumentor(_Streams):
+class OpenAIInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the openai SDK: the entry point `itl_openai`."""
 
-    packages = ("openai",)
+    sdk_names = ("openai",)
 
 
-class AnthropicInstrumentor(_Streams):
+class AnthropicInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the anthropic SDK: the entry point `itl_anthropic`."""
 
-    packages = ("anthropic",)
+    sdk_names = ("anthropic",)
 
 
-class GroqInstrumentor(_Streams):
+class GroqInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the groq SDK: the entry point `itl_groq`."""
 
-    packages = ("groq",)
+    sdk_names = ("groq",)
 
 
-class TogetherInstrumentor(_Streams):
+class TogetherInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the together SDK: the entry point `itl_together`."""
 
-    packages = ("together",)
+    sdk_names = ("together",)
 
 
-class FireworksInstrumentor(_Streams):
+class FireworksInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the fireworks SDK: the entry point `itl_fireworks`."""
 
-    packages = ("fireworks",)
+    sdk_names = ("fireworks",)
 
 
-class CerebrasInstrumentor(_Streams):
+class CerebrasInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the cerebras SDK: the entry point `itl_cerebras`."""
 
-    packages = ("cerebras",)
+    sdk_names = ("cerebras",)
 
 
-def _provider(name: str, value: Any) -> Any:
-    maker = _PROVIDERS[name]
-    if value is not None and not hasattr(value, maker):
-        message = f"instrument({name}={value!r}) is not accepted: it takes a provider, with a {maker}() method."
-        raise TypeError(message)
-    return value
+def _check_providers(given: dict[str, Any]) -> Providers:
+    """Make `Providers` of those that were given.
 
-
-def _hooks_of(package: str) -> Hooks:
-    if package not in _hooks:
-        _hooks[package] = Hooks(REGISTRY[package].package, Stainless(_member(package), runtime).targets())
-    return _hooks[package]
-
-
-def _member(package: str) -> Member:
-    member: Member = import_module(REGISTRY[package].module).MEMBER
-    return member
-
-
-def _is_disabled(package: str) -> bool:
-    disabled = {name.strip() for name in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
-    return bool(disabled & {"*", f"itl_{package}"})
-
-
-def _is_usable(package: str, asked_for: bool) -> bool:  # noqa: FBT001
-    oldest, distribution = REGISTRY[package].oldest, REGISTRY[package].distribution
-    needed = f"{distribution} {'.'.join(map(str, oldest))} or newer"
-    try:
-        installed = version(distribution)
-    except PackageNotFoundError:
-        if asked_for:
-            logger.warning("%s is not installed: otel_itl measures the streams of %s.", distribution, needed)
-        return False
-    if tuple(int(part) for part in re.findall(r"\d+", installed)[: len(oldest)]) < oldest:
-        logger.warning(
-            "%s %s is too old: otel_itl measures the streams of %s, and leaves this one alone.",
-            distribution,
-            installed,
-            needed,
-        )
-        return False
-    return True
+    Raises:
+        TypeError: one that lacks the method of its kind.
+    """
+    for name, value in given.items():
+        method = _PROVIDER_METHODS[name]
+        if value is not None and not hasattr(value, method):
+            message = f"instrument({name}={value!r}) is not accepted: it takes a provider, with a {method}() method."
+            raise TypeError(message)
+    return Providers(**given)

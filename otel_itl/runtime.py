@@ -1,241 +1,335 @@
-"""The running instrumentation of this process: opens recordings, and reports them through the providers in force."""
+"""The composition root: the one running instrumentation of this process, and everything that it owns."""
 
 from __future__ import annotations
 
 import atexit
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
-from typing import Any, cast
-from weakref import WeakKeyDictionary, WeakSet
+from typing import Any
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from opentelemetry import _logs, context, metrics, trace
 
 from otel_itl import conventions as names
-from otel_itl.config import Config, SessionFrom, load
-from otel_itl.core.stream import Request
-from otel_itl.export.attributes import ModelNames
-from otel_itl.export.metrics import StreamMetrics, drain_all
-from otel_itl.export.other_instrumentations import suppressed
-from otel_itl.export.pipeline import SpanHandle, Telemetry
-from otel_itl.export.span_processor import ITLSpanProcessor, claim, prepend_processor
-from otel_itl.recording.internal_errors import failures
-from otel_itl.recording.open_streams import open_streams
-from otel_itl.recording.recorder import Classify, StreamRecorder
-from otel_itl.recording.watchdog import StreamStallMonitor
-from otel_itl.session_scope import in_session
+from otel_itl.config import Config, SessionFrom
+from otel_itl.conventions import Where
+from otel_itl.core.request import Request
+from otel_itl.core.sessions import Sessions
+from otel_itl.core.stream import FinishedStream
+from otel_itl.export.logs import EndLog
+from otel_itl.export.measured_spans import MeasuredSpans
+from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
+from otel_itl.export.other_instrumentations import is_suppressed
+from otel_itl.export.pipeline import Pipeline
+from otel_itl.export.scope import get_logger, get_meter, get_tracer
+from otel_itl.export.sdk_internals.configurator import configure_from_environment
+from otel_itl.export.sdk_internals.processor_order import prepend_processor
+from otel_itl.export.span import SpanSink, SpanStarter
+from otel_itl.export.span_processor import SpanEventProcessor
+from otel_itl.export.stream_report import SpanHandle
+from otel_itl.recording.chunk_log import Classify
+from otel_itl.recording.finalizer import Finalizer
+from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.loop_lag import LoopLags
+from otel_itl.recording.open_streams import OpenStreams
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.reporters import ReporterThreads
+from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
+from otel_itl.recording.watchdog import Watchdog
+from otel_itl.sdks.installer import SDKInstaller
+from otel_itl.session_scope import apply_session
 
 logger = logging.getLogger("otel_itl")
 
-_EXPORTERS = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER")
+MAX_RECORDED_PER_ROUND = 64
+"""Ended streams whose metrics one round of the finalizer's thread records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Providers:
-    """The OpenTelemetry providers that were given; None is the global one."""
+    """The OpenTelemetry providers that were given; None stands for the global one."""
 
     tracer_provider: trace.TracerProvider | None = None
     meter_provider: metrics.MeterProvider | None = None
     logger_provider: _logs.LoggerProvider | None = None
 
     @property
-    def given(self) -> bool:
-        """Any was given."""
+    def are_given(self) -> bool:
+        """Whether any provider was given."""
         return any((self.tracer_provider, self.meter_provider, self.logger_provider))
 
 
 class Runtime:
-    """What the hooks of every SDK record through.
+    """Opens recordings for the hooks of every SDK, and owns what runs while streams are open.
 
-    The providers are asked for with the first stream, not before: an application may set its own after `instrument()`.
+    The OpenTelemetry providers are looked up with the first stream: an application may set its own after
+    `instrument()`.
+
+    Args:
+        clock: a monotonic clock in nanoseconds.
+        wall_clock: nanoseconds since the epoch.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, clock: Callable[[], int] = perf_counter_ns, wall_clock: Callable[[], int] = time_ns
+    ) -> None:
+        self._clock, self._wall_clock = clock, wall_clock
+        self.errors = InternalErrors()
+        self.open_streams = OpenStreams(clock)
+        self.loop_lags = LoopLags(self.errors)
+        self.watchdog = Watchdog(self.open_streams, self.errors, clock)
+        self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses)
+        self.log_threads = ReporterThreads("reports", self.errors, max_threads=8, max_waiting=4_096)
+        self.callback_threads = ReporterThreads("callbacks", self.errors, max_threads=1, max_waiting=1_000)
+        self.measured_spans = MeasuredSpans()
+        self.sessions = Sessions()
+        self.installer = SDKInstaller(self)
+        self.metrics = MetricsRegistry(
+            self.errors,
+            open_streams=self._requests_in_flight,
+            before_collection=self.finalizer.wait_until_finalized,
+        )
+        self.finalizer.add_round_task(partial(self.metrics.pending.record_some, MAX_RECORDED_PER_ROUND))
+        self._stall_reporting = StallReporting(
+            self.log_threads, self.callback_threads, self.watchdog.find_pauses, self.errors
+        )
         self._lock = Lock()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
         self._config: Config | None = None
         self._providers = Providers()
-        self._telemetry: Telemetry | None = None
-        self._metrics: StreamMetrics | None = None
-        self._processors: WeakKeyDictionary[Any, ITLSpanProcessor] = WeakKeyDictionary()
-        self._first: WeakSet[Any] = WeakSet()
-        """Tracer providers whose flush reaches what is still to be concluded before it reaches their exporters."""
-        self._may_wait = False
+        self._was_stopped = self._is_started_by_code = False
+        self._pipeline: Pipeline | None = None
+        self._may_defer = False
+        self._processors: WeakKeyDictionary[Any, SpanEventProcessor] = WeakKeyDictionary()
+        self._runs_first: WeakSet[Any] = WeakSet()
+        """Tracer providers on which our processor runs first, so that `force_flush()` finalizes pending streams before
+        it exports."""
 
-    def start(self, config: Config, providers: Providers) -> None:
-        """Record from now on, with these options."""
+    # --- Start and stop --------------------------------------------------------------------------------------------
+
+    def start(self, config: Config, providers: Providers, *, by_code: bool = False) -> None:
+        """Record from now on, with these options and providers.
+
+        Args:
+            config: the options.
+            providers: those that were given.
+            by_code: `instrument()` was called; else an entry point, or `observe()`, starts the runtime.
+        """
         with self._lock:
-            self._config, self._providers, self._telemetry = config, providers, None
+            self._config, self._providers, self._pipeline = config, providers, None
+            self._was_stopped = False
+            self._is_started_by_code = by_code or self._is_started_by_code
 
     def stop(self) -> None:
-        """Record no more; streams that are open end as abandoned."""
+        """Stop recording; streams that are open end as abandoned."""
         with self._lock:
-            self._config = None
+            self._config, self._providers = None, Providers()
+            self._was_stopped, self._is_started_by_code = True, False
             for processor in self._processors.values():
-                processor.rest()
-        open_streams.abandon()
+                processor.disable()
+        self.finalizer.abandon_all()
 
     @property
     def config(self) -> Config | None:
-        """The options in force, if any are."""
+        """The options in force; None: nothing is recorded."""
         return self._config
 
-    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
-        """Begin the recording of a request; None where it is suppressed."""
-        if self._config is None or suppressed() or _disabled():
-            return None
-        config, telemetry = self._config, self._telemetry or self._connect()
-        request = in_session(request)
-        unix_ns, requested = time_ns(), perf_counter_ns()
-        ticket = telemetry.begin(request, unix_ns)
-        probe = StreamRecorder(
-            request,
-            classify,
-            partial(telemetry.conclude, ticket),
-            unix_ns=unix_ns,
-            requested=requested,
-            ticket=ticket,
-        )
-        if config.stall is not None:
-            reports = telemetry.stall_reports(ticket, request, unix_ns)
-            probe.watched(StreamStallMonitor(probe, config.stall, reports, config.on_stall))
-        if ticket.own:
-            # Streams of a session follow on one another: what one leaves behind is there for the next.
-            probe.may_wait = self._may_wait and ticket.turn is None
-        else:
-            telemetry.follow(ticket, probe.so_far)
-        return probe
+    @property
+    def providers(self) -> Providers:
+        """The providers that were given."""
+        return self._providers
+
+    @property
+    def is_started_by_code(self) -> bool:
+        """Whether `instrument()` was called, rather than entry points alone."""
+        return self._is_started_by_code
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether `uninstrument()` was called since the last start."""
+        return self._was_stopped
 
     @property
     def session_from(self) -> SessionFrom | None:
-        """Where a request says which session it belongs to."""
+        """Where a request names its session; None: nowhere."""
         return None if self._config is None else self._config.session_from
 
-    def open_observed(self, request: Request, classify: Classify) -> StreamRecorder | None:
-        """As `open`, for a stream that no SDK's hook sees: it is measured whether or not `instrument()` was called."""
-        if self._config is None:
-            self.start(load({}), Providers())
-        return self.open(request, classify)
+    # --- Open a recording ------------------------------------------------------------------------------------------
 
-    def attach(self, probe: StreamRecorder) -> Any:
-        """Make the request's span current."""
-        ticket = cast("SpanHandle", probe.ticket)
-        return context.attach(ticket.context)
+    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
+        """Open the recording of a request; None where it is not to be measured."""
+        config = self._config
+        if config is None or is_suppressed() or is_disabled():
+            return None
+        pipeline = self._pipeline or self._connect()
+        request = apply_session(request)
+        unix_ns, requested = self._wall_clock(), self._clock()
+        handle = pipeline.start(request, unix_ns)
+        try:
+            recorder = StreamRecorder(
+                request, classify, self.finalizer, self.loop_lags,
+                unix_ns=unix_ns, requested=requested, clock=self._clock,
+            )  # fmt: skip
+            # Requests of a session follow one another: what one leaves to the session is there for the next.
+            may_be_deferred = self._may_defer and handle.is_own and handle.session_request is None
+            recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
+        except BaseException:
+            pipeline.discard(handle, request, unix_ns)
+            raise
+        self.open_streams.add(recorder)
+        if config.stall is not None:
+            log = pipeline.stall_log(handle, request, unix_ns)
+            monitor = StreamStallMonitor(
+                recorder, config.stall, pipeline.metrics, log, self._stall_reporting, config.on_stall
+            )
+            recorder.watch_with(monitor)
+        if not handle.is_own:
+            pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
+        self.watchdog.thread.wake()
+        self.finalizer.thread.wake()
+        self.finalizer.help()
+        if self._config is None:  # stopped meanwhile: whoever stopped did not see this stream
+            recorder.abandon_from_gc()
+            return None
+        return recorder
+
+    def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
+        """Describe a recording as the layer nearer to the wire sees the request."""
+        request = apply_session(request)
+        recorder.redescribe(request, classify)
+        pipeline = self._pipeline
+        if pipeline is not None:
+            pipeline.redescribe(recorder.span_handle, request)
+
+    def attach(self, recorder: StreamRecorder) -> Any:
+        """Make the request's span current; returns what `detach` takes."""
+        handle: SpanHandle = recorder.span_handle
+        return context.attach(handle.context)
 
     def detach(self, token: Any) -> None:
-        """Give back the context of the caller."""
+        """Make the caller's context current again."""
         context.detach(token)
 
-    def _forked(self) -> None:
-        """A lock may have been held in the parent, and what waits to be recorded is the parent's."""
-        self._lock = Lock()
-        self._telemetry = None
-        if self._metrics is not None:
-            self._metrics.forget()
+    # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 
-    def _connect(self) -> Telemetry:
+    def _connect(self) -> Pipeline:
         with self._lock:
-            if self._telemetry is None:
-                self._telemetry = self._connected(self._config or Config())
-            return self._telemetry
+            if self._pipeline is None:
+                self._pipeline = self._make_pipeline(self._config or Config(), self._providers)
+            return self._pipeline
 
-    def _connected(self, config: Config) -> Telemetry:
-        if not self._providers.given and not _application_configured():
-            _configure_from_environment()
-        given = self._providers
+    def _make_pipeline(self, config: Config, given: Providers) -> Pipeline:
+        if not given.are_given and not _is_any_provider_set():
+            configure_from_environment(self.errors)
+        generation = names.STANDARD_NAMES[config.standard_names]
         tracer_provider = given.tracer_provider or trace.get_tracer_provider()
-        stream_metrics = self._stream_metrics(given.meter_provider or metrics.get_meter_provider(), config)
-        self._wire(tracer_provider, stream_metrics, config)
-        spans_wait = tracer_provider in self._first or not hasattr(tracer_provider, "add_span_processor")
+        meter_provider = given.meter_provider or metrics.get_meter_provider()
+        stream_metrics = self.metrics.create(
+            get_meter(meter_provider, config.standard_names),
+            generation,
+            model_limit=config.model_limit,
+            objectives=config.slo,
+            reports_process=True,
+        )
+        self._add_processor(tracer_provider, stream_metrics, config)
+        is_flushed = tracer_provider in self._runs_first or not hasattr(tracer_provider, "add_span_processor")
         # A flush of log events reaches nothing of ours.
-        self._may_wait = spans_wait and config.token_events != "log"
-        if drain_all not in open_streams.chores:
-            open_streams.chores.append(drain_all)
+        self._may_defer = is_flushed and config.token_events != "log"
         # Again for every set of providers: what is registered last runs first, before they shut down.
-        atexit.unregister(open_streams.abandon)
-        atexit.register(open_streams.abandon)
-        return Telemetry(
-            tracer_provider.get_tracer(names.SCOPE),
-            _logs.get_logger(names.SCOPE, logger_provider=given.logger_provider),
+        atexit.unregister(self.finalizer.abandon_all)
+        atexit.register(self.finalizer.abandon_all)
+        stream_logger = get_logger(given.logger_provider, config.standard_names)
+        return Pipeline(
+            SpanStarter(get_tracer(tracer_provider, config.standard_names), self.sessions, self.measured_spans),
+            SpanSink(self.measured_spans, generation, config.token_events),
+            EndLog(stream_logger, config.token_events),
+            stream_logger,
             stream_metrics,
-            token_events=config.token_events,
-            objectives=config.slo,
-            claim=claim,
+            config.slo,
+            self.errors,
         )
 
-    def _stream_metrics(self, provider: metrics.MeterProvider, config: Config) -> StreamMetrics:
-        if self._metrics is not None:
-            self._metrics.retire()
-        made = StreamMetrics(
-            provider.get_meter(names.SCOPE),
-            names.STANDARD_NAMES[config.standard_names],
-            ModelNames(config.model_limit),
-            in_flight=_in_flight,
-            failures=_failures,
-            objectives=config.slo,
-        )
-        made.settle = open_streams.settle
-        self._metrics = made
-        return made
-
-    def _wire(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
-        """Have the spans of a provider pass by our processor; there is one for each, as none can be taken off."""
+    def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
+        """Have the spans of a provider pass our processor; there is one for each, as none can be removed."""
         processor = self._processors.get(provider)
         if processor is not None:
             processor.reconfigure(config, stream_metrics)
         elif hasattr(provider, "add_span_processor"):
-            processor = ITLSpanProcessor(
+            processor = SpanEventProcessor(
                 config.chunk_events,
                 stall=config.stall,
                 slo=config.slo,
                 stream_metrics=stream_metrics,
-                before_flush=open_streams.sweep,
+                measured_spans=self.measured_spans,
+                errors=self.errors,
+                before_flush=self.finalizer.finalize_pending,
             )
             if prepend_processor(provider, processor):
-                self._first.add(provider)
+                self._runs_first.add(provider)
             self._processors[provider] = processor
 
+    def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
+        return [
+            (recorder.request, recorder.stall_monitor is not None and recorder.stall_monitor.is_stalled)
+            for recorder in self.open_streams.recorders()
+        ]
 
-def _in_flight() -> Iterable[tuple[Request, bool]]:
-    return [(probe.request, probe.watch is not None and probe.watch.stalled) for probe in open_streams.probes()]
+    # --- Forks -----------------------------------------------------------------------------------------------------
+
+    def register_fork_handlers(self) -> None:
+        """Have the threads and what they hold survive `os.fork()`. Called once, for the runtime of the process."""
+        if not hasattr(os, "register_at_fork"):
+            return
+        resume: list[Callable[[], None]] = []
+
+        def before() -> None:
+            resume.extend((self.watchdog.pause(), self.finalizer.pause()))
+
+        def after_in_parent() -> None:
+            while resume:
+                resume.pop()()
+
+        def after_in_child() -> None:
+            resume.clear()
+            self.forget_after_fork()
+
+        os.register_at_fork(before=before, after_in_parent=after_in_parent, after_in_child=after_in_child)
+
+    def forget_after_fork(self) -> None:
+        """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
+        self._lock = Lock()
+        self._pipeline = None
+        self.finalizer.forget_after_fork()
+        self.open_streams.forget_after_fork()
+        self.watchdog.forget_after_fork()
+        self.metrics.forget_after_fork()
+        self.log_threads.forget_after_fork()
+        self.callback_threads.forget_after_fork()
 
 
-def _failures() -> Mapping[str, int]:
-    return failures
+def is_disabled() -> bool:
+    """Whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
+    return any(
+        os.environ.get(variable, "").strip().lower() == "true" for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
+    )
 
 
-def _disabled() -> bool:
-    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedStream | None:
+    """Return a stream as if it ended now; None: it is gone."""
+    recorder = reference()
+    return None if recorder is None else finalizer.snapshot(recorder)
 
 
-def _application_configured() -> bool:
-    """Whether any global provider was set: the API's own stand-ins are called proxies."""
+def _is_any_provider_set() -> bool:
+    """Whether the application has set a global provider: the API's own stand-ins are called proxies."""
     providers = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
     return not all("Proxy" in type(provider).__name__ for provider in providers)
 
 
-def _configure_from_environment() -> None:
-    """Set up the SDK as `opentelemetry-instrument` does: exporters are OTLP unless `OTEL_*` says otherwise."""
-    defaulted = [variable for variable in _EXPORTERS if variable not in os.environ]
-    try:
-        from opentelemetry.sdk._configuration import _OTelSDKConfigurator  # noqa: PLC0415 - loads exporters
-
-        os.environ.update(dict.fromkeys(defaulted, "otlp"))
-        _OTelSDKConfigurator().configure()  # type: ignore[no-untyped-call, unused-ignore]  # no types
-        logger.info("No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment.")
-    except Exception as error:  # noqa: BLE001 - the fence
-        # Nothing here comes from a prompt: what is wrong with the environment may be said.
-        failures["setting up the SDK"] += 1
-        logger.warning("otel_itl could not set up the OpenTelemetry SDK from the OTEL_* environment: %s", error)
-    finally:
-        for variable in defaulted:
-            os.environ.pop(variable, None)
-
-
 runtime = Runtime()
 """The one of this process."""
+runtime.register_fork_handlers()

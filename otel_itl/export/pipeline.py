@@ -1,256 +1,200 @@
-"""One request's span from its start to its end, with its token events, and what is handed to the metrics."""
+"""The pipeline: a stream that ended is measured, judged, and handed to a flat list of sinks; its span always ends."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from weakref import ref
 
-from opentelemetry._logs import Logger, SeverityNumber
-from opentelemetry.context import Context, get_current
-from opentelemetry.trace import (
-    Link,
-    NonRecordingSpan,
-    Span,
-    SpanContext,
-    SpanKind,
-    Status,
-    StatusCode,
-    Tracer,
-    get_current_span,
-    set_span_in_context,
-)
+from opentelemetry._logs import Logger
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
-from otel_itl import conventions as names
-from otel_itl.core.codec import encode, encode_each, encode_later
-from otel_itl.core.measures import SECOND, Measures, first_and_last_output, measure
-from otel_itl.core.sessions import Sessions, Standing, Turn
-from otel_itl.core.slo import Objectives, Verdict, judge
+from otel_itl.conventions import Where
+from otel_itl.core.measures import Measures, first_and_last_output, measure
+from otel_itl.core.request import Request
+from otel_itl.core.sessions import SessionStatus
+from otel_itl.core.slo import Objectives, SLOResult, evaluate
 from otel_itl.core.stalls import Cause
-from otel_itl.core.stream import FinishedStream, Request
-from otel_itl.core.timeline import Outcome, Timeline
-from otel_itl.export import attributes
-from otel_itl.export.logs import EventLog, StallReports
-from otel_itl.export.metrics import Measured, StreamMetrics
-from otel_itl.export.other_instrumentations import in_charge, recorded_by, unsuppressed
-from otel_itl.export.sdk_internals.lazy_events import add_events
-from otel_itl.recording.internal_errors import report_error
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
+from otel_itl.core.timeline import SECOND, Outcome, Timeline
+from otel_itl.export.logs import EndLog, EventLog, StallLog
+from otel_itl.export.measured_stream import MeasuredStream, measured_stream
+from otel_itl.export.metrics import StreamMetrics
+from otel_itl.export.span import SpanSink, SpanStarter, describe_before_end, end_span
+from otel_itl.export.stream_report import SpanHandle, StreamReport
+from otel_itl.recording.internal_errors import InternalErrors
 
-logger = logging.getLogger("otel_itl")
-
-DEFAULT_EVENT_LIMIT = 128
-
-
-class SpanHandle(NamedTuple):
-    """The span that a request reports to."""
-
-    span: Span
-    context: Context
-    turn: Turn[SpanContext] | None
-    """Its place in the session that it belongs to, if any."""
-    own: bool
-    """False: the span is another instrumentation's, which ends it and records the standard metrics."""
-    elsewhere: frozenset[str] = frozenset()
-    """Standard metrics that another instrumentation records for the request, whoever's the span is."""
+T = TypeVar("T")
+Sink = Callable[[StreamReport], None]
 
 
-class Telemetry:
-    """Spans, token events and log events of streams.
+class Pipeline:
+    """Reports streams: on their spans, in log events, and to the metrics.
+
+    Whatever a stage or a sink raises is counted and logged; the stream's span ends and its outcome is counted all the
+    same.
 
     Args:
-        tracer: makes the spans.
-        logger: emits log events.
-        stream_metrics: take the streams that ended.
-        token_events: the form of the token events.
+        spans: starts the spans.
+        span_sink: describes a stream on its span.
+        end_log: emits the log events of a stream's end.
+        logger: emits the log events of stalls.
+        metrics: records the streams that ended.
         objectives: what streams are held against.
-        claim: told the id of every span that is measured here.
+        errors: where failures of our own are reported.
     """
 
-    def __init__(  # noqa: PLR0913 - the three signals, and what each says
+    def __init__(  # noqa: PLR0913 - the signals, and what they share
         self,
-        tracer: Tracer,
+        spans: SpanStarter,
+        span_sink: SpanSink,
+        end_log: EndLog,
         logger: Logger,
-        stream_metrics: StreamMetrics,
-        *,
-        token_events: str,
+        metrics: StreamMetrics,
         objectives: Objectives,
-        claim: Callable[[int], None],
+        errors: InternalErrors,
     ) -> None:
-        self._tracer = tracer
+        self.metrics = metrics
+        self.errors = errors
+        self._spans = spans
+        self._span_sink = span_sink
+        self._sinks: Sequence[Sink] = (span_sink, end_log)
         self._logger = logger
-        self._metrics = stream_metrics
-        self._token_events = token_events
         self._objectives = objectives
-        self._claim = claim
-        self._sessions: Sessions[SpanContext] = Sessions()
-        self._fell_back = False
 
-    def begin(self, request: Request, unix_ns: int) -> SpanHandle:
-        """Start the span of a request, or join the one that another instrumentation has started for it."""
-        context = get_current()
-        outer = get_current_span(context)
-        turn = None if request.session_id is None else self._sessions.enter(request.session_id, _served(request))
-        previous = [] if turn is None or turn.previous is None else [turn.previous]
-        if in_charge(context):
-            for link in previous:
-                outer.add_link(link)
-            ticket = SpanHandle(outer, context, turn, own=False)
-        else:
-            with unsuppressed():
-                span = self._tracer.start_span(
-                    f"{request.operation} {request.model}" if request.model else request.operation,
-                    kind=SpanKind.CLIENT,
-                    attributes=attributes.at_start(request),
-                    links=[Link(link) for link in previous],
-                    start_time=unix_ns,
-                )
-            ticket = SpanHandle(span, set_span_in_context(span), turn, own=True, elsewhere=recorded_by(outer))
-        if turn is not None:
-            turn.leave(ticket.span.get_span_context())
-        return ticket
+    def start(self, request: Request, unix_ns: int) -> SpanHandle:
+        """Start the span of a request made at `unix_ns`, or join another instrumentation's."""
+        return self._spans.start(request, unix_ns)
 
-    def follow(self, ticket: SpanHandle, so_far: Callable[[], FinishedStream]) -> None:
-        """Enrich another instrumentation's span at the latest when it ends, which may be before the stream does."""
-        span: Any = ticket.span
-        if not span.is_recording():
-            return
-        end = span.end
+    def redescribe(self, handle: SpanHandle, request: Request) -> None:
+        """Describe a started span as the layer nearer to the wire sees the request."""
+        self._spans.redescribe(handle, request)
 
-        def ending(*args: Any, **kwargs: Any) -> None:
-            span.__dict__.pop("end", None)
-            try:
-                ended = so_far()
-                measures = measure(ended.timeline)
-                self._describe(ticket, ended, measures, self._judge(ended, measures), None)
-            except Exception as error:  # noqa: BLE001 - the fence
-                report_error("enriching a span", error)
-            end(*args, **kwargs)
+    def discard(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
+        """End the span of a request that could not be recorded."""
+        if handle.claim_report():
+            timeline = Timeline(request_unix_ns=unix_ns, outcome=Outcome.ABANDONED)
+            end_span(handle, FinishedStream(request, ResponseInfo(), timeline, Concurrency(1, 1.0), None))
 
+    def stall_log(self, handle: SpanHandle, request: Request, unix_ns: int) -> StallLog:
+        """Make what emits the log events of a stream's stalls. It refers to the span by its ids alone."""
+        return StallLog(EventLog(self._logger, _ids_of(handle), request, unix_ns))
+
+    def follow_foreign_span(self, handle: SpanHandle, snapshot: Callable[[], FinishedStream | None]) -> None:
+        """Describe a stream on another instrumentation's span at the latest when that ends it.
+
+        Args:
+            handle: of that span.
+            snapshot: returns the stream as if it ended now; None: it is gone. It must not keep the stream alive.
+        """
+        unfinished, pipeline = snapshot, ref(self)
+
+        def describe() -> None:
+            found = pipeline()
+            if found is not None:
+                found.describe_unfinished(handle, unfinished)
+
+        describe_before_end(handle, describe)
+
+    def describe_unfinished(self, handle: SpanHandle, snapshot: Callable[[], FinishedStream | None]) -> None:
+        """Describe a stream that has not ended on its span."""
         try:
-            span.end = ending
-        except AttributeError:
+            finished = snapshot()
+            if finished is not None:
+                measures = measure(finished.timeline)
+                self._span_sink(StreamReport(handle, finished, measures, self._evaluate(finished, measures), None))
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report(Where.SPAN_DESCRIBE, error)
+
+    def finish(self, handle: SpanHandle, finished: FinishedStream) -> None:
+        """Report a stream that ended. A second report of it does nothing."""
+        if not handle.claim_report():
             return
+        measured: MeasuredStream | None = None
+        try:
+            report = self._derive(handle, finished)
+            for sink in self._sinks:
+                self._try(Where.STREAM_REPORT, lambda sink=sink: sink(report), None)  # type: ignore[misc]
+            measured = self._try(Where.STREAM_MEASURE, lambda: _measure_for_metrics(report), None)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report(Where.STREAM_REPORT, error)
+        finally:
+            self._conclude(handle, finished, measured)
 
-    def stall_reports(self, ticket: SpanHandle, request: Request, unix_ns: int) -> StallReports:
-        """Who tells of the stalls of a stream while it is open."""
-        return StallReports(EventLog(self._logger, ticket.context, request, unix_ns), self._metrics)
+    def _conclude(self, handle: SpanHandle, finished: FinishedStream, measured: MeasuredStream | None) -> None:
+        """End the span and count the outcome, whatever failed before."""
+        try:
+            end_span(handle, finished)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report(Where.SPAN_END, error)
+            if handle.is_own and handle.span.is_recording():
+                handle.span.end()
+        if measured is None:
+            bare = _without_chunks(finished)
+            measured = _measure_for_metrics(StreamReport(handle, bare, measure(bare.timeline), None, None))
+        self.metrics.add(measured)
 
-    def conclude(self, ticket: SpanHandle, ended: FinishedStream) -> None:
-        """Report a stream that ended: on its span, in log events, and to the metrics."""
-        timeline, span = ended.timeline, ticket.span
-        measures = measure(timeline)
-        verdict = self._judge(ended, measures)
-        standing = _standing(ticket.turn, ended, measures)
-        if not ticket.own:
-            getattr(span, "__dict__", {}).pop("end", None)
-        self._describe(ticket, ended, measures, verdict, standing)
-        log = EventLog(self._logger, ticket.context, ended.request, timeline.request_unix_ns)
-        self._tell(log, ticket, ended, standing)
-        if ticket.own:
-            if timeline.outcome is Outcome.ERROR:
-                span.set_status(Status(StatusCode.ERROR))
-            with unsuppressed():
-                span.end(end_time=timeline.request_unix_ns + timeline.end)
-        self._metrics.add(
-            Measured(
-                request=ended.request,
-                response_model=ended.answer.model,
-                timeline=timeline,
-                measures=measures,
-                error_type=ended.error_type,
-                # Of the span its ids alone: until the metrics are recorded, its events are to go.
-                context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
-                standard=ticket.own,
-                elsewhere=ticket.elsewhere,
-                verdict=verdict,
-            )
+    def _derive(self, handle: SpanHandle, finished: FinishedStream) -> StreamReport:
+        """Measure a stream, and hold it against its objective and its session."""
+        measures = self._try(Where.STREAM_MEASURE, lambda: measure(finished.timeline), None)
+        if measures is None:
+            measures = measure(_without_chunks(finished).timeline)
+        return StreamReport(
+            handle=handle,
+            finished=finished,
+            measures=measures,
+            slo=self._try(Where.STREAM_SLO, lambda: self._evaluate(finished, measures), None),
+            session=self._try(Where.STREAM_SESSION, lambda: _end_session_request(handle, finished, measures), None),
         )
 
-    def _judge(self, ended: FinishedStream, measures: Measures) -> Verdict | None:
-        slo = self._objectives.of(ended.request.model)
+    def _try(self, where: Where, step: Callable[[], T], default: T) -> T:
+        """Take a step; where it fails, report that and return `default`."""
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 - the guard: a step that fails keeps no other from being taken
+            self.errors.report(where, error)
+            return default
+
+    def _evaluate(self, finished: FinishedStream, measures: Measures) -> SLOResult | None:
+        slo = self._objectives.for_model(finished.request.model)
         if slo is None:
             return None
-        stalled = any(stall.cause is Cause.UPSTREAM for stall in ended.stalls)
-        return judge(slo, ended.timeline, measures, stalled=stalled)
-
-    def _tell(self, log: EventLog, ticket: SpanHandle, ended: FinishedStream, standing: Standing | None) -> None:
-        """The log events of a stream's end."""
-        timeline = ended.timeline
-        if self._token_events == "log":
-            for event in encode(timeline):
-                log.emit(event.name, event.unix_ns, event.attributes)
-        if ticket.own and timeline.outcome is Outcome.ERROR:
-            # Without the exception's text: it may quote the prompt.
-            said: dict[str, Any] = {"exception.type": ended.error_type or "unknown"}
-            log.emit(names.EXCEPTION_EVENT, timeline.request_unix_ns + timeline.end, said, SeverityNumber.WARN)
-        if timeline.outcome is Outcome.TRUNCATED:
-            said = {names.CHUNK_COUNT: len(timeline) + timeline.unrecorded}
-            log.tell(names.TRUNCATED_EVENT, timeline.end, said, SeverityNumber.WARN)
-        if standing is not None and standing.onset is not None:
-            log.tell(
-                names.SESSION_DEGRADED, timeline.end, attributes.of_degradation(standing.onset), SeverityNumber.WARN
-            )
-
-    def _describe(
-        self,
-        ticket: SpanHandle,
-        ended: FinishedStream,
-        measures: Measures,
-        verdict: Verdict | None,
-        standing: Standing | None,
-    ) -> None:
-        """Put attributes and token events on the span, if it is still open."""
-        span = ticket.span
-        if not span.is_recording():
-            return
-        self._claim(span.get_span_context().span_id)
-        span.set_attributes(
-            {
-                **(attributes.standard(ended.answer, measures, ended.error_type) if ticket.own else {}),
-                **attributes.ours(ended.timeline, measures, ended.concurrency),
-                **attributes.of_stalls(ended),
-                **attributes.of_verdict(verdict),
-                **attributes.of_standing(standing),
-            }
-        )
-        for stall in ended.stalls[: names.STALLS_TOLD]:
-            began = ended.timeline.request_unix_ns + round(stall.start * SECOND)
-            span.add_event(names.STALL_EVENT, attributes.of_stall(stall), began)
-        if self._token_events in {"packed", "each"}:
-            self._add_events(span, ended.timeline, _event_limit(span))
-
-    def _add_events(self, span: Span, timeline: Timeline, limit: int) -> None:
-        each = encode_each(timeline, limit) if self._token_events == "each" else None
-        if each is not None:
-            for event in each:
-                span.add_event(event.name, event.attributes, event.unix_ns)
-            return
-        if self._token_events == "each" and not self._fell_back:
-            self._fell_back = True
-            logger.warning(
-                "A stream has more output chunks than the %d events that its span may hold: its token events are "
-                "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
-                limit,
-            )
-        add_events(span, encode_later(timeline, limit))
+        is_stalled = any(stall.cause is Cause.UPSTREAM for stall in finished.stalls)
+        return evaluate(slo, finished.timeline, measures, is_stalled=is_stalled)
 
 
-def _served(request: Request) -> str:
-    """The model, told apart from those of the same name elsewhere."""
-    return f"{request.provider}/{request.server_address}/{request.model}"
+def _measure_for_metrics(report: StreamReport) -> MeasuredStream:
+    handle = report.handle
+    return measured_stream(
+        report.finished,
+        report.measures,
+        report.slo,
+        handle.span.get_span_context(),
+        records_standard=handle.is_own,
+        recorded_elsewhere=handle.recorded_elsewhere,
+    )
 
 
-def _standing(turn: Turn[SpanContext] | None, ended: FinishedStream, measures: Measures) -> Standing | None:
-    """How the stream's session stands with it."""
-    if turn is None:
+def _without_chunks(finished: FinishedStream) -> FinishedStream:
+    """Return the stream with its end and its outcome alone, for when the rest cannot be measured."""
+    timeline = finished.timeline
+    bare = Timeline(request_unix_ns=timeline.request_unix_ns, end=timeline.end, outcome=timeline.outcome)
+    return finished._replace(timeline=bare)
+
+
+def _end_session_request(handle: SpanHandle, finished: FinishedStream, measures: Measures) -> SessionStatus | None:
+    """Add the stream to its session, if it belongs to one."""
+    if handle.session_request is None:
         return None
-    first, last = first_and_last_output(ended.timeline)
-    decode = (ended.timeline.arrived[last] - ended.timeline.arrived[first]) / SECOND if first >= 0 else 0.0
-    return turn.end(measures.pace, stalls=len(ended.stalls), decode=decode)
+    timeline = finished.timeline
+    first, last = first_and_last_output(timeline)
+    decode = (timeline.arrived[last] - timeline.arrived[first]) / SECOND if first >= 0 else 0.0
+    return handle.session_request.end(
+        measures.upstream_samples.nanoseconds, stall_count=len(finished.stalls), decode_duration=decode
+    )
 
 
-def _event_limit(span: Span) -> int:
-    """How many events the span may still hold."""
-    limit = getattr(getattr(span, "_limits", None), "max_events", DEFAULT_EVENT_LIMIT)
-    held: Any = getattr(span, "events", ())
-    return (1 << 31 if limit is None else limit) - len(held)
+def _ids_of(handle: SpanHandle) -> Context:
+    """Return the context of a span, which refers to it by its ids alone: a report that waits keeps no span alive."""
+    return set_span_in_context(NonRecordingSpan(handle.span.get_span_context()), handle.context)

@@ -51,6 +51,7 @@ class StreamRecorder:
     __slots__ = (
         "__weakref__",
         "_abort",
+        "_before_outcome",
         "_end_handler",
         "_loop_lags",
         "_on_finished",
@@ -58,7 +59,6 @@ class StreamRecorder:
         "_ownership",
         "_was_retried",
         "attempts",
-        "before_outcome",
         "classify",
         "clock",
         "ended",
@@ -73,6 +73,7 @@ class StreamRecorder:
         "request",
         "requested",
         "response",
+        "span_handle",
         "stall_monitor",
         "unix_ns",
     )
@@ -106,13 +107,13 @@ class StreamRecorder:
         self.loop_lag: LoopLag | None = None
         """The lag of the event loop that the stream is read on."""
         self.stall_monitor: StreamStallMonitor | None = None
-        self.before_outcome: Callable[[StreamRecorder], None] = ignore
-        """Called before the outcome is computed, to process the last event of the stream (`[DONE]`)."""
         self.may_be_deferred = False
         """A flush reaches this stream also before it is finalized, so that a long one may be finalized elsewhere."""
         self.ended = requested
         self.outcome = Outcome.ABANDONED
         self.error_type: str | None = None
+        self.span_handle: Any = None
+        self._before_outcome: Callable[[StreamRecorder], None] = ignore
         self._end_handler = end_handler
         self._loop_lags = loop_lags
         self._on_finished: Callable[[FinishedStream], None] | None = None
@@ -137,9 +138,12 @@ class StreamRecorder:
         """Set the recorder's key in the registry of open streams. Called by the registry."""
         self.key = key
 
-    def report_to(self, on_finished: Callable[[FinishedStream], None], *, may_be_deferred: bool = False) -> None:
-        """Set what takes the finished stream."""
+    def report_to(
+        self, on_finished: Callable[[FinishedStream], None], span_handle: Any, *, may_be_deferred: bool = False
+    ) -> None:
+        """Set what takes the finished stream, and the handle of its span, which means nothing here."""
         self._on_finished = on_finished
+        self.span_handle = span_handle
         self.may_be_deferred = may_be_deferred
 
     def redescribe(self, request: Request, classify: Classify) -> None:
@@ -154,6 +158,10 @@ class StreamRecorder:
     def enable_abort(self, aborter: Aborter) -> None:
         """Set how the stream is aborted."""
         self._abort.enable(aborter)
+
+    def set_before_outcome(self, process_last_event: Callable[[StreamRecorder], None]) -> None:
+        """Set what is called before the outcome is computed, to process the last event of the stream (`[DONE]`)."""
+        self._before_outcome = process_last_event
 
     def record_headers(self, attempts: int | None) -> None:
         """Record that the response headers are there, after `attempts` HTTP requests (None: unknown)."""
@@ -234,7 +242,7 @@ class StreamRecorder:
 
     def exhausted_outcome(self) -> Outcome:
         """Compute the outcome of a stream that has nothing more to give."""
-        self.before_outcome(self)
+        self._before_outcome(self)
         if self.response.failure is not None:
             return Outcome.ERROR
         return Outcome.COMPLETED if self.response.finished or not self.has_reader else Outcome.TRUNCATED
@@ -324,7 +332,7 @@ class StreamRecorder:
         self.ended = self.clock()
         self.outcome = outcome
         self.error_type = error_type
-        self.before_outcome = ignore  # it may hold text
+        self._before_outcome = ignore  # it may hold text
         return True
 
     def __del__(self) -> None:

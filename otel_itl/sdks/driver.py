@@ -19,7 +19,8 @@ from time import perf_counter_ns
 from typing import Any, Literal, NamedTuple, Protocol
 
 from otel_itl.config import SessionFrom
-from otel_itl.core.stream import Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import AppendTargets, Classify, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner
@@ -93,6 +94,10 @@ class RecordingOpener(Protocol):
 
     def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
         """Open the recording of a request; None where the request is not to be measured."""
+        ...
+
+    def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
+        """Describe a recording as the layer nearer to the wire sees the request."""
         ...
 
     def attach(self, recorder: StreamRecorder) -> Any:
@@ -256,7 +261,7 @@ class Driver:
         outer = _current_call.get()
         recorder = None if outer is None else outer.take_over()
         if recorder is not None:
-            recorder.redescribe(description.request, description.classify)
+            self._opener.redescribe(recorder, description.request, description.classify)
         else:
             recorder = self._opener.open(description.request, description.classify)
         if recorder is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, mark_terminated
-from otel_itl.sdks.stainless import Member, Route, SwallowedEvent
+from otel_itl.sdks.stainless import Route, StainlessSDK, SwallowedEvent
 
-MEMBER = Member(
-    package="groq",
+SDK = StainlessSDK(
+    name="groq",
     provider="groq",
-    oldest=(0, 13),
     routes=(Route("chat/completions", "chat", classify_reasoning_chat),),
-    marker=SwallowedEvent("data", "[DONE]", mark_terminated, last=True),
+    swallowed_event=SwallowedEvent("data", "[DONE]", mark_terminated, is_last=True),
 )

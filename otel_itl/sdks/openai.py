@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion, mark_terminated
 from otel_itl.sdks.formats.openai_responses import classify_response_event
-from otel_itl.sdks.stainless import Member, Route, SwallowedEvent
+from otel_itl.sdks.stainless import Route, StainlessSDK, SwallowedEvent
 
-MEMBER = Member(
-    package="openai",
+SDK = StainlessSDK(
+    name="openai",
     provider="openai",
-    oldest=(1, 40),
     routes=(
         Route("chat/completions", "chat", classify_chat),
         Route("responses", "chat", classify_response_event),
         Route("responses/*", "fetch_response", classify_response_event, method="get"),
         Route("completions", "text_completion", classify_text_completion),
     ),
-    marker=SwallowedEvent("data", "[DONE]", mark_terminated, last=True),
+    swallowed_event=SwallowedEvent("data", "[DONE]", mark_terminated, is_last=True),
     clients={"BaseAzureClient": "azure.ai.openai"},
 )

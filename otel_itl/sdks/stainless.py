@@ -1,52 +1,54 @@
-"""The family of SDKs that Stainless generates: one base client and one stream class, hooked the same way in each.
+"""The SDKs that Stainless generates: one base client and one stream class, hooked the same way in each.
 
-A member of the family is a table (its package, oldest version, routes) and a `classify` for each kind of chunk.
+An SDK of this family is a table: its provider, its routes, and a `classify` for each kind of chunk.
 
-`request()` of the base client is where every streaming call passes, whatever helper made it: the probe begins there.
-`__stream__()` is the generator that every stream object iterates over: it is timed there, so that the caller keeps the
-genuine stream. Between the two the probe travels on the HTTP response. `_iter_events()` sees what the SDK swallows.
+`request()` of the base client is where every streaming call passes, whatever helper made it: the recording begins
+there. `__stream__()` is the generator that every stream object iterates over: chunks are recorded there, so that the
+caller keeps the genuine stream. Between the two the recorder travels on the HTTP response. `_iter_events()` sees the
+server-sent events that the SDK swallows.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from otel_itl.config import SessionFrom
 from otel_itl.conventions import provider_of
 from otel_itl.core.stream import Request
-from otel_itl.recording.abort import Connection
-from otel_itl.recording.internal_errors import never_raises, report_error
-from otel_itl.recording.opener import Recorder
-from otel_itl.recording.recorder import Classify, Owner, StreamRecorder, owner_of
-from otel_itl.recording.stream_iterators import AsyncTapped, Body, record_async_iterator, record_iterator, tapped
+from otel_itl.recording.abort import HTTPAborter
+from otel_itl.recording.chunk_log import Classify
+from otel_itl.recording.ownership import Owner, refer_to
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.response_body import watch_body
+from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
+from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall, current_recorder
 from otel_itl.sdks.patching import Target, Wrapper
+from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
 
-PROBE: Final = "otel_itl.probe"
-"""Key of a response's `extensions` that holds its probe."""
-
-_RETRY_COUNT = "x-stainless-retry-count"
-_opening: ContextVar[list[StreamRecorder] | None] = ContextVar("otel_itl_opening", default=None)
-"""The probe of the request that is being made: some SDKs make the stream before anyone holds its response. In a list
-that is emptied afterwards, because whatever the HTTP client starts meanwhile keeps a copy of the context."""
+RECORDER: Final = "otel_itl.recorder"
+"""Key of a response's `extensions` that holds its recorder."""
+_RECORDER_ATTRIBUTE: Final = "_otel_itl_recorder"
+"""The same, on a stand-in for a response that has no `extensions`."""
+_RETRY_COUNT: Final = "x-stainless-retry-count"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One streaming endpoint: its path (`*` stands for one segment), what it does, and how to read its chunks."""
+    """One streaming endpoint: its path (`*` stands for one segment), its operation, and how to read its chunks."""
 
     path: str
     operation: str
     classify: Classify
     method: str = "post"
 
-    def serves(self, method: str, path: str) -> bool:
-        """Whether a request goes here, under whatever prefix."""
+    def matches(self, method: str, path: str) -> bool:
+        """Whether a request goes to this endpoint, under whatever prefix."""
         pattern = self.path.split("/")
         segments = path.partition("?")[0].split("/")[-len(pattern) :]
         return (
@@ -57,35 +59,54 @@ class Route:
 
 
 class SwallowedEvent(NamedTuple):
-    """A server-sent event that the SDK swallows: a field of it, the value that gives it away, and what it means."""
+    """A server-sent event that the SDK does not hand out: the field and value it is known by, and what it means."""
 
     field: str
     value: str
-    signal: Callable[[StreamRecorder], None]
-    last: bool = False
-    """It is the last event of a stream, so that it is early enough to look for it then."""
+    handle: Callable[[StreamRecorder], None]
+    is_last: bool = False
+    """It is the last event of a stream, so that looking for it when the stream ends is early enough."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class StainlessSDK:
     """One SDK of the family."""
 
-    package: str
+    name: str
+    """Its name in the registry."""
     provider: str
-    oldest: tuple[int, ...]
     routes: tuple[Route, ...]
-    marker: SwallowedEvent
+    swallowed_event: SwallowedEvent
     clients: Mapping[str, str] = field(default_factory=dict)
-    """Class of the clients of another provider → that provider, for hosts that do not tell."""
+    """Client class for another provider → that provider, for hosts that do not show it."""
 
-    def describe(
-        self, client: Any, options: Any, session_from: SessionFrom | None = None
-    ) -> tuple[Request, Classify] | None:
-        """What a request asks of whom, and how to read its chunks; None for what is no inference."""
-        route = _route(self.routes, options.method, str(options.url))
+    def targets(self, driver: Driver) -> tuple[Target, ...]:
+        """Return the one table of what is patched."""
+        package = REGISTRY[self.name].package
+        base, streaming = f"{package}._base_client", f"{package}._streaming"
+        bind = partial(_bind_to_response, package)
+        requests = (
+            StreamingCall(base, f"{client}.request", self.describe, bind=bind, replaces_code=True)
+            for client in ("SyncAPIClient", "AsyncAPIClient")
+        )
+        return (
+            *map(driver.target, requests),
+            Target(streaming, "Stream.__stream__", _recording(driver, record_iterator)),
+            Target(streaming, "AsyncStream.__stream__", _recording(driver, record_async_iterator)),
+            Target(streaming, "Stream._iter_events", self._watching(driver, tap_events)),
+            Target(streaming, "AsyncStream._iter_events", self._watching(driver, AsyncEventTap)),
+        )
+
+    def describe(self, call: Call) -> Description | None:
+        """Describe a call of `request(cast_to, options, stream=…)`; None for what is no streaming inference."""
+        if not call.kwargs.get("stream"):
+            return None
+        options = call.kwargs["options"] if "options" in call.kwargs else call.args[1]
+        route = _find_route(self.routes, options.method, str(options.url))
         if route is None:
             return None
-        body = {**_mapping(options.json_data), **_mapping(getattr(options, "extra_json", None))}
+        client = call.instance
+        body = {**_as_mapping(options.json_data), **_as_mapping(getattr(options, "extra_json", None))}
         base_url = client.base_url
         request = Request(
             operation=route.operation,
@@ -94,9 +115,8 @@ class Member:
             server_address=base_url.host or None,
             server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
             parameters=request_parameters(body),
-            session_id=None if session_from is None else _session_id(session_from, client, options, body),
         )
-        return request, route.classify
+        return Description(request, route.classify, body, _Headers(client, options))
 
     def _provider_of(self, client: Any) -> str:
         for kind in type(client).__mro__:
@@ -104,197 +124,149 @@ class Member:
                 return self.clients[kind.__name__]
         return self.provider
 
+    def _watching(self, driver: Driver, tap: Callable[[Any, Callable[[Any], None]], Any]) -> Wrapper:
+        """Make the wrapper of `_iter_events`."""
+        swallowed, errors = self.swallowed_event, driver.errors
 
-def _session_id(session_from: SessionFrom, client: Any, options: Any, body: Mapping[str, Any]) -> str | None:
+        def watch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+            events = wrapped(*args, **kwargs)
+            try:
+                recorder = find_recorder(instance.response)
+                if recorder is None:
+                    return events
+                return tap(events, (_remember_last if swallowed.is_last else _handle_each)(swallowed, recorder))
+            except Exception as error:  # noqa: BLE001 - the guard
+                errors.report("stream.events", error)
+                return events
+
+        return watch
+
+
+class _Headers(Mapping[str, Any]):
+    """The headers of a request, those of the client first: read only where `session_from` asks for them."""
+
+    def __init__(self, client: Any, options: Any) -> None:
+        self._client = client
+        self._options = options
+
+    def _all(self) -> dict[str, Any]:
+        return {**_as_mapping(self._client.default_headers), **_as_mapping(self._options.headers)}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+def find_recorder(response: Any) -> StreamRecorder | None:
+    """Return the recorder that travels on a response; None where its request is not recorded.
+
+    Some SDKs make the stream before the call has returned: the recorder is that of the call then.
+    """
+    extensions = getattr(response, "extensions", None)
+    if isinstance(extensions, dict):
+        found = extensions.get(RECORDER)
+    else:
+        found = getattr(response, _RECORDER_ATTRIBUTE, None)
+    return found if isinstance(found, StreamRecorder) else current_recorder()
+
+
+def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any]) -> Wrapper:
+    """Make the wrapper of `__stream__`."""
+    errors = driver.errors
+
+    def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        chunks = wrapped(*args, **kwargs)
+        try:
+            recorder = find_recorder(instance.response)
+            return chunks if recorder is None else record(chunks, recorder, refer_to(instance))
+        except Exception as error:  # noqa: BLE001 - the guard
+            errors.report("stream.bind", error)
+            return chunks
+
+    return stream
+
+
+def _bind_to_response(package: str, result: Any, recorder: StreamRecorder) -> Any:
+    """Put the recorder on the HTTP response of what `request()` returned: a stream, or a raw response."""
+    response: Any = _find_response(result)
+    request = _find_request(response)
+    recorder.record_headers(_count_attempts(request))
+    with suppress(TypeError):  # not every stand-in can be referred to weakly
+        recorder.add_owner(response)
+    extensions = getattr(response, "extensions", None)
+    if isinstance(extensions, dict):
+        extensions[RECORDER] = recorder
+    else:
+        setattr(response, _RECORDER_ATTRIBUTE, recorder)
+    if hasattr(response, "stream"):
+        recorder.enable_abort(HTTPAborter(response, request, partial(_make_timeout_error, package)))
+        watch_body(response, recorder)
+    return result
+
+
+def _find_response(result: Any) -> Any:
+    """Return the HTTP response under a stream (`response`) or a raw response (`http_response`)."""
+    candidates = (getattr(result, "response", None), getattr(result, "http_response", None), result)
+    found = next((one for one in candidates if isinstance(getattr(one, "extensions", None), dict)), None)
+    return found or next(one for one in candidates if one is not None)
+
+
+def _find_request(response: Any) -> Any:
+    """Return the HTTP request of a response; None where it has none, as a response that a middleware made."""
     try:
-        return short_str(session_from(body, {**_mapping(client.default_headers), **_mapping(options.headers)}))
-    except Exception as error:  # noqa: BLE001 - the application's function
-        report_error("calling session_from", error)
+        return response.request
+    except (AttributeError, RuntimeError):
         return None
 
 
-@lru_cache(maxsize=256)
-def _route(routes: tuple[Route, ...], method: str, path: str) -> Route | None:
-    return next((route for route in routes if route.serves(method, path)), None)
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-class Stainless:
-    """The hooks of one member: what its `request()`, `__stream__()` and `_iter_events()` do when measured."""
-
-    def __init__(self, member: Member, recorder: Recorder) -> None:
-        self._member = member
-        self._recorder = recorder
-
-    def targets(self) -> tuple[Target, ...]:
-        """The one table of what is wrapped, walked to install and to remove."""
-        base, streaming = f"{self._member.package}._base_client", f"{self._member.package}._streaming"
-        return (
-            Target(base, "SyncAPIClient.request", self._request),
-            Target(base, "AsyncAPIClient.request", self._arequest),
-            Target(streaming, "Stream.__stream__", self._stream(record_iterator)),
-            Target(streaming, "AsyncStream.__stream__", self._stream(record_async_iterator)),
-            Target(streaming, "Stream._iter_events", self._events(tapped)),
-            Target(streaming, "AsyncStream._iter_events", self._events(AsyncTapped)),
-        )
-
-    def _request(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-        opening = self._begin(client, args, kwargs)
-        if opening is None:
-            return wrapped(*args, **kwargs)
-        try:
-            result = wrapped(*args, **kwargs)
-        except BaseException as error:
-            opening.failed(error)
-            raise
-        opening.returned(result)
-        return result
-
-    def _arequest(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-        if not kwargs.get("stream"):
-            return wrapped(*args, **kwargs)
-        return self._awaited(wrapped, client, args, kwargs)
-
-    async def _awaited(self, wrapped: Any, client: Any, args: Any, kwargs: Any) -> Any:
-        opening = self._begin(client, args, kwargs)
-        if opening is None:
-            return await wrapped(*args, **kwargs)
-        opening.awaited()
-        try:
-            result = await wrapped(*args, **kwargs)
-        except BaseException as error:
-            opening.failed(error)
-            raise
-        opening.returned(result)
-        return result
-
-    @never_raises("opening a stream", None)
-    def _begin(self, client: Any, args: Any, kwargs: Any) -> _Opening | None:
-        if not kwargs.get("stream"):
-            return None
-        options = kwargs["options"] if "options" in kwargs else args[1]
-        described = self._member.describe(client, options, self._recorder.session_from)
-        probe = None if described is None else self._recorder.open(*described)
-        if probe is None:
-            return None
-        return _Opening(probe, self._recorder, self._member.package)
-
-    def _stream(self, face: Callable[[Any, StreamRecorder, Owner], Any]) -> Wrapper:
-        def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            source = wrapped(*args, **kwargs)
-            try:
-                probe = _probe_of(instance.response)
-                if probe is None:
-                    return source
-                return face(source, probe, owner_of(instance))
-            except Exception as error:  # noqa: BLE001 - the fence
-                report_error("timing a stream", error)
-                return source
-
-        return stream
-
-    def _events(self, tap: Callable[[Any, Callable[[Any], None]], Any]) -> Wrapper:
-        marker = self._member.marker
-
-        def events(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            source = wrapped(*args, **kwargs)
-            try:
-                probe = _probe_of(instance.response)
-                if probe is None:
-                    return source
-                return tap(source, _remembered(marker, probe) if marker.last else _watched(marker, probe))
-            except Exception as error:  # noqa: BLE001 - the fence
-                report_error("watching a stream's events", error)
-                return source
-
-        return events
-
-
-class _Opening:
-    """The time in which a request is made: its span is current, and its probe waits for the response."""
-
-    __slots__ = ("_cell", "_context", "_package", "_probe", "_recorder", "_reset")
-
-    def __init__(self, probe: StreamRecorder, recorder: Recorder, package: str) -> None:
-        self._probe = probe
-        self._recorder = recorder
-        self._package = package
-        self._cell = [probe]
-        # Last: what was set before a failure would stay for the caller's next request.
-        self._context = recorder.attach(probe)
-        self._reset = _opening.set(self._cell)
-
-    @never_raises("watching an event loop", None)
-    def awaited(self) -> None:
-        """The response is awaited on an event loop, which may be blocked when it comes."""
-        self._probe.read_on_running_loop()
-
-    @never_raises("following a response", None)
-    def returned(self, result: Any) -> None:
-        """The headers came: the response carries the probe from here on."""
-        self._over()
-        response: Any = next(
-            found
-            for found in (getattr(result, "response", None), getattr(result, "http_response", None), result)
-            if isinstance(getattr(found, "extensions", None), dict)
-        )
-        self._probe.responded(_attempts(response))
-        self._probe.owned_by(response)
-        self._probe.breaker = Connection(response, self._package)
-        response.extensions[PROBE] = self._probe
-        response.stream = Body(response.stream, self._probe)
-
-    @never_raises("leaving the context of a request", None)
-    def failed(self, error: BaseException) -> None:
-        """There is no stream: the request failed, or the wait for it was interrupted."""
-        self._probe.failed(error)
-        if not isinstance(error, GeneratorExit):
-            # Else the coroutine is being thrown away, perhaps in another context: this one is nobody's any more.
-            self._over()
-
-    @never_raises("leaving the context of a request", None)
-    def _over(self) -> None:
-        self._cell.clear()
-        self._recorder.detach(self._context)
-        _opening.reset(self._reset)
-
-
-def _probe_of(response: Any) -> StreamRecorder | None:
-    probe: StreamRecorder | None = response.extensions.get(PROBE)
-    if probe is None:
-        cell = _opening.get()
-        probe = cell[0] if cell else None
-    return probe
-
-
-def _attempts(response: Any) -> int | None:
-    retries = response.request.headers.get(_RETRY_COUNT, "")
+def _count_attempts(request: Any) -> int | None:
+    """Return the HTTP attempts that the SDK made; None where the response has no request, as one from a cache."""
+    retries = "" if request is None else request.headers.get(_RETRY_COUNT, "")
     return int(retries) + 1 if retries.isdigit() else None
 
 
-def _remembered(marker: SwallowedEvent, probe: StreamRecorder) -> Callable[[Any], None]:
-    """Notes each event, and forgets the one before it: appending to a deque is no call of a Python function."""
+def _make_timeout_error(package: str, request: Any, message: str) -> Exception:
+    error: Any = import_module(package).APITimeoutError(request=request)
+    error.message = message
+    error.args = (message,)
+    return error  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=256)
+def _find_route(routes: tuple[Route, ...], method: str, path: str) -> Route | None:
+    return next((route for route in routes if route.matches(method, path)), None)
+
+
+def _as_mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _remember_last(swallowed: SwallowedEvent, recorder: StreamRecorder) -> Callable[[Any], None]:
+    """Return what keeps the last event until the stream ends: appending to a deque calls no Python function."""
     last: deque[Any] = deque(maxlen=1)
-    probe.before_outcome = partial(_look_back, marker, last)
+    recorder.set_before_outcome(partial(_handle_last, swallowed, last))
     return last.append
 
 
-def _look_back(marker: SwallowedEvent, last: deque[Any], probe: StreamRecorder) -> None:
+def _handle_last(swallowed: SwallowedEvent, last: deque[Any], recorder: StreamRecorder) -> None:
     if last:
-        _watched(marker, probe)(last.pop())
+        _handle_each(swallowed, recorder)(last.pop())
 
 
-def _watched(marker: SwallowedEvent, probe: StreamRecorder) -> Callable[[Any], None]:
-    field, value, signal = marker.field, marker.value, marker.signal
+def _handle_each(swallowed: SwallowedEvent, recorder: StreamRecorder) -> Callable[[Any], None]:
+    """Return what looks at each event, and handles those that the SDK swallows."""
+    name, value, handle = swallowed.field, swallowed.value, swallowed.handle
 
-    def watched(event: Any) -> None:
+    def see(event: Any) -> None:
         try:
-            if getattr(event, field) == value:
-                signal(probe)
-        except Exception as error:  # noqa: BLE001 - the fence
-            report_error("reading an event", error)
+            if getattr(event, name) == value:
+                handle(recorder)
+        except Exception as error:  # noqa: BLE001 - the guard
+            recorder.errors.report("stream.events", error)
 
-    return watched
+    return see

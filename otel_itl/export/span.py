@@ -1,0 +1,195 @@
+"""A request's span: started, or joined where another instrumentation has started it, and described at its end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
+
+from otel_itl import conventions as names
+from otel_itl.conventions import StandardNames
+from otel_itl.core.codec import encode_each, encode_later
+from otel_itl.core.sessions import Sessions, TrackedRequest
+from otel_itl.core.request import Request
+from otel_itl.core.stream import FinishedStream
+from otel_itl.core.timeline import SECOND, Outcome, Timeline
+from otel_itl.export import attributes
+from otel_itl.export.measured_spans import MeasuredSpans
+from otel_itl.export.other_instrumentations import in_charge, recorded_by, unsuppressed
+from otel_itl.export.sdk_internals.lazy_events import add_events
+from otel_itl.export.sdk_internals.span_limits import remaining_events
+from otel_itl.export.stream_report import SpanHandle, StreamReport
+
+logger = logging.getLogger("otel_itl")
+
+
+class SpanStarter:
+    """Starts the spans of requests, and links those of a session.
+
+    Args:
+        tracer: makes the spans.
+        sessions: the sessions of this process.
+        measured_spans: takes the ids of spans that no processor is to measure again.
+    """
+
+    def __init__(self, tracer: Tracer, sessions: Sessions, measured_spans: MeasuredSpans) -> None:
+        self._tracer = tracer
+        self._sessions = sessions
+        self._measured_spans = measured_spans
+
+    def start(self, request: Request, unix_ns: int) -> SpanHandle:
+        """Start the span of a request, or join the one that another instrumentation has started for it.
+
+        Args:
+            request: what is asked for.
+            unix_ns: when, nanoseconds since the epoch.
+        """
+        context = get_current()
+        outer = get_current_span(context)
+        session_request = (
+            None
+            if request.session_id is None
+            else self._sessions.begin_request(request.session_id, _model_key(request))
+        )
+        previous = None if session_request is None else session_request.previous_link
+        links = [previous] if isinstance(previous, SpanContext) else []
+        if in_charge(context):
+            for link in links:
+                outer.add_link(link)
+            handle = SpanHandle(outer, context, session_request, is_own=False)
+        else:
+            with unsuppressed():
+                span = self._tracer.start_span(
+                    f"{request.operation} {request.model}" if request.model else request.operation,
+                    kind=SpanKind.CLIENT,
+                    attributes=attributes.at_start(request),
+                    links=[Link(link) for link in links],
+                    start_time=unix_ns,
+                )
+            self._mark_enclosing(outer)
+            handle = SpanHandle(
+                span,
+                set_span_in_context(span),
+                session_request,
+                is_own=True,
+                recorded_elsewhere=recorded_by(outer),
+            )
+        if session_request is not None:
+            session_request.set_link(handle.span.get_span_context())
+        return handle
+
+    def redescribe(self, handle: SpanHandle, request: Request) -> None:
+        """Describe a span that was started for an outer layer as the layer nearer to the wire sees the request."""
+        if handle.is_own:
+            handle.span.update_name(f"{request.operation} {request.model}" if request.model else request.operation)
+            handle.span.set_attributes(attributes.at_start(request))
+
+    def _mark_enclosing(self, outer: Span) -> None:
+        """Keep a span around the request, which may have an event per chunk, from being measured a second time."""
+        if outer.get_span_context().is_valid:
+            self._measured_spans.mark(outer.get_span_context().span_id)
+            parent: Any = getattr(outer, "parent", None)
+            if parent is not None:
+                self._measured_spans.mark(parent.span_id)
+
+
+class SpanSink:
+    """Puts attributes and token events on the span of a stream that ended, if the span is still open.
+
+    Args:
+        measured_spans: takes the ids of spans that no processor is to measure again.
+        standard_names: the generation of the standard names.
+        token_events: the form of the token events, as the option takes it.
+    """
+
+    def __init__(self, measured_spans: MeasuredSpans, standard_names: StandardNames, token_events: str) -> None:
+        self._measured_spans = measured_spans
+        self._standard_names = standard_names
+        self._token_events = token_events
+        self._is_fallback_logged = False
+
+    def __call__(self, report: StreamReport) -> None:
+        """Describe the stream on its span."""
+        span, finished = report.handle.span, report.finished
+        if not span.is_recording():
+            return
+        self._measured_spans.mark(span.get_span_context().span_id)
+        is_own = report.handle.is_own
+        span.set_attributes(
+            {
+                **(attributes.of_response(finished, report.measures, self._standard_names) if is_own else {}),
+                **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
+                **attributes.of_stalls(finished),
+                **attributes.of_slo(report.slo),
+                **attributes.of_session(report.session),
+            }
+        )
+        for stall in finished.stalls[: names.MAX_REPORTED_STALLS]:
+            began = finished.timeline.request_unix_ns + round(stall.start * SECOND)
+            span.add_event(names.STALL_EVENT, attributes.of_stall(stall), began)
+        if self._token_events in {"packed", "each"}:
+            self._add_token_events(span, finished.timeline)
+
+    def _add_token_events(self, span: Span, timeline: Timeline) -> None:
+        limit = remaining_events(span)
+        each = encode_each(timeline, limit) if self._token_events == "each" else None
+        if each is not None:
+            for event in each:
+                span.add_event(event.name, event.attributes, event.unix_ns)
+            return
+        if self._token_events == "each" and not self._is_fallback_logged:
+            self._is_fallback_logged = True
+            logger.warning(
+                "A stream has more output chunks than the %d events that its span may hold: its token events are "
+                "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
+                limit,
+            )
+        add_events(span, encode_later(timeline, limit))
+
+
+def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
+    """End our span of a stream that ended, or give the end of another instrumentation's span back to it."""
+    span, timeline = handle.span, finished.timeline
+    if not handle.is_own:
+        getattr(span, "__dict__", {}).pop("end", None)
+        return
+    if timeline.outcome is Outcome.ERROR:
+        span.set_status(Status(StatusCode.ERROR))
+    with unsuppressed():
+        span.end(end_time=timeline.request_unix_ns + timeline.end)
+
+
+def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> None:
+    """Have `describe` called just before another instrumentation ends its span, which may be before the stream ends."""
+    span: Any = handle.span
+    if not span.is_recording():
+        return
+    end = span.end
+
+    def describe_and_end(*args: Any, **kwargs: Any) -> None:
+        span.__dict__.pop("end", None)
+        describe()
+        end(*args, **kwargs)
+
+    try:
+        span.end = describe_and_end
+    except AttributeError:  # a span that takes no attributes
+        return
+
+
+def _model_key(request: Request) -> str:
+    """Return the key of a request's model, distinct from models of the same name elsewhere."""
+    return f"{request.provider}/{request.server_address}/{request.model}"

@@ -1,0 +1,88 @@
+"""Which SDKs are patched in this process, and which cannot be."""
+
+from __future__ import annotations
+
+import logging
+import re
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Protocol
+
+from otel_itl.sdks.driver import Driver, RecordingOpener
+from otel_itl.sdks.patching import PackagePatches, Target
+from otel_itl.sdks.registry import REGISTRY, SDKEntry
+
+logger = logging.getLogger("otel_itl")
+
+
+class SDK(Protocol):
+    """What the module of an SDK defines as `SDK`."""
+
+    def targets(self, driver: Driver) -> tuple[Target, ...]:
+        """Return what is patched."""
+        ...
+
+
+class SDKInstaller:
+    """Installs and removes the patches of SDKs, by their names in the registry.
+
+    Args:
+        opener: opens the recordings of their streams.
+    """
+
+    def __init__(self, opener: RecordingOpener) -> None:
+        self.driver = Driver(opener)
+        self._patches: dict[str, PackagePatches] = {}
+        self._installed: set[str] = set()
+
+    @property
+    def installed(self) -> frozenset[str]:
+        """The names of the SDKs that are patched, or will be as soon as they are imported."""
+        return frozenset(self._installed)
+
+    def install(self, name: str, *, is_required: bool) -> bool:
+        """Patch an SDK; returns False where it is not installed or too old.
+
+        Args:
+            name: its name in the registry.
+            is_required: it was asked for by name, so that its absence is worth a warning.
+        """
+        if not _is_usable(REGISTRY[name], is_required=is_required):
+            return False
+        self._patches_of(name).install()
+        self._installed.add(name)
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove the patches of an SDK, if they are installed."""
+        if name in self._installed:
+            self._patches_of(name).remove()
+            self._installed.discard(name)
+
+    def _patches_of(self, name: str) -> PackagePatches:
+        if name not in self._patches:
+            entry = REGISTRY[name]
+            sdk: SDK = import_module(entry.module).SDK
+            self._patches[name] = PackagePatches(entry.package, sdk.targets(self.driver))
+        return self._patches[name]
+
+
+def _is_usable(entry: SDKEntry, *, is_required: bool) -> bool:
+    """Whether a supported version of the SDK is installed."""
+    try:
+        installed = version(entry.distribution)
+    except PackageNotFoundError:
+        if is_required:
+            logger.warning(
+                "%s is not installed: otel_itl measures the streams of %s.", entry.distribution, entry.requirement
+            )
+        return False
+    if tuple(int(part) for part in re.findall(r"\d+", installed)[: len(entry.oldest)]) < entry.oldest:
+        logger.warning(
+            "%s %s is too old: otel_itl measures the streams of %s, and leaves this one alone.",
+            entry.distribution,
+            installed,
+            entry.requirement,
+        )
+        return False
+    return True
