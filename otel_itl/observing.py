@@ -7,7 +7,8 @@ from typing import Any, TypeVar, cast, overload
 
 from wrapt import ObjectProxy
 
-from otel_itl.core.stream import Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.internal_errors import report_error
 from otel_itl.recording.recorder import Classify, StreamRecorder
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
@@ -90,7 +91,7 @@ def _classify(given: Callable[[Any], int] | None) -> Classify:
         return classify_by_shape
 
     def classify(chunk: Any, answer: ResponseInfo) -> int:
-        answer.terminated = True
+        answer.is_terminated = True
         return int(given(chunk))
 
     return classify

@@ -17,7 +17,7 @@ from opentelemetry import _logs, context, metrics, trace
 
 from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom, load
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import StreamMetrics, drain_all
 from otel_itl.export.other_instrumentations import suppressed

@@ -22,13 +22,14 @@ from opentelemetry.trace import (
 )
 
 from otel_itl import conventions as names
-from otel_itl.core.codec import encode, encode_each, encode_later
-from otel_itl.core.measures import SECOND, Measures, first_and_last_output, measure
-from otel_itl.core.sessions import Sessions, Standing, Turn
-from otel_itl.core.slo import Objectives, Verdict, judge
+from otel_itl.core.codec import encode, encode_each, encode_lazily
+from otel_itl.core.measures import Measures, measure
+from otel_itl.core.request import Request
+from otel_itl.core.sessions import Sessions, SessionStatus, TrackedRequest
+from otel_itl.core.slo import Objectives, SLOResult, evaluate
 from otel_itl.core.stalls import Cause
-from otel_itl.core.stream import FinishedStream, Request
-from otel_itl.core.timeline import Outcome, Timeline
+from otel_itl.core.stream import FinishedStream
+from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.logs import EventLog, StallReports
 from otel_itl.export.metrics import Measured, StreamMetrics
@@ -46,7 +47,7 @@ class SpanHandle(NamedTuple):
 
     span: Span
     context: Context
-    turn: Turn[SpanContext] | None
+    turn: TrackedRequest | None
     """Its place in the session that it belongs to, if any."""
     own: bool
     """False: the span is another instrumentation's, which ends it and records the standard metrics."""
@@ -82,15 +83,17 @@ class Telemetry:
         self._token_events = token_events
         self._objectives = objectives
         self._claim = claim
-        self._sessions: Sessions[SpanContext] = Sessions()
+        self._sessions: Sessions = Sessions()
         self._fell_back = False
 
     def begin(self, request: Request, unix_ns: int) -> SpanHandle:
         """Start the span of a request, or join the one that another instrumentation has started for it."""
         context = get_current()
         outer = get_current_span(context)
-        turn = None if request.session_id is None else self._sessions.enter(request.session_id, _served(request))
-        previous = [] if turn is None or turn.previous is None else [turn.previous]
+        turn = (
+            None if request.session_id is None else self._sessions.begin_request(request.session_id, _served(request))
+        )
+        previous = [turn.previous_link] if turn is not None and isinstance(turn.previous_link, SpanContext) else []
         if in_charge(context):
             for link in previous:
                 outer.add_link(link)
@@ -106,7 +109,7 @@ class Telemetry:
                 )
             ticket = SpanHandle(span, set_span_in_context(span), turn, own=True, elsewhere=recorded_by(outer))
         if turn is not None:
-            turn.leave(ticket.span.get_span_context())
+            turn.set_link(ticket.span.get_span_context())
         return ticket
 
     def follow(self, ticket: SpanHandle, so_far: Callable[[], FinishedStream]) -> None:
@@ -154,7 +157,7 @@ class Telemetry:
         self._metrics.add(
             Measured(
                 request=ended.request,
-                response_model=ended.answer.model,
+                response_model=ended.response.model,
                 timeline=timeline,
                 measures=measures,
                 error_type=ended.error_type,
@@ -166,14 +169,14 @@ class Telemetry:
             )
         )
 
-    def _judge(self, ended: FinishedStream, measures: Measures) -> Verdict | None:
-        slo = self._objectives.of(ended.request.model)
+    def _judge(self, ended: FinishedStream, measures: Measures) -> SLOResult | None:
+        slo = self._objectives.for_model(ended.request.model)
         if slo is None:
             return None
         stalled = any(stall.cause is Cause.UPSTREAM for stall in ended.stalls)
-        return judge(slo, ended.timeline, measures, stalled=stalled)
+        return evaluate(slo, ended.timeline, measures, is_stalled=stalled)
 
-    def _tell(self, log: EventLog, ticket: SpanHandle, ended: FinishedStream, standing: Standing | None) -> None:
+    def _tell(self, log: EventLog, ticket: SpanHandle, ended: FinishedStream, standing: SessionStatus | None) -> None:
         """The log events of a stream's end."""
         timeline = ended.timeline
         if self._token_events == "log":
@@ -196,8 +199,8 @@ class Telemetry:
         ticket: SpanHandle,
         ended: FinishedStream,
         measures: Measures,
-        verdict: Verdict | None,
-        standing: Standing | None,
+        verdict: SLOResult | None,
+        standing: SessionStatus | None,
     ) -> None:
         """Put attributes and token events on the span, if it is still open."""
         span = ticket.span
@@ -206,7 +209,7 @@ class Telemetry:
         self._claim(span.get_span_context().span_id)
         span.set_attributes(
             {
-                **(attributes.standard(ended.answer, measures, ended.error_type) if ticket.own else {}),
+                **(attributes.standard(ended.response, measures, ended.error_type) if ticket.own else {}),
                 **attributes.ours(ended.timeline, measures, ended.concurrency),
                 **attributes.of_stalls(ended),
                 **attributes.of_verdict(verdict),
@@ -232,7 +235,7 @@ class Telemetry:
                 "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
-        add_events(span, encode_later(timeline, limit))
+        add_events(span, encode_lazily(timeline, limit))
 
 
 def _served(request: Request) -> str:
@@ -240,13 +243,13 @@ def _served(request: Request) -> str:
     return f"{request.provider}/{request.server_address}/{request.model}"
 
 
-def _standing(turn: Turn[SpanContext] | None, ended: FinishedStream, measures: Measures) -> Standing | None:
+def _standing(turn: TrackedRequest | None, ended: FinishedStream, measures: Measures) -> SessionStatus | None:
     """How the stream's session stands with it."""
     if turn is None:
         return None
-    first, last = first_and_last_output(ended.timeline)
+    first, last = ended.timeline.output_bounds
     decode = (ended.timeline.arrived[last] - ended.timeline.arrived[first]) / SECOND if first >= 0 else 0.0
-    return turn.end(measures.pace, stalls=len(ended.stalls), decode=decode)
+    return turn.end(measures.upstream_samples.nanoseconds, stall_count=len(ended.stalls), decode_duration=decode)
 
 
 def _event_limit(span: Span) -> int:

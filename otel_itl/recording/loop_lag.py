@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, ref
 
-from otel_itl.core.measures import SLOW_AFTER
+from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.recording.internal_errors import never_raises
 
 BEAT_SECONDS = 0.02
@@ -115,7 +115,7 @@ def opened(headers: int, lags: list[Lag]) -> int:
     longer the block, the more a loop has to catch up with.
     """
     for start, end in lags:
-        if start < headers <= end + max(TOLERANCE_NS, (end - start) // SLOW_AFTER):
+        if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR):
             return start
     return headers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from otel_itl.config import SessionFrom
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.recording.recorder import Classify, StreamRecorder
 
 

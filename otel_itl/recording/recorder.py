@@ -10,7 +10,8 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 from weakref import ref
 
-from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import MICROSECOND, Outcome, Timeline
 from otel_itl.recording.internal_errors import never_raises, note_error, report_error
 from otel_itl.recording.loop_lag import LoopLag, charged, lag_of_running_loop, opened, running_loop_is_closing
@@ -259,15 +260,15 @@ class StreamRecorder:
     def exhausted(self) -> BaseException | None:
         """The SDK's iterator came to its end. Returns what the caller is to get instead, if it was broken off."""
         outcome = self._exhausted_as()
-        broken = None if self.pulled and self.answer.finished else self._broken_off()
-        self._end(outcome, self.answer.failure)
+        broken = None if self.pulled and self.answer.is_finished else self._broken_off()
+        self._end(outcome, self.answer.error_type)
         return broken
 
     def _exhausted_as(self) -> Outcome:
         self.before_outcome(self)
-        if self.answer.failure is not None:
+        if self.answer.error_type is not None:
             return Outcome.ERROR
-        return Outcome.COMPLETED if self.answer.finished or not self.pulled else Outcome.TRUNCATED
+        return Outcome.COMPLETED if self.answer.is_finished or not self.pulled else Outcome.TRUNCATED
 
     @never_raises("ending a stream", None)
     def failed(self, error: BaseException) -> BaseException | None:
@@ -337,7 +338,7 @@ class StreamRecorder:
         if self._open:
             self.ended = self.clock()
             exhausted = self._exhausted_as()
-            self._outcome = exhausted if self.answer.finished else Outcome.CLOSED
+            self._outcome = exhausted if self.answer.is_finished else Outcome.CLOSED
         return self._report(open_streams.share(self))
 
     def _report(self, concurrency: Concurrency) -> FinishedStream:

@@ -17,7 +17,9 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 from weakref import ref
 
-from otel_itl.core.stalls import NEVER, RECOVERED, SECOND, Cause, Silence, Stall, StallDetector, StallPolicy, cause_of
+from otel_itl.core.stall_detector import Silence, StallDetector, judge_cause
+from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Stall, StallPolicy
+from otel_itl.core.timeline import SECOND
 from otel_itl.recording.internal_errors import never_raises, report_error
 from otel_itl.recording.loop_lag import Lag
 
@@ -73,7 +75,7 @@ class StreamStallMonitor:
     @property
     def due(self) -> int:
         """From when on there may be something to see (ns)."""
-        return self._lookout.due
+        return self._lookout.next_check
 
     @property
     def threshold(self) -> float:
@@ -99,7 +101,7 @@ class StreamStallMonitor:
         with self._lock:
             if self._over or not probe.open:
                 return False
-            begun = self._judge(probe, self._lookout.look(now, probe.headers), now)
+            begun = self._judge(probe, self._lookout.check(now, probe.headers), now)
         self._break_off(probe)
         for stall in begun:
             self._tell(stall)
@@ -111,7 +113,7 @@ class StreamStallMonitor:
         with self._lock:
             if probe is not None and not self._over:
                 self._over = over
-                self._judge(probe, self._lookout.look(probe.ended, probe.headers, over=over), probe.ended)
+                self._judge(probe, self._lookout.check(probe.ended, probe.headers, is_over=over), probe.ended)
             return tuple(self._stalls.values())
 
     def _judge(self, probe: StreamRecorder, found: list[Silence], now: int) -> list[Stall]:
@@ -122,9 +124,9 @@ class StreamStallMonitor:
             if stall is None:
                 stall = self._stall(probe, silence, now)
                 _report(self._reporter.stall_started, stall)
-                begun += [] if silence.over else [stall]
-            stall = replace(stall, duration=silence.waited / SECOND, alive=silence.alive)
-            if silence.over and stall.end is None:
+                begun += [] if silence.is_over else [stall]
+            stall = replace(stall, duration=silence.waited / SECOND, is_alive=silence.is_alive)
+            if silence.is_over and stall.end is None:
                 ended_with_it = self._over and silence.until == probe.ended
                 stall = replace(stall, end=probe.outcome.value if ended_with_it else RECOVERED)
                 _report(self._reporter.stall_ended, stall)
@@ -137,11 +139,11 @@ class StreamStallMonitor:
             request=probe.request,
             number=len(self._stalls) + 1,
             phase=silence.phase,
-            cause=cause_of(silence, watchdog.frozen(now), blocked),
+            cause=judge_cause(silence, watchdog.frozen(now), blocked),
             start=(silence.since - probe.requested) / SECOND,
             duration=silence.waited / SECOND,
             threshold=silence.threshold / SECOND,
-            alive=silence.alive,
+            is_alive=silence.is_alive,
             abort=partial(_abort, self._probe, silence.after),
         )
 

@@ -48,9 +48,9 @@ def classify_message(event: Any, answer: ResponseInfo) -> int:
     elif name == "message_delta":
         return _message_end(answer, fields)
     elif name == "message_stop":
-        answer.terminated = True
+        answer.is_terminated = True
     elif name == "error":
-        answer.failure = word(fields_of(fields.get("error")).get("type")) or "error"
+        answer.error_type = word(fields_of(fields.get("error")).get("type")) or "error"
     return SIGNS.get(name or "", LIFECYCLE)
 
 
@@ -60,7 +60,7 @@ def classify_completion(event: Any, answer: ResponseInfo) -> int:
     kind = ANSWER if fields.get("completion") else EMPTY
     reason = word(fields.get("stop_reason"))
     if reason is not None:
-        answer.finish(reason)
+        answer.add_finish_reason(reason)
         kind |= FINISH
     return kind
 
@@ -87,7 +87,7 @@ def _message_end(answer: ResponseInfo, fields: dict[str, Any]) -> int:
     kind = LIFECYCLE
     reason = word(fields_of(fields.get("delta")).get("stop_reason"))
     if reason is not None:
-        answer.finish(reason)
+        answer.add_finish_reason(reason)
         kind = FINISH
     usage = fields_of(fields.get("usage"))
     if usage:
@@ -98,7 +98,7 @@ def _message_end(answer: ResponseInfo, fields: dict[str, Any]) -> int:
 
 def _usage(answer: ResponseInfo, usage: dict[str, Any]) -> None:
     """Take down the usage. Input that was read from or written to the cache is input, too."""
-    answer.use(
+    answer.update_token_counts(
         cache_read_tokens=count(usage.get("cache_read_input_tokens")),
         cache_creation_tokens=count(usage.get("cache_creation_input_tokens")),
         output_tokens=count(usage.get("output_tokens")),
@@ -107,4 +107,4 @@ def _usage(answer: ResponseInfo, usage: dict[str, Any]) -> None:
     given = count(usage.get("input_tokens"))
     if given is not None:
         whole = given + (answer.cache_read_tokens or 0) + (answer.cache_creation_tokens or 0)
-        answer.use(input_tokens=count(whole))
+        answer.update_token_counts(input_tokens=count(whole))

@@ -18,7 +18,7 @@ def classify_by_shape(chunk: Any, answer: ResponseInfo) -> int:
     """What a chunk carried, as far as its shape tells; an object of no known shape is an answer."""
     if isinstance(chunk, (str, bytes)):
         # Text has no way to say that it is finished: where the iterator ends, it is.
-        answer.terminated = True
+        answer.is_terminated = True
         return _ANSWER if chunk else _EMPTY
     fields = fields_of(chunk)
     if "choices" in fields:
@@ -27,5 +27,5 @@ def classify_by_shape(chunk: Any, answer: ResponseInfo) -> int:
     if isinstance(name, str):
         is_response = name.startswith("response.") or name == "keepalive" or (name == "error" and "error" not in fields)
         return (classify_response if is_response else classify_message)(chunk, answer)
-    answer.terminated = True
+    answer.is_terminated = True
     return _EMPTY if chunk is None else _ANSWER

@@ -85,13 +85,13 @@ def classify_response(event: Any, answer: ResponseInfo) -> int:
     elif name in RESPONSE_ENDS:
         return _response_end(answer, name, fields_of(fields.get("response")))
     elif name == "error":
-        answer.failure = word(fields.get("code")) or "error"
+        answer.error_type = word(fields.get("code")) or "error"
     return RESPONSE_SIGNS.get(name, LIFECYCLE)
 
 
 def done(probe: StreamRecorder) -> None:
     """`[DONE]` is where the SDK stops, without a word to the caller."""
-    probe.answer.terminated = True
+    probe.answer.is_terminated = True
 
 
 MEMBER = Member(
@@ -126,7 +126,7 @@ def _classify_choices(
         reason = word(choice.get("finish_reason"))
         if reason is not None:
             kind |= FINISH
-            answer.finish(reason)
+            answer.add_finish_reason(reason)
         tokens += logged(fields_of(choice.get("logprobs")))
     usage = fields_of(fields.get("usage"))
     if usage:
@@ -170,7 +170,7 @@ def _logged(logprobs: dict[str, Any]) -> int:
 def _chat_usage(answer: ResponseInfo, usage: dict[str, Any]) -> int:
     """Take down the usage; returns the tokens since the usage before, where every chunk has one."""
     total = count(usage.get("completion_tokens"))
-    answer.use(
+    answer.update_token_counts(
         input_tokens=count(usage.get("prompt_tokens")),
         output_tokens=total,
         reasoning_tokens=count(fields_of(usage.get("completion_tokens_details")).get("reasoning_tokens")),
@@ -186,15 +186,15 @@ def _chat_usage(answer: ResponseInfo, usage: dict[str, Any]) -> int:
 def _response_end(answer: ResponseInfo, name: str, response: dict[str, Any]) -> int:
     if not answer.response_id:
         _introduce(answer, response)
-    answer.terminated = True
+    answer.is_terminated = True
     if name == "response.failed":
-        answer.failure = word(fields_of(response.get("error")).get("code")) or "failed"
+        answer.error_type = word(fields_of(response.get("error")).get("code")) or "failed"
     incomplete = word(fields_of(response.get("incomplete_details")).get("reason"))
-    answer.finish(incomplete or word(response.get("status")) or name.partition(".")[2])
+    answer.add_finish_reason(incomplete or word(response.get("status")) or name.partition(".")[2])
     usage = fields_of(response.get("usage"))
     if not usage:
         return FINISH
-    answer.use(
+    answer.update_token_counts(
         input_tokens=count(usage.get("input_tokens")),
         output_tokens=count(usage.get("output_tokens")),
         reasoning_tokens=count(fields_of(usage.get("output_tokens_details")).get("reasoning_tokens")),

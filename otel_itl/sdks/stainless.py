@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from otel_itl.config import SessionFrom
 from otel_itl.conventions import REQUEST_PARAMETERS, provider_of
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.recording.abort import Connection
 from otel_itl.recording.internal_errors import never_raises, report_error
 from otel_itl.recording.opener import Recorder
