@@ -104,7 +104,7 @@ SPAN_MEASURES: Final = {
     "itl.burst_ratio": "burst_ratio",
     "itl.drift": "drift",
     CONSUMER_DURATION: "consumer_time",
-    CONSUMER_BOUND: "consumer_bound",
+    CONSUMER_BOUND: "is_consumer_bound",
 }
 """Span attribute → the field of `Measures` that it carries; absent where the field is None."""
 

@@ -11,7 +11,7 @@ from typing import Final
 from opentelemetry import baggage
 
 from otel_itl.conventions import CONVERSATION_ID, SESSION_ID
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 
 MAX_ID_LENGTH: Final = 256
 _session: ContextVar[str | None] = ContextVar("otel_itl_session", default=None)

@@ -28,7 +28,7 @@ PIECES = (
     ("· span.set_attributes", "opentelemetry.sdk.trace", "Span.set_attributes"),
     ("· span.end", "opentelemetry.sdk.trace", "Span.end"),
     ("recording metrics", "otel_itl.export.metrics", "StreamMetrics._record"),
-    ("making token events, when exported", "otel_itl.core.codec", "_packed"),
+    ("making token events, when exported", "otel_itl.core.codec", "_pack"),
 )
 """What is shown, and where it is found."""
 

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from bench.overhead.subjects import AsyncOpen, Open
-from otel_itl.core.stalls import StallDetector
+from otel_itl.core.stall_detector import StallDetector
 
 PROBE = "otel_itl.probe"
 """Where a response holds its recording."""
@@ -63,7 +63,7 @@ class Pace:
                 # pull: its moment is that of the real clock.
                 recorded = (probe.asked[:], probe.arrived[:], probe.codes[:])
                 watch._lookout = StallDetector(watch._policy, *recorded, self.requested)  # noqa: SLF001
-                watch._lookout.look(self.arrived[-1], self.headers)  # noqa: SLF001
+                watch._lookout.check(self.arrived[-1], self.headers)  # noqa: SLF001
 
 
 def as_recorded(_: Any) -> None:

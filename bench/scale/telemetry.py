@@ -28,8 +28,9 @@ from opentelemetry.trace import SpanKind, set_span_in_context
 from otel_itl.conventions import STANDARD_NAMES
 from otel_itl.core import codec
 from otel_itl.core.measures import measure
-from otel_itl.core.slo import PROFILES, judge
-from otel_itl.core.stream import Concurrency, Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.slo import PROFILES, evaluate
+from otel_itl.core.stream import Concurrency, ResponseInfo
 from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.metrics import Measured, StreamMetrics
@@ -148,7 +149,7 @@ def series(models: int, *, native: bool) -> Series:
         for _ in range(20):
             stream = timeline(pace, 500)
             measures = measure(stream)
-            verdict = judge(PROFILES["chat"], stream, measures, stalled=False)
+            verdict = evaluate(PROFILES["chat"], stream, measures, is_stalled=False)
             recording.add(Measured(each, None, stream, measures, None, None, standard=True, verdict=verdict))
     recording.drain()
     data = reader.get_metrics_data()

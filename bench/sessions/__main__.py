@@ -10,7 +10,7 @@ from bench.page import replace_section
 from bench.sessions.trial import NEVER, SLOW, Delays, delays, steady, told
 from bench.sessions.upstream import UPSTREAMS, Upstream
 from bench.truth.tables import table
-from otel_itl.core.sessions import Scope
+from otel_itl.core.sessions import DegradationScope
 
 SECTION = "sessions"
 TOKENS = (20, 100, 500)
@@ -80,7 +80,7 @@ def _scopes(upstreams: Sequence[Upstream], trials: int) -> Iterator[list[str]]:
             for slow in (1, sessions):
                 played = max(trials // sessions, 1)
                 counts = told(upstream, sessions, slow, played)
-                shares = (f"{counts[scope] / played:.2f}" for scope in Scope)
+                shares = (f"{counts[scope] / played:.2f}" for scope in DegradationScope)
                 yield [upstream.name, str(sessions), "one" if slow == 1 else "all", *shares]
 
 

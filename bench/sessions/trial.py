@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bench.sessions.upstream import Upstream
-from otel_itl.core.sessions import Scope, Sessions, Standing
+from otel_itl.core.sessions import DegradationScope, Sessions, SessionStatus
 
 ROUND_NS = 5_000_000_000
 """From one request of a session to its next, about."""
@@ -59,14 +59,14 @@ class Delays(NamedTuple):
 
 def play(
     upstream: Upstream, rng: np.random.Generator, tokens: int, factors: Sequence[Sequence[float]]
-) -> list[list[Standing]]:
+) -> list[list[SessionStatus]]:
     """The standings of sessions, a sequence of factors each, that take turns in an order drawn anew each round."""
     clock = Clock()
     sessions: Sessions[None] = Sessions(clock=clock)
     samples = [upstream.samples(rng, tokens, each) for each in factors]
-    standings: list[list[Standing]] = [[] for _ in factors]
+    standings: list[list[SessionStatus]] = [[] for _ in factors]
     for number, session in _turns(rng, len(factors), len(factors[0])):
-        turn = sessions.enter(str(session), "model")
+        turn = sessions.begin_request(str(session), "model")
         clock.now += ROUND_NS // len(factors)
         standings[session].append(turn.end(samples[session][number]))
     return standings
@@ -89,17 +89,17 @@ def delays(upstream: Upstream, tokens: int, factor: float, trials: int) -> Delay
     factors = [[1.0] * STEADY + [factor] * SLOW, *[[1.0] * (STEADY + SLOW)] * 2]
     found = []
     for _ in range(trials):
-        told = [standing.degraded for standing in play(upstream, rng, tokens, factors)[0]]
+        told = [standing.is_degraded for standing in play(upstream, rng, tokens, factors)[0]]
         if not told[STEADY - 1]:
             found.append(next((delay for delay, degraded in enumerate(told[STEADY:], 1) if degraded), NEVER))
     return Delays(found)
 
 
-def told(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[Scope]:
+def told(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[DegradationScope]:
     """How often what is told, where so many of the sessions become twice as slow for fifteen requests of 100 tokens."""
     rng = np.random.default_rng(3)
     ordinary, slowed = [1.0] * 45, [1.0] * 15 + [2.0] * 15 + [1.0] * 15
-    counts: Counter[Scope] = Counter()
+    counts: Counter[DegradationScope] = Counter()
     for _ in range(trials):
         played = play(upstream, rng, 100, [slowed] * slow + [ordinary] * (sessions - slow))
         counts.update(standing.onset.scope for session in played for standing in session if standing.onset)

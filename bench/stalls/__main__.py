@@ -13,7 +13,7 @@ from bench.overhead.tables import NONE, spread, table
 from bench.page import replace_section
 from bench.stalls.chunks import POLICIES, spent
 from bench.stalls.crowd import GAP, Found, crowds, watched
-from otel_itl.core.measures import percentile
+from otel_itl.core.percentiles import percentile
 
 SECTION = "stalls"
 STREAMS, STALLING = 2_000, 50

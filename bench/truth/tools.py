@@ -61,10 +61,10 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
             ttft = measures.time_to_first_token
             readings[str(said[_REQUEST_MODEL])] = Stream(
                 ttft=None if ttft is None else ttft * _SECOND,
-                samples=measures.samples,
+                samples=measures.itl_samples.nanoseconds,
                 imputed=measures.imputed,
                 excluded=measures.excluded,
-                consumer_bound=measures.consumer_bound,
+                consumer_bound=measures.is_consumer_bound,
             )
 
 

@@ -1,1 +1,1 @@
-"""The facts of a stream and the arithmetic on them: standard library only."""
+"""The measuring itself, on frozen data. It imports the standard library alone: no LLM SDK and no OpenTelemetry."""

@@ -1,11 +1,11 @@
-"""Timeline ⇄ token events: what a span or a log carries of a stream, written and read in one place.
+"""Timeline ⇄ token events, which are what a span or a log carries of a stream.
 
 A stream is a few `itl.tokens` events with parallel integer arrays (kinds as runs), the last of which also holds the
 facts of the whole stream; or, in the form `each`, one `itl.token` event per output chunk and one `itl.tokens` event
-with the rest. Events describe themselves: the timeline is read back from them alone, whatever span or log carried them.
+with the rest. The timeline is read back from the events alone, whatever span or log carried them.
 
-A recorded timeline has a resolution of one microsecond, so `decode(encode(timeline)) == timeline`, up to `MOST_CHUNKS`.
-Beyond that the tail is thinned evenly: the longest gaps are kept, every chunk left out is counted in `skipped`.
+A recorded timeline has a resolution of one microsecond, so `decode(encode(timeline)) == timeline`, up to `MAX_CHUNKS`.
+Beyond that the tail is thinned.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, compress, pairwise
+from itertools import compress
 from operator import lt, sub
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from otel_itl import conventions as names
+from otel_itl.core.thinning import select_chunks, thin
 from otel_itl.core.timeline import MICROSECOND, OUTPUT, Outcome, Timeline
 
-MOST_CHUNKS = 65_536
 CHUNKS_PER_EVENT = 1_024
-LONGEST_GAPS_KEPT = 1_024
 
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
@@ -35,6 +34,7 @@ _FACTS = {
     names.USAGE_REASONING_TOKENS: "reasoning_tokens",
     names.REQUEST_ATTEMPTS: "attempts",
 }
+"""Attribute → the field of `Timeline` that it carries, without conversion."""
 
 
 class TokenEvent(NamedTuple):
@@ -46,40 +46,55 @@ class TokenEvent(NamedTuple):
 
 
 class LazyEvent(NamedTuple):
-    """A `TokenEvent` whose attributes are made when they are asked for, which may be in another thread, or never."""
+    """A `TokenEvent` whose attributes are made when they are read, which may be in another thread, or never."""
 
     name: str
     unix_ns: int
-    make: Callable[[], dict[str, Any]]
+    make_attributes: Callable[[], dict[str, Any]]
 
 
 class MalformedEventsError(ValueError):
-    """Token events that no timeline can be read from; the message says what is wrong with which attribute."""
+    """No timeline can be read from token events; the message names what is missing or wrong."""
+
+
+class SpanLike(Protocol):
+    """A span whose events can be read, such as OpenTelemetry's `ReadableSpan`."""
+
+    @property
+    def events(self) -> Sequence[Any]:
+        """The events of the span, each with `name`, `timestamp` (Unix nanoseconds) and `attributes`."""
 
 
 def encode(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent]:
-    """The timeline as `itl.tokens` events: one per 1,024 chunks, and no more than a quarter of `event_limit`."""
-    return [TokenEvent(name, unix_ns, make()) for name, unix_ns, make in encode_later(timeline, event_limit)]
-
-
-def encode_later(timeline: Timeline, event_limit: int = 128) -> list[LazyEvent]:
-    """The events of `encode`, whose arrays are made when somebody reads them: that is most of the work."""
-    timeline = _thinned(timeline)
-    chunks = len(timeline)
-    most = max(event_limit // 4, 1)
-    size = max(CHUNKS_PER_EVENT, -(-chunks // most))
-    parts = [slice(start, min(start + size, chunks)) for start in range(0, chunks, size) or (0,)]
-    events = [
-        LazyEvent(names.TOKENS_EVENT, _latest(timeline, part), partial(_packed, timeline, part)) for part in parts
+    """Encode a timeline as `itl.tokens` events: one per 1,024 chunks, and no more than a quarter of `event_limit`."""
+    return [
+        TokenEvent(name, unix_ns, make_attributes())
+        for name, unix_ns, make_attributes in encode_lazily(timeline, event_limit)
     ]
-    return [*events[:-1], events[-1]._replace(make=partial(_packed, timeline, parts[-1], last=True))]
+
+
+def encode_lazily(timeline: Timeline, event_limit: int = 128) -> list[LazyEvent]:
+    """Encode a timeline as `encode` does, but leave the arrays, which are most of the work, to whatever reads them."""
+    timeline = thin(timeline)
+    chunks = len(timeline)
+    max_events = max(event_limit // 4, 1)
+    size = max(CHUNKS_PER_EVENT, -(-chunks // max_events))
+    parts = [slice(start, min(start + size, chunks)) for start in range(0, chunks, size) or (0,)]
+    return [
+        LazyEvent(
+            names.TOKENS_EVENT,
+            _find_event_time(timeline, part),
+            partial(_pack, timeline, part, is_last=part is parts[-1]),
+        )
+        for part in parts
+    ]
 
 
 def encode_each(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent] | None:
-    """The timeline as one `itl.token` event per output chunk and one `itl.tokens` with the rest.
+    """Encode a timeline as one `itl.token` event per output chunk and one `itl.tokens` event with the rest.
 
-    None where that is more than `event_limit` events, of which a span would silently drop the oldest, and for a
-    timeline that was thinned.
+    None: that is more than `event_limit` events, of which a span would silently drop the oldest, or the timeline was
+    thinned.
     """
     is_output = [bool(kind & OUTPUT) for kind in timeline.kinds]
     if sum(is_output) + 1 > event_limit or timeline.skipped:
@@ -97,15 +112,30 @@ def encode_each(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent] 
             attributes[names.TOKEN_CHOICE] = timeline.choices[index]
         events.append(TokenEvent(names.TOKEN_EVENT, timeline.request_unix_ns + timeline.arrived[index], attributes))
     others = [index for index, output in enumerate(is_output) if not output]
-    rest = _packed(_selected(timeline, others), slice(None))
+    rest = _pack(select_chunks(timeline, others), slice(None))
     if others:
         rest[names.TOKENS_INDEXES] = others
-    rest.update(_facts(timeline))
+    rest.update(_pack_facts(timeline))
     return [*events, TokenEvent(names.TOKENS_EVENT, timeline.request_unix_ns + timeline.end, rest)]
 
 
+def read_timeline(source: SpanLike | Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
+    """Read a stream's timeline back from the token events of its span, in whichever form they are.
+
+    Args:
+        source: a finished span, or its events: name, Unix time in nanoseconds and attributes of each. Events of other
+            names are ignored.
+
+    Raises:
+        MalformedEventsError: an event is missing, or its attributes do not make a timeline.
+    """
+    if isinstance(source, Iterable):
+        return decode(source)
+    return decode((event.name, event.timestamp, event.attributes or {}) for event in source.events)
+
+
 def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
-    """The timeline that token events tell, in either form; events of other names are passed over.
+    """Decode token events, in either form, to a timeline; events of other names are ignored.
 
     Args:
         events: name, Unix time in nanoseconds and attributes of each event.
@@ -129,10 +159,10 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
         )
         raise MalformedEventsError(message)
     try:
-        timeline = _unpacked(packed, facts)
+        timeline = _unpack(packed, facts)
         if single:
-            timeline = _merged(timeline, single, facts)
-        recorded = _whole(facts[names.TOKENS_RECORDED])
+            timeline = _insert_single(timeline, single, facts)
+        recorded = _check_count(facts[names.TOKENS_RECORDED])
     except (TypeError, ValueError, OverflowError, KeyError, IndexError) as error:
         message = f"token events do not make a timeline: {error}"
         raise MalformedEventsError(message) from error
@@ -142,28 +172,33 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
     return timeline
 
 
-def _runs(kinds: bytes) -> list[int]:
-    """Kinds as runs, `[kind, count, kind, count, …]`: most streams have a handful."""
+def _encode_runs(kinds: bytes) -> list[int]:
+    """Encode kinds as runs, `[kind, count, kind, count, …]`: most streams have a handful."""
     runs: list[int] = []
     for run in _RUN.finditer(kinds):
         runs += (kinds[run.start()], run.end() - run.start())
     return runs
 
 
-def _unrun(runs: Sequence[int], chunks: int) -> bytes:
+def _decode_runs(runs: Sequence[int], chunks: int) -> bytes:
+    """Decode the runs of `_encode_runs` to the kinds of `chunks` chunks.
+
+    Raises:
+        ValueError: the runs are not those of `chunks` chunks.
+    """
     if sum(runs[1::2]) != chunks or len(runs) % 2 or min(runs, default=0) < 0:
         message = f"{names.TOKENS_KINDS} does not hold the kinds of {chunks} chunks"
         raise ValueError(message)
     return b"".join(bytes([kind]) * count for kind, count in zip(runs[::2], runs[1::2], strict=True))
 
 
-def _latest(timeline: Timeline, part: slice) -> int:
-    """When the last chunk of a part arrived, in Unix time: that is when its event happened."""
+def _find_event_time(timeline: Timeline, part: slice) -> int:
+    """Return when the last chunk of a part arrived, in Unix nanoseconds: that is the time of the part's event."""
     return timeline.request_unix_ns + (timeline.arrived[part.stop - 1] if part.stop else timeline.end)
 
 
-def _packed(timeline: Timeline, part: slice, *, last: bool = False) -> dict[str, Any]:
-    """The attributes of a part of the chunks; those of the last one hold the facts of the whole stream, too."""
+def _pack(timeline: Timeline, part: slice, *, is_last: bool = False) -> dict[str, Any]:
+    """Make the attributes for a part of the chunks; those of the last part hold the facts of the whole stream, too."""
     arrived = timeline.arrived[part].tolist()
     attributes: dict[str, Any] = {}
     if arrived:
@@ -171,7 +206,7 @@ def _packed(timeline: Timeline, part: slice, *, last: bool = False) -> dict[str,
         attributes = {
             names.TOKENS_OFFSETS: [moment // MICROSECOND for moment in arrived],
             names.TOKENS_WAITS: [wait // MICROSECOND for wait in waits],
-            names.TOKENS_KINDS: _runs(timeline.kinds[part]),
+            names.TOKENS_KINDS: _encode_runs(timeline.kinds[part]),
         }
         if timeline.tokens:
             attributes[names.TOKENS_COUNTS] = timeline.tokens[part].tolist()
@@ -179,12 +214,13 @@ def _packed(timeline: Timeline, part: slice, *, last: bool = False) -> dict[str,
             attributes[names.TOKENS_CHOICES] = list(timeline.choices[part])
         if timeline.skipped:
             attributes[names.TOKENS_SKIPPED] = timeline.skipped[part].tolist()
-    if last:
-        attributes.update(_facts(timeline))
+    if is_last:
+        attributes.update(_pack_facts(timeline))
     return attributes
 
 
-def _facts(timeline: Timeline) -> dict[str, Any]:
+def _pack_facts(timeline: Timeline) -> dict[str, Any]:
+    """Make the attributes for the facts of the whole stream, as opposed to those of its chunks."""
     facts: dict[str, Any] = {
         names.STREAM_OUTCOME: timeline.outcome.value,
         names.STREAM_END: timeline.end // MICROSECOND,
@@ -204,20 +240,27 @@ def _facts(timeline: Timeline) -> dict[str, Any]:
     return facts
 
 
-def _whole(value: object) -> int:
+def _check_count(value: object) -> int:
+    """Return a whole number from 0 as it is.
+
+    Raises:
+        TypeError: anything else.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     message = f"{value!r} is no whole number from 0"
     raise TypeError(message)
 
 
-def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeline:
-    def joined(name: str) -> Iterator[int]:
+def _unpack(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeline:
+    """Make a timeline from the attributes of `itl.tokens` events; raises what does not fit, for `decode` to report."""
+
+    def join(name: str) -> Iterator[int]:
         for attributes in packed:
             yield from attributes.get(name) or ()
 
-    arrived = array("q", (offset * MICROSECOND for offset in joined(names.TOKENS_OFFSETS)))
-    waits = array("q", (wait * MICROSECOND for wait in joined(names.TOKENS_WAITS)))
+    arrived = array("q", (offset * MICROSECOND for offset in join(names.TOKENS_OFFSETS)))
+    waits = array("q", (wait * MICROSECOND for wait in join(names.TOKENS_WAITS)))
     if len(arrived) != len(waits):
         message = f"{len(arrived)} {names.TOKENS_OFFSETS} beside {len(waits)} {names.TOKENS_WAITS}"
         raise ValueError(message)
@@ -229,21 +272,21 @@ def _unpacked(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Time
     return Timeline(
         asked=array("q", map(sub, arrived, waits)),
         arrived=arrived,
-        kinds=_unrun(list(joined(names.TOKENS_KINDS)), len(arrived)),
-        tokens=array("I", joined(names.TOKENS_COUNTS)),
-        choices=bytes(joined(names.TOKENS_CHOICES)),
-        skipped=array("I", joined(names.TOKENS_SKIPPED)),
-        unrecorded=_whole(facts.get(names.TOKENS_UNRECORDED, 0)),
-        headers=None if headers is None else _whole(headers) * MICROSECOND,
-        end=_whole(facts[names.STREAM_END]) * MICROSECOND,
+        kinds=_decode_runs(list(join(names.TOKENS_KINDS)), len(arrived)),
+        tokens=array("I", join(names.TOKENS_COUNTS)),
+        choices=bytes(join(names.TOKENS_CHOICES)),
+        skipped=array("I", join(names.TOKENS_SKIPPED)),
+        unrecorded=_check_count(facts.get(names.TOKENS_UNRECORDED, 0)),
+        headers=None if headers is None else _check_count(headers) * MICROSECOND,
+        end=_check_count(facts[names.STREAM_END]) * MICROSECOND,
         outcome=Outcome(facts[names.STREAM_OUTCOME]),
-        **{field: _whole(number) for field, number in given.items()},
+        **{field: _check_count(number) for field, number in given.items()},
     )
 
 
-def _merged(rest: Timeline, single: list[tuple[int, Mapping[str, Any]]], facts: Mapping[str, Any]) -> Timeline:
-    """The form `each`: output chunks from their own events, put back between the others."""
-    rows = dict(zip(facts.get(names.TOKENS_INDEXES) or (), _rows(rest), strict=True))
+def _insert_single(rest: Timeline, single: list[tuple[int, Mapping[str, Any]]], facts: Mapping[str, Any]) -> Timeline:
+    """Insert the output chunks of the form `each`, from their own events, between the other chunks of a timeline."""
+    rows = dict(zip(facts.get(names.TOKENS_INDEXES) or (), _zip_chunks(rest), strict=True))
     for unix_ns, attributes in single:
         if attributes[names.TOKEN_INDEX] in rows:
             message = f"two chunks with {names.TOKEN_INDEX} {attributes[names.TOKEN_INDEX]}"
@@ -257,54 +300,21 @@ def _merged(rest: Timeline, single: list[tuple[int, Mapping[str, Any]]], facts: 
             attributes.get(names.TOKEN_CHOICE, 0),
         )
     asked, arrivals, kinds, tokens, choices = zip(*(rows[index] for index in range(len(rows))), strict=True)
-    counted = any(names.TOKEN_COUNT in attributes for _, attributes in single)
-    several = any(names.TOKEN_CHOICE in attributes for _, attributes in single)
+    has_counts = any(names.TOKEN_COUNT in attributes for _, attributes in single)
+    has_choices = any(names.TOKEN_CHOICE in attributes for _, attributes in single)
     return replace(
         rest,
         asked=array("q", asked),
         arrived=array("q", arrivals),
         kinds=bytes(kinds),
-        tokens=array("I", tokens if counted else ()),
-        choices=bytes(choices) if several else b"",
+        tokens=array("I", tokens if has_counts else ()),
+        choices=bytes(choices) if has_choices else b"",
     )
 
 
-def _rows(timeline: Timeline) -> Iterator[tuple[int, int, int, int, int]]:
+def _zip_chunks(timeline: Timeline) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield asked, arrived, kind, tokens and choice of each chunk; 0 for tokens and choices that are not recorded."""
     none = (0,) * len(timeline)
     return zip(
         timeline.asked, timeline.arrived, timeline.kinds, timeline.tokens or none, timeline.choices or none, strict=True
     )
-
-
-def _selected(timeline: Timeline, indexes: Sequence[int]) -> Timeline:
-    def of(values: Sequence[int]) -> Iterator[int]:
-        return (values[index] for index in indexes) if values else iter(())
-
-    return replace(
-        timeline,
-        asked=array("q", of(timeline.asked)),
-        arrived=array("q", of(timeline.arrived)),
-        kinds=bytes(of(timeline.kinds)),
-        tokens=array("I", of(timeline.tokens)),
-        choices=bytes(of(timeline.choices)),
-        skipped=array("I", of(timeline.skipped)),
-    )
-
-
-def _thinned(timeline: Timeline) -> Timeline:
-    """At most `MOST_CHUNKS` chunks: the first half as it is, then an even choice of the rest and its longest gaps."""
-    chunks = len(timeline)
-    if chunks <= MOST_CHUNKS:
-        return timeline
-    head = MOST_CHUNKS // 2
-    even = MOST_CHUNKS - head - 2 * LONGEST_GAPS_KEPT - 1
-    tail = range(head, chunks)
-    longest = sorted(tail, key=lambda index: timeline.arrived[index - 1] - timeline.arrived[index])[:LONGEST_GAPS_KEPT]
-    kept = {head + position * len(tail) // even for position in range(even)}
-    kept.update(longest, (index - 1 for index in longest), (chunks - 1,))
-    indexes = [*range(head), *sorted(kept - set(range(head)))]
-    # Where each chunk stood before anything was left out.
-    places = list(accumulate((skip + 1 for skip in timeline.skipped), initial=-1))[1:] or range(chunks)
-    stood = [places[index] for index in indexes]
-    skipped = array("I", (after - before - 1 for before, after in pairwise([-1, *stood])))
-    return replace(_selected(timeline, indexes), skipped=skipped)

@@ -1,370 +1,258 @@
-"""Sessions: which request of an agent loop or a chat this is, and whether its tokens come slower than they used to.
+"""Sessions: counts the requests of an agent loop or a chat, and finds when their tokens come slower than before.
 
-Every ended request is one observation of how fast tokens come: the log of its mean ITL, with a standard error that
-follows the number of its samples. A session compares it with its own baseline for the same model by a sequential test
-(CUSUM of log-likelihood ratios). The other sessions on that model say whether it is this session or the model.
+Each session has a `Baseline` for each model that it uses; this module keeps the baselines of all sessions, bounded in
+number, learns the ordinary spread of each model, and decides whether a degradation is the session's own or the model's:
+when one session degrades, the evidence of the other sessions on the model is added up.
 
-With `x` the log of the mean ITL of a request and `s` its standard error:
-
-* Baseline `b`: the median `x` of the first three requests, then an average that follows slowly, by no more than a part
-  of `SOUGHT / 2` for any one request, and not at all while the session is degraded. `p` is its variance.
-* Ordinary spread `t`: the standard deviation of `x` from request to request, learned for each model from those requests
-  of its sessions that were *faster* than the baseline, so that a slowdown does not widen what counts as ordinary.
-* Evidence of a request: `SOUGHT / (t² + s² + p) · (x - b - SOUGHT / 2)`, the log-likelihood ratio of "1.75 times
-  slower" against "as ever", in nats, and no more than two thirds of an alarm.
-* `W`, the evidence so far, is kept between 0 and `ALARM` = ln 10,000. A session is degraded from when `W` reaches
-  `ALARM` until `W` is back at 0. The same test upside down finds a session that became faster: its baseline is learned
-  anew.
-
-Worked example. A session at 20 ms with t = 0.15, s = 0.1 and p = 0.01: a variance of 0.0425 is expected. A request at
-40 ms has x - b = ln 2 = 0.693, and its evidence is 0.560 / 0.0425 · (0.693 - 0.280) = 5.4 of the 9.2 nats of an alarm.
-A second one like it, and the session is degraded.
+The ordinary spread is learned from those requests that were *faster* than their baseline, so that a slowdown does not
+widen what counts as ordinary.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import exp, log
-from operator import mul
 from threading import Lock
 from time import perf_counter_ns
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
-from otel_itl.core.measures import percentile
+from otel_itl.core.baseline import Baseline, RequestLatency, estimate_latency, median
 
-SOUGHT: Final = log(1.75)
-"""The slowdown that the test is made for, in log ITL. Half of it, a factor of 1.32, is not evidence of one."""
-ALARM: Final = log(10_000)
-"""Nats of evidence. Independent requests reach them by chance less than once in ten thousand (Lorden's bound)."""
-LOUDEST: Final = ALARM * 2 / 3
-"""What one request can say: a single slow one never is a degradation."""
-AGREEMENT: Final = log(10)
-"""Nats that the other sessions have to say for it together before a slowdown is put down to the model."""
-LEARNED_AFTER: Final = 3
-"""Requests whose median is the first baseline."""
-WANDERING: Final = 0.02**2
-"""What a baseline may change by from one request to the next, as a variance: how fast its average forgets."""
-TYPICAL_SPREAD: Final = 0.15**2
-"""Variance of the log ITL from request to request, before any was seen."""
-LEAST_SPREAD: Final = 0.1**2
-"""The least that is believed."""
+MIN_PEER_EVIDENCE: Final = log(10)
+"""Nats of evidence that a model's other sessions need together before a slowdown is put down to the model."""
+INITIAL_SPREAD: Final = 0.15**2
+"""Variance of the log ITL from request to request, before it is learned."""
+MIN_SPREAD: Final = 0.1**2
+"""The smallest variance that is learned."""
 SPREAD_RATE: Final = 0.02
-CLUSTERED: Final = 2.0
-"""How much more the mean of the gaps of one request varies than if each gap were drawn on its own."""
-LOOKED_AT: Final = 128
-"""Order statistics of the samples that a level is computed from."""
-SLOWEST: Final = 0.02
-"""Part of the samples that counts as no slower than the next: a stall is not the pace."""
-SUPPOSED: Final = 10
-"""Gaps that are added to those of a request when it is asked how much they vary."""
-HEARD_NS: Final = 600_000_000_000
-"""For how long (ns) a session that ended no request since still speaks for its model."""
-SPEAKING: Final = 32
-"""Sessions that speak for a model: those heard last."""
-MODELS_A_SESSION: Final = 8
-LONGEST_KEY: Final = 64
+"""By which part of its difference from a request the learned variance moves."""
+PEER_TTL_NS: Final = 600_000_000_000
+"""For how long (ns) after its last request a session still counts as evidence on its model."""
+MAX_PEERS: Final = 32
+"""Sessions of a model that are compared: those whose requests ended last."""
+MAX_MODELS_PER_SESSION: Final = 8
+MAX_KEY_LENGTH: Final = 64
 """Longer ids and names are kept by their beginning and their hash."""
 
-Link = TypeVar("Link")
 Entry = TypeVar("Entry")
 
 
-class Scope(Enum):
-    """Who degrades."""
+class DegradationScope(Enum):
+    """Which requests became slower."""
 
     SESSION = "session"
-    """This session, and not the others on the same model; or there are no others to compare it with."""
+    """Those of this session, and not those of the others on the model; or there are no others to compare with."""
     MODEL = "model"
-    """Everybody who uses the model in this process."""
+    """Those of the other sessions of this process on the model as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Degradation:
-    """The onset of a degradation: told once, and again only after a recovery."""
+    """The onset of a degradation: reported once, and again only after a recovery."""
 
     request_index: int
-    scope: Scope
+    scope: DegradationScope
     latency_ratio: float
     """This request's ITL over the session's own baseline."""
     model_ratio: float | None
-    """This request's ITL over that of the other sessions on the model since it began; None where there are none."""
+    """This request's ITL over that of the other sessions on the model since it began; None: there are no others."""
 
     def describe(self) -> str:
-        """One sentence for a log or a terminal."""
-        whose = "The model" if self.scope is Scope.MODEL else "The session"
+        """Return one sentence for a log or a terminal."""
+        subject = "The model" if self.scope is DegradationScope.MODEL else "The session"
         others = f" and {self.model_ratio:.1f} times that of the model's other sessions" if self.model_ratio else ""
         return (
-            f"{whose} became slower: at request {self.request_index} the inter-token latency is "
+            f"{subject} became slower: at request {self.request_index} the inter-token latency is "
             f"{self.latency_ratio:.1f} times the session's baseline{others}."
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How a session stands once one of its requests has ended."""
+class SessionStatus:
+    """The status of a session when one of its requests ended."""
 
     request_index: int
     """From 1, in the order in which the session's requests were started."""
     latency_ratio: float | None
     """This request's ITL over the session's baseline for the model; None without samples or a baseline."""
     stall_count: int
-    """Stalls of the session's requests so far, those that ended."""
+    """Stalls of the session's requests so far, of those that ended."""
     decode_duration: float
     """Seconds from first to last token, summed over the session's requests that ended."""
-    degraded: bool
-    """Requests of this session to this model are slower than they were."""
-    scope: Scope | None
-    """Who degrades, where `degraded`."""
+    is_degraded: bool
+    """The session's requests to this model are slower than they were."""
+    scope: DegradationScope | None
+    """Which requests became slower; None: the session is not degraded."""
     onset: Degradation | None
-    """What is to be told now, if anything. Of a model's degradation only the first session that notices tells."""
-
-
-class _Level(NamedTuple):
-    """How fast the tokens of one request came."""
-
-    log: float
-    """Log of the mean ITL in nanoseconds."""
-    variance: float
-    """Squared standard error of that."""
-
-
-class _Pace:
-    """How fast one session's requests to one model are, and whether that has changed. Moments are nanoseconds."""
-
-    __slots__ = (
-        "baseline",
-        "degraded",
-        "evidence",
-        "faster",
-        "first",
-        "heard",
-        "learned",
-        "level",
-        "precision",
-        "since",
-        "slower",
-        "uncertainty",
-    )
-
-    def __init__(self) -> None:
-        self.heard = self.since = 0
-        """When a request ended last; when the first of those began that say "slower"."""
-        self.level = 0.0
-        """Log ITL of the last request."""
-        self._start()
-
-    def _start(self) -> None:
-        self.degraded = False
-        self.first: list[float] = []
-        self.precision = 0.0
-        self.baseline = self.uncertainty = 0.0
-        self.learned: int | None = None
-        """When the baseline stood."""
-        self.slower = self.faster = 0.0
-        """Evidence so far."""
-        self.evidence = 0.0
-        """That of the last request."""
-
-    def over_baseline(self, level: _Level) -> float | None:
-        """Difference in log ITL, from the second request on."""
-        return level.log - self.baseline if self.first or self.learned is not None else None
-
-    def take(self, level: _Level, spread: float, started: int, ended: int) -> bool:
-        """Take in an ended request. Returns whether the degradation begins with it."""
-        self.heard, self.level = ended, level.log
-        if self.learned is None:
-            self._learn(level, spread, ended)
-            return False
-        variance = spread + level.variance + self.uncertainty
-        difference = level.log - self.baseline
-        self.evidence = _said(SOUGHT / variance * (difference - SOUGHT / 2))
-        if self.slower == 0:
-            self.since = started
-        self.slower = min(max(self.slower + self.evidence, 0), ALARM)
-        self.faster = max(self.faster + _said(SOUGHT / variance * (-difference - SOUGHT / 2)), 0)
-        onset = not self.degraded and self.slower == ALARM
-        self.degraded = onset or (self.degraded and self.slower > 0)
-        if self.faster >= ALARM:
-            self._start()
-            self._learn(level, spread, ended)
-        elif not self.degraded:
-            self._follow(difference, spread + level.variance)
-        return onset
-
-    def _learn(self, level: _Level, spread: float, ended: int) -> None:
-        self.first.append(level.log)
-        self.precision += 1 / (spread + level.variance)
-        self.baseline = _median(self.first)
-        if len(self.first) == LEARNED_AFTER:
-            # The variance of a median is about half again that of a mean.
-            self.uncertainty = 1.5 / self.precision
-            self.learned = ended
-            self.first = []
-
-    def _follow(self, difference: float, variance: float) -> None:
-        uncertainty = self.uncertainty + WANDERING
-        gain = uncertainty / (uncertainty + variance)
-        self.baseline += gain * min(max(difference, -SOUGHT / 2), SOUGHT / 2)
-        self.uncertainty = uncertainty * (1 - gain)
+    """The degradation that begins with this request; None: none does, or another session reported it for the model."""
 
 
 class _Model:
-    """What is known of a model over the sessions of this process."""
+    """The baselines of the sessions that use one model, its ordinary spread, and whether the model is degraded."""
 
-    __slots__ = ("degraded", "paces", "since", "spread")
+    __slots__ = ("baselines", "degraded_since", "is_degraded", "spread")
 
     def __init__(self) -> None:
-        self.paces: OrderedDict[str, _Pace] = OrderedDict()
-        """Of the sessions heard last."""
-        self.spread = TYPICAL_SPREAD
-        self.degraded = False
-        self.since = 0
-        """When its degradation began."""
+        self.baselines: OrderedDict[str, Baseline] = OrderedDict()
+        """Session → its baseline, the one whose request ended last at the end."""
+        self.spread = INITIAL_SPREAD
+        self.is_degraded = False
+        self.degraded_since = 0
 
-    def hear(self, session: str, pace: _Pace) -> None:
-        self.paces[session] = pace
-        self.paces.move_to_end(session)
-        if len(self.paces) > SPEAKING:
-            self.paces.popitem(last=False)
+    def add_baseline(self, session: str, baseline: Baseline) -> None:
+        """Make a session the one whose request ended last; beyond `MAX_PEERS` the oldest is dropped."""
+        self.baselines[session] = baseline
+        self.baselines.move_to_end(session)
+        if len(self.baselines) > MAX_PEERS:
+            self.baselines.popitem(last=False)
 
-    def widen(self, pace: _Pace, level: _Level) -> None:
-        """Learn the ordinary spread from a request that is about to be taken in."""
-        difference = level.log - pace.baseline
-        if pace.learned is None or pace.degraded or difference >= 0:
+    def learn_spread(self, baseline: Baseline, latency: RequestLatency) -> None:
+        """Learn the ordinary spread from a request that is about to be added to its baseline, if it was faster."""
+        difference = baseline.compare(latency)
+        if baseline.learned_at is None or baseline.is_degraded or difference is None or difference >= 0:
             return
-        known = level.variance + pace.uncertainty
-        shown = min(difference * difference, 4 * (self.spread + known)) - known
-        self.spread = max(self.spread + SPREAD_RATE * (shown - self.spread), LEAST_SPREAD)
+        estimated = latency.variance + baseline.uncertainty
+        observed = min(difference * difference, 4 * (self.spread + estimated)) - estimated
+        self.spread = max(self.spread + SPREAD_RATE * (observed - self.spread), MIN_SPREAD)
 
-    def judge(self, pace: _Pace, now: int, *, begins: bool) -> Scope | None:
-        """Whose degradation is to be told now: a session begins to be slower, and its model was not known to be."""
-        if self.degraded:
-            self.degraded = self.agreement(self.since, now - HEARD_NS) > 0
-        if self.degraded or not begins:
+    def find_onset(self, baseline: Baseline, now: int, *, is_session_onset: bool) -> DegradationScope | None:
+        """Decide which degradation begins with a request of a session; None: none, or the model's was reported."""
+        if self.is_degraded:
+            self.is_degraded = self._sum_evidence(self.degraded_since, now - PEER_TTL_NS) > 0
+        if self.is_degraded or not is_session_onset:
             return None
-        if self.agreement(pace.since, pace.since, besides=pace) < AGREEMENT:
-            return Scope.SESSION
-        self.degraded, self.since = True, pace.since
-        return Scope.MODEL
+        if self._sum_evidence(baseline.slower_since, baseline.slower_since, excluded=baseline) < MIN_PEER_EVIDENCE:
+            return DegradationScope.SESSION
+        self.is_degraded, self.degraded_since = True, baseline.slower_since
+        return DegradationScope.MODEL
 
-    def agreement(self, since: int, heard: int, besides: _Pace | None = None) -> float:
-        """Evidence of the sessions that were heard and knew their baselines before it began."""
+    def _sum_evidence(self, learned_before: int, ended_from: int, excluded: Baseline | None = None) -> float:
+        """Add up the evidence of sessions that ended a request from a moment on, with baselines from before another."""
         return sum(
-            pace.evidence
-            for pace in self.paces.values()
-            if pace is not besides and pace.heard >= heard and pace.learned is not None and pace.learned < since
+            baseline.last_evidence
+            for baseline in self.baselines.values()
+            if baseline is not excluded
+            and baseline.last_ended >= ended_from
+            and baseline.learned_at is not None
+            and baseline.learned_at < learned_before
         )
 
-    def level(self, pace: _Pace) -> float | None:
-        """Median log ITL of the other sessions since one began to be slower."""
-        others = [other.level for other in self.paces.values() if other is not pace and other.heard >= pace.since]
-        return _median(others) if others else None
+    def find_peer_log(self, baseline: Baseline) -> float | None:
+        """Return the median log ITL of the other sessions since this one became slower; None: there are none."""
+        logs = [
+            peer.last_log
+            for peer in self.baselines.values()
+            if peer is not baseline and peer.last_ended >= baseline.slower_since
+        ]
+        return median(logs) if logs else None
 
 
-class _Session(Generic[Link]):
-    """What is kept of one session."""
+class _Session:
+    """The counts, the link and the baselines of one session."""
 
-    __slots__ = ("decode", "key", "link", "linked", "paces", "requests", "stalls")
+    __slots__ = ("baselines", "decode_duration", "key", "link", "link_index", "request_count", "stall_count")
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self.requests = self.stalls = self.linked = 0
-        self.decode = 0.0
-        self.link: Link | None = None
-        self.paces: OrderedDict[str, _Pace] = OrderedDict()
+        self.request_count = self.stall_count = self.link_index = 0
+        self.decode_duration = 0.0
+        self.link: object | None = None
+        self.baselines: OrderedDict[str, Baseline] = OrderedDict()
 
 
 class _Models:
-    """The models of this process, and the one lock over all that is known of sessions."""
+    """The models of this process, and the one lock over the state of all sessions."""
 
-    __slots__ = ("_known", "_limit", "clock", "lock")
+    __slots__ = ("_by_name", "_limit", "clock", "lock")
 
     def __init__(self, limit: int, clock: Callable[[], int]) -> None:
         self.lock = Lock()
         self.clock = clock
-        self._known: OrderedDict[str, _Model] = OrderedDict()
+        self._by_name: OrderedDict[str, _Model] = OrderedDict()
         self._limit = limit
 
-    def __getitem__(self, key: str) -> _Model:
-        return _latest(self._known, key, _Model, self._limit)
+    def __getitem__(self, name: str) -> _Model:
+        return _get_or_add(self._by_name, name, _Model, self._limit)
 
 
-class Turn(Generic[Link]):
-    """One request of a session."""
+class TrackedRequest:
+    """One request of a session, from its start to its end."""
 
-    __slots__ = ("_model", "_models", "_session", "_standing", "_started", "index", "previous")
+    __slots__ = ("_model", "_models", "_session", "_started", "_status", "index", "previous_link")
 
-    def __init__(self, models: _Models, session: _Session[Link], model: str) -> None:
+    def __init__(self, models: _Models, session: _Session, model: str) -> None:
         self._models, self._session, self._model = models, session, model
         self._started = models.clock()
-        self._standing: Standing | None = None
-        self.index = session.requests
+        self._status: SessionStatus | None = None
+        self.index = session.request_count
         """From 1, in the order in which the session's requests were started."""
-        self.previous: Link | None = session.link
-        """What the session's previous request left for this one."""
+        self.previous_link: object | None = session.link
+        """The link of the session's previous request, such as its span context; None: it set none."""
 
-    def leave(self, link: Link) -> None:
-        """Leave something for the session's next request to refer to. Of concurrent requests the latest counts."""
+    def set_link(self, link: object) -> None:
+        """Set the link that the session's next request gets. Of concurrent requests the latest one wins."""
         with self._models.lock:
-            if self.index > self._session.linked:
-                self._session.linked, self._session.link = self.index, link
+            if self.index > self._session.link_index:
+                self._session.link_index, self._session.link = self.index, link
 
-    def end(self, samples: Sequence[float], *, stalls: int = 0, decode: float = 0.0) -> Standing:
-        """Take in how the request went. A second call changes nothing, and returns the same.
+    def end(self, samples: Sequence[float], *, stall_count: int = 0, decode_duration: float = 0.0) -> SessionStatus:
+        """Add the ended request to its session. A second call changes nothing, and returns the same status.
 
         Args:
-            samples: its ITL samples in nanoseconds, ascending. Fewer than two say nothing of its latency; give none
-                where the consumer was too slow to tell.
-            stalls: how many stalls it had.
-            decode: seconds from its first to its last token.
+            samples: its ITL samples in nanoseconds, ascending. With fewer than two the request has no latency; pass
+                none where the consumer was too slow for the samples to show the upstream's pace.
+            stall_count: how many stalls it had.
+            decode_duration: seconds from its first to its last token.
         """
-        level = _level(samples)
+        latency = estimate_latency(samples)
         with self._models.lock:
-            if self._standing is None:
-                self._standing = self._end(level, stalls, decode)
-            return self._standing
+            if self._status is None:
+                self._status = self._update(latency, stall_count, decode_duration)
+            return self._status
 
-    def _end(self, level: _Level | None, stalls: int, decode: float) -> Standing:
+    def _update(self, latency: RequestLatency | None, stall_count: int, decode_duration: float) -> SessionStatus:
+        """Update the session and its model. The lock is held."""
         session, model = self._session, self._models[self._model]
-        pace = _latest(session.paces, self._model, _Pace, MODELS_A_SESSION)
-        session.stalls += stalls
-        session.decode += decode
+        baseline = _get_or_add(session.baselines, self._model, Baseline, MAX_MODELS_PER_SESSION)
+        session.stall_count += stall_count
+        session.decode_duration += decode_duration
         difference, onset = None, None
-        if level is not None:
+        if latency is not None:
             now = self._models.clock()
-            difference = pace.over_baseline(level)
-            model.widen(pace, level)
-            begins = pace.take(level, model.spread, self._started, now)
-            model.hear(session.key, pace)
-            scope = model.judge(pace, now, begins=begins)
+            difference = baseline.compare(latency)
+            model.learn_spread(baseline, latency)
+            is_onset = baseline.add_request(latency, model.spread, self._started, now)
+            model.add_baseline(session.key, baseline)
+            scope = model.find_onset(baseline, now, is_session_onset=is_onset)
             if scope is not None and difference is not None:
-                others = model.level(pace)
+                peer_log = model.find_peer_log(baseline)
                 onset = Degradation(
                     request_index=self.index,
                     scope=scope,
                     latency_ratio=exp(difference),
-                    model_ratio=None if others is None else exp(level.log - others),
+                    model_ratio=None if peer_log is None else exp(latency.log - peer_log),
                 )
-        return Standing(
+        degraded_scope = DegradationScope.MODEL if model.is_degraded else DegradationScope.SESSION
+        return SessionStatus(
             request_index=self.index,
             latency_ratio=None if difference is None else exp(difference),
-            stall_count=session.stalls,
-            decode_duration=session.decode,
-            degraded=pace.degraded,
-            scope=(Scope.MODEL if model.degraded else Scope.SESSION) if pace.degraded else None,
+            stall_count=session.stall_count,
+            decode_duration=session.decode_duration,
+            is_degraded=baseline.is_degraded,
+            scope=degraded_scope if baseline.is_degraded else None,
             onset=onset,
         )
 
 
-class Sessions(Generic[Link]):
-    """The sessions that this process has seen lately. Safe to use from any thread, but not from a finaliser: it locks.
+class Sessions:
+    """The latest sessions of this process. Safe to use from any thread, but not from a finalizer: it takes a lock.
 
     Args:
-        limit: sessions that are remembered; beyond it the one that has not begun a request for longest is forgotten.
-        model_limit: models that are remembered, likewise.
+        limit: sessions that are kept; beyond it the one that has not begun a request for longest is dropped.
+        model_limit: models that are kept, likewise.
         clock: a monotonic clock in nanoseconds.
 
     Raises:
@@ -378,24 +266,24 @@ class Sessions(Generic[Link]):
             if value < 1:
                 raise ValueError(f"{name} is a number from 1 up, not {value!r}.")
         self._limit = limit
-        self._known: OrderedDict[str, _Session[Link]] = OrderedDict()
+        self._by_key: OrderedDict[str, _Session] = OrderedDict()
         self._models = _Models(model_limit, clock)
 
     def __len__(self) -> int:
-        """How many are remembered."""
-        return len(self._known)
+        """Return the number of sessions that are kept."""
+        return len(self._by_key)
 
-    def enter(self, session: str, model: str | None = None) -> Turn[Link]:
-        """Begin a request of a session to a model."""
-        key = _short(session)
+    def begin_request(self, session_id: str, model: str | None = None) -> TrackedRequest:
+        """Count a request of a session to a model, when it is made; the session is added if it is new."""
+        key = _shorten_key(session_id)
         with self._models.lock:
-            known = _latest(self._known, key, lambda: _Session(key), self._limit)
-            known.requests += 1
-            return Turn(self._models, known, _short(model or ""))
+            session = _get_or_add(self._by_key, key, lambda: _Session(key), self._limit)
+            session.request_count += 1
+            return TrackedRequest(self._models, session, _shorten_key(model or ""))
 
 
-def _latest(table: OrderedDict[str, Entry], key: str, make: Callable[[], Entry], limit: int) -> Entry:
-    """An entry of a table of bounded size, made where it is not there; the one not asked for for longest gives way."""
+def _get_or_add(table: OrderedDict[str, Entry], key: str, make: Callable[[], Entry], limit: int) -> Entry:
+    """Return an entry of a table, added if it is missing; beyond `limit` the least recently used one is dropped."""
     entry = table.get(key)
     if entry is not None:
         table.move_to_end(key)
@@ -406,37 +294,6 @@ def _latest(table: OrderedDict[str, Entry], key: str, make: Callable[[], Entry],
     return entry
 
 
-def _short(key: str) -> str:
-    """A key of bounded length: an id may come from a peer."""
-    return key if len(key) <= LONGEST_KEY else f"{key[: LONGEST_KEY // 2]}{len(key)} {hash(key)}"
-
-
-def _median(values: Iterable[float]) -> float:
-    return percentile(sorted(values), 50)
-
-
-def _said(evidence: float) -> float:
-    return min(max(evidence, -LOUDEST), LOUDEST)
-
-
-def _level(samples: Sequence[float]) -> _Level | None:
-    """The log of the mean of ascending samples, their slowest few held back, and its variance.
-
-    A mean, for the median of a stream that arrives in bursts says nothing of its pace. Many samples are represented by
-    order statistics at even distances.
-    """
-    count = len(samples)
-    if count < 2:  # noqa: PLR2004 - one gap has no spread
-        return None
-    step = max(count // LOOKED_AT, 1)
-    picked = list(samples[step // 2 :: step])
-    held = int(len(picked) * SLOWEST)
-    if held:
-        picked[-held:] = [picked[-held - 1]] * held
-    mean = sum(picked) / len(picked)
-    if not mean >= 1:  # a nanosecond
-        return None
-    relative_variance = max(sum(map(mul, picked, picked)) / len(picked) / mean**2 - 1, 0)
-    # Few gaps do not know how much gaps vary: ten of a memoryless upstream are added, whose relative variance is 1.
-    believed = (count * relative_variance + SUPPOSED) / (count + SUPPOSED)
-    return _Level(log(mean), CLUSTERED * believed / count)
+def _shorten_key(key: str) -> str:
+    """Return a key of bounded length: an id may come from another process."""
+    return key if len(key) <= MAX_KEY_LENGTH else f"{key[: MAX_KEY_LENGTH // 2]}{len(key)} {hash(key)}"

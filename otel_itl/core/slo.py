@@ -1,4 +1,4 @@
-"""Service-level objectives: for time to first token and inter-token latency, by model; and what a stream makes of them.
+"""Service-level objectives for time to first token and inter-token latency, by model, and the result of each stream.
 
 "p99 ITL is at most X" *is* "at most 1 % of the gaps are longer than X": counted, it is exact, whatever the histogram.
 """
@@ -11,26 +11,28 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
-from otel_itl.core.measures import SECOND, Measures
-from otel_itl.core.timeline import Outcome, Timeline
+from otel_itl.core.fluidity import fluidity_index
+from otel_itl.core.measures import Measures
+from otel_itl.core.timeline import SECOND, Outcome, Timeline
 
 CUSTOM: Final = "custom"
-LONGEST_NAME: Final = 64
+"""Profile name of an objective that is none of `PROFILES`."""
+MAX_NAME_LENGTH: Final = 64
+MAX_SECONDS: Final = 1e9
+"""The longest time that an objective may have."""
 _BUILT_IN: Final = {"chat": (0.5, 0.1), "code": (0.5, 0.03), "agent": (2.0, 0.015), "batch": (None, None)}
 """Name → objectives for TTFT and ITL, in seconds."""
-LONGEST: Final = 1e9
-"""Seconds that an objective may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SLO:
-    """An objective. Times are seconds; None: no objective.
+    """An objective for the streams of a model. Times are seconds; None: no objective for that figure.
 
     Args:
         ttft: time to first token.
         itl: inter-token latency.
-        target: the share of tokens, and of streams, that is to meet it.
-        profile: its name, as telemetry gives it.
+        target: the share of tokens, and of streams, that has to meet it.
+        profile: its name in the telemetry.
 
     Raises:
         ValueError: a time that is not positive or no finite number, or a target that is not between 0 and 1.
@@ -44,21 +46,21 @@ class SLO:
     def __post_init__(self) -> None:
         for name in ("ttft", "itl"):
             value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value <= LONGEST):
+            if value is not None and not (_is_number(value) and 0 < value <= MAX_SECONDS):
                 message = (
-                    f"SLO({name}={value!r}) is not accepted: it takes seconds above 0 and up to {LONGEST:g}, or None "
-                    "for no objective."
+                    f"SLO({name}={value!r}) is not accepted: it takes seconds above 0 and up to {MAX_SECONDS:g}, or "
+                    "None for no objective."
                 )
                 raise ValueError(message)
         if not (_is_number(self.target) and 0 < self.target < 1):
             message = f"SLO(target={self.target!r}) is not accepted: it takes a share between 0 and 1, such as 0.99."
             raise ValueError(message)
-        named: object = self.profile
-        if not isinstance(named, str) or not 0 < len(named) <= LONGEST_NAME:
-            message = f"SLO(profile={named!r}) is not accepted: it takes a name of 1 to {LONGEST_NAME} characters."
+        profile: object = self.profile
+        if not isinstance(profile, str) or not 0 < len(profile) <= MAX_NAME_LENGTH:
+            message = f"SLO(profile={profile!r}) is not accepted: it takes a name of 1 to {MAX_NAME_LENGTH} characters."
             raise ValueError(message)
         if self.profile in _BUILT_IN and (self.ttft, self.itl) != _BUILT_IN[self.profile]:
-            message = f"SLO(profile={named!r}) is not accepted: that name is taken by an objective of ours."
+            message = f"SLO(profile={profile!r}) is not accepted: that is the name of a built-in objective."
             raise ValueError(message)
 
 
@@ -69,60 +71,76 @@ def _is_number(value: object) -> bool:
 PROFILES: Final[Mapping[str, SLO]] = {
     name: SLO(ttft=ttft, itl=itl, profile=name) for name, (ttft, itl) in _BUILT_IN.items()
 }
-"""Whose attention is protected: `chat` a reader's pace; `code` MLPerf interactive, 8B; `agent` MLPerf interactive,
-gpt-oss-120b; `batch` nobody's."""
+"""The built-in objectives: `chat`, a reader's pace; `code`, MLPerf interactive, 8B; `agent`, MLPerf interactive,
+gpt-oss-120b; `batch`, no objective."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """Which objective holds for which model: the first pattern that fits (`*` and `?` as in file names)."""
+    """The objective of each model: that of the first pattern that matches (`*` and `?` as in file names)."""
 
     by_model: tuple[tuple[str, SLO], ...] = ()
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the patterns with the names of their objectives, for people to read."""
         return ",".join(f"{pattern}={slo.profile}" for pattern, slo in self.by_model) or "off"
 
-    def of(self, model: str | None) -> SLO | None:
-        """The objective for a model; None: there is none."""
+    def for_model(self, model: str | None) -> SLO | None:
+        """Return the objective for the streams of a model; None: it has none."""
         return next((slo for pattern, slo in self.by_model if fnmatchcase(model or "", pattern)), None)
 
     def edges(self, field: str) -> set[float]:
-        """The distinct `ttft` or `itl` objectives: a histogram is to have an edge at each."""
+        """Return the distinct `ttft` or `itl` objectives (seconds), so that a histogram can have an edge at each."""
         return {edge for _, slo in self.by_model if (edge := getattr(slo, field)) is not None}
 
 
-class Verdict(NamedTuple):
-    """What one stream makes of its objective. None: there is nothing to judge."""
+class SLOResult(NamedTuple):
+    """How one stream met its objective."""
 
     slo: SLO
     tokens_met: int
     """Gaps within the ITL objective."""
     tokens_missed: int
-    stream_met: bool | None
-    """The first token came in time, and the upstream did not stall."""
+    """Gaps beyond the ITL objective."""
+    is_stream_met: bool | None
+    """The first token came in time and the upstream did not stall; None: not known, or there is no objective."""
+    fluidity: float | None = None
+    """The fluidity index; None: the objective lacks a TTFT or an ITL, or arrivals are not known."""
 
     @property
-    def missed(self) -> bool:
-        """The objective was not met: too many slow gaps for the target, a late first token, or a stall."""
+    def is_missed(self) -> bool:
+        """The objective was missed: by too many slow gaps for the target, a late first token, or a stall."""
         tokens = self.tokens_met + self.tokens_missed
         # Rounded, for in binary 10 % of 10 is less than 1.
-        return self.stream_met is False or self.tokens_missed > round((1 - self.slo.target) * tokens, 6)
+        return self.is_stream_met is False or self.tokens_missed > round((1 - self.slo.target) * tokens, 6)
 
 
-def judge(slo: SLO, timeline: Timeline, measures: Measures, *, stalled: bool) -> Verdict:
-    """Hold a stream that ended against its objective."""
+def evaluate(slo: SLO, timeline: Timeline, measures: Measures, *, is_stalled: bool) -> SLOResult:
+    """Evaluate a stream that ended against its objective.
+
+    Args:
+        slo: the objective for the stream's model.
+        timeline: the stream.
+        measures: the measures of the timeline.
+        is_stalled: the upstream stalled; a stall that the caller's own event loop or process caused does not count.
+    """
     met = missed = 0
+    fluidity = None
     if slo.itl is not None:
-        met = bisect_right(measures.samples, round(slo.itl * SECOND))
-        missed = len(measures.samples) - met
-    return Verdict(slo, met, missed, _stream_met(slo, timeline, measures, stalled=stalled))
+        samples = measures.itl_samples.nanoseconds
+        met = bisect_right(samples, round(slo.itl * SECOND))
+        missed = len(samples) - met
+        if slo.ttft is not None:
+            ttft_objective, itl_objective = (max(round(seconds * SECOND), 1) for seconds in (slo.ttft, slo.itl))
+            fluidity = fluidity_index(timeline, ttft_objective, itl_objective, measures=measures)
+    return SLOResult(slo, met, missed, _is_stream_met(slo, timeline, measures, is_stalled=is_stalled), fluidity)
 
 
-def _stream_met(slo: SLO, timeline: Timeline, measures: Measures, *, stalled: bool) -> bool | None:
+def _is_stream_met(slo: SLO, timeline: Timeline, measures: Measures, *, is_stalled: bool) -> bool | None:
+    """Return whether the first token came in time and nothing stalled; None: not known, or there is no objective."""
     if slo.ttft is None and slo.itl is None:
         return None
-    if stalled:
+    if is_stalled:
         return False
     if slo.ttft is None:
         return True
@@ -130,6 +148,6 @@ def _stream_met(slo: SLO, timeline: Timeline, measures: Measures, *, stalled: bo
         return measures.time_to_first_token <= slo.ttft
     if measures.output_chunk_count:
         return None
-    # Nobody got a token. Who left in time cannot know whether it would have come.
-    failed = timeline.outcome in {Outcome.ERROR, Outcome.TRUNCATED}
-    return False if failed or (timeline.outcome is not Outcome.COMPLETED and measures.duration > slo.ttft) else None
+    # There was no token. A caller that left within the objective's time cannot know whether it would have come.
+    is_failed = timeline.outcome in {Outcome.ERROR, Outcome.TRUNCATED}
+    return False if is_failed or (timeline.outcome is not Outcome.COMPLETED and measures.duration > slo.ttft) else None

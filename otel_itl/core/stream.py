@@ -1,49 +1,36 @@
-"""What was asked of whom, what the response said of itself, and how it ended."""
+"""A stream that ended, with everything that was recorded of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
+from otel_itl.core.request import Request
+from otel_itl.core.stalls import Stall
 from otel_itl.core.timeline import Timeline
 
-if TYPE_CHECKING:
-    from otel_itl.core.stalls import Stall
-
-MOST_REASONS = 128
-"""Finish reasons that are kept: one for each choice, where the provider behaves."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One streaming request, as its span and its metrics name it. Holds no word of the prompt."""
-
-    operation: str
-    provider: str
-    model: str | None = None
-    server_address: str | None = None
-    server_port: int | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    """`gen_ai.request.*` attributes of the parameters that were given."""
-    session_id: str | None = None
+MAX_FINISH_REASONS = 128
+"""Finish reasons that are kept of a stream: a provider sends one for each choice."""
 
 
 class ResponseInfo:
-    """What the chunks of one response said besides their text; filled in by an SDK's `classify`."""
+    """The metadata of one response: ids, token counts, finish reasons. An SDK's `classify` fills it in chunk by chunk.
+
+    It never holds text of the response.
+    """
 
     __slots__ = (
         "cache_creation_tokens",
         "cache_read_tokens",
-        "failure",
+        "error_type",
         "finish_reasons",
         "input_tokens",
+        "is_terminated",
         "model",
         "output_tokens",
         "reasoning_tokens",
         "response_id",
         "streamed_tokens",
-        "terminated",
     )
 
     def __init__(self) -> None:
@@ -56,46 +43,48 @@ class ResponseInfo:
         self.cache_read_tokens: int | None = None
         self.cache_creation_tokens: int | None = None
         self.streamed_tokens: int | None = None
-        """Tokens so far, where the provider counts on every chunk (continuous usage)."""
-        self.terminated = False
-        """The provider's own end-of-stream marker was seen."""
-        self.failure: str | None = None
-        """Error type of a failure that the provider reported inside the stream."""
+        """Tokens so far, where the provider sends the count with every chunk (continuous usage)."""
+        self.is_terminated = False
+        """The provider's own end-of-stream marker arrived, such as `[DONE]`."""
+        self.error_type: str | None = None
+        """Type of a failure that the provider reported inside the stream; None: it reported none."""
 
-    def finish(self, reason: str) -> None:
-        """Take down why a choice is finished."""
-        if len(self.finish_reasons) < MOST_REASONS:
+    def add_finish_reason(self, reason: str) -> None:
+        """Append the finish reason of a choice; beyond `MAX_FINISH_REASONS` it is dropped."""
+        if len(self.finish_reasons) < MAX_FINISH_REASONS:
             self.finish_reasons.append(reason)
 
-    def use(self, **tokens: int | None) -> None:
-        """Take down token counts, where the provider gives them: what it does not say again still holds."""
-        for name, number in tokens.items():
-            if number is not None:
-                setattr(self, name, number)
+    def update_token_counts(self, **counts: int | None) -> None:
+        """Set token counts by the name of their field; a count of None leaves the earlier value as it is."""
+        for name, count in counts.items():
+            if count is not None:
+                setattr(self, name, count)
 
     @property
-    def finished(self) -> bool:
-        """The provider said that it was done, in one way or another."""
-        return self.terminated or bool(self.finish_reasons)
+    def is_finished(self) -> bool:
+        """Whether the provider ended the response itself, by a finish reason or by its end-of-stream marker."""
+        return self.is_terminated or bool(self.finish_reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Streams of this process that were in flight, this one included."""
+    """How many streams of this process were open together with one stream, that one included."""
 
     at_start: int
+    """When the stream's request was made."""
     mean: float
-    """Time-mean over the life of the stream."""
+    """Time-weighted mean over the life of the stream."""
 
 
 class FinishedStream(NamedTuple):
-    """A stream that is over."""
+    """Everything that was recorded of a stream that ended: the input of the measures and of every export."""
 
     request: Request
-    answer: ResponseInfo
+    response: ResponseInfo
     timeline: Timeline
     concurrency: Concurrency
     error_type: str | None
+    """`error.type` of the stream; None: it did not fail."""
     stalls: tuple[Stall, ...] = ()
     stall_threshold: float | None = None
-    """What was in force at the end, in seconds; None: nobody looked out for stalls."""
+    """The stall threshold in force when the stream ended, in seconds; None: stall detection was off."""

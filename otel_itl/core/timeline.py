@@ -1,4 +1,4 @@
-"""The facts of one stream: when each chunk was asked for, when it arrived, what it carried and how the stream ended."""
+"""The facts of one stream: when each chunk was asked for and arrived, what it carried, and how the stream ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from enum import Enum, IntFlag
 from operator import sub
 
 MICROSECOND = 1_000
-"""Nanoseconds in the resolution that a timeline has once it is recorded or stored."""
+"""Nanoseconds in a microsecond, which is the resolution of a timeline once it is recorded or stored."""
+SECOND = 1_000_000_000
+"""Nanoseconds in a second."""
 
 
 class Kind(IntFlag):
@@ -31,21 +33,23 @@ class Kind(IntFlag):
 
 OUTPUT = int(Kind.REASONING | Kind.ANSWER | Kind.TOOL)
 """The flags that make a chunk an output chunk."""
+_IS_OUTPUT = bytes(1 if kind & OUTPUT else 0 for kind in range(256))
+"""Translation table: the kind of a chunk → 1 for an output chunk, else 0."""
 
 
 class Outcome(str, Enum):
     """How a stream ended."""
 
     COMPLETED = "completed"
-    """Exhausted, and the provider said that it was done."""
+    """Exhausted, after the provider's finish reason or end-of-stream marker."""
     TRUNCATED = "truncated"
-    """Exhausted without a finish reason or a terminator: the upstream gave up without an error."""
+    """Exhausted without a finish reason or an end-of-stream marker: the upstream broke it off without an error."""
     CLOSED = "closed"
-    """Left by the caller with `close()`, `aclose()` or the end of a `with` block."""
+    """Closed by the caller: `close()`, `aclose()` or the end of a `with` block."""
     ABANDONED = "abandoned"
     """Dropped by the caller without closing it, or still open when the process or the instrumentation ended."""
     CANCELLED = "cancelled"
-    """The waiting task was cancelled, or the program interrupted, while a chunk was awaited."""
+    """The task was cancelled, or the program interrupted, while it waited for a chunk."""
     ERROR = "error"
     """The SDK raised, or the provider reported a failure."""
 
@@ -78,7 +82,7 @@ class Timeline:
     kinds: bytes = b""
     """What each chunk carried, as flags of `Kind`."""
     tokens: array[int] = field(default_factory=_no_counts)
-    """Tokens in each chunk as the provider says (0: it does not); empty when it never does."""
+    """Tokens in each chunk by the provider's count (0: not reported); empty when it reports none at all."""
     choices: bytes = b""
     """Which of several choices each chunk belongs to; empty when there is only one."""
     skipped: array[int] = field(default_factory=_no_counts)
@@ -86,7 +90,7 @@ class Timeline:
     unrecorded: int = 0
     """Chunks that arrived after the recording limit: they are counted, not timed."""
     headers: int | None = None
-    """When the response headers were there (the SDK call returned the stream)."""
+    """When the response headers were there (the SDK call returned the stream); None: not known."""
     end: int = 0
     """When the stream was exhausted or left."""
     outcome: Outcome = Outcome.COMPLETED
@@ -94,7 +98,7 @@ class Timeline:
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     attempts: int | None = None
-    """HTTP attempts the SDK made, the successful one included, where it says so."""
+    """HTTP attempts that the SDK made, the successful one included; None: the SDK does not report them."""
 
     def __post_init__(self) -> None:
         chunks = len(self.kinds)
@@ -105,10 +109,21 @@ class Timeline:
                 raise ValueError(message)
 
     def __len__(self) -> int:
-        """The number of chunks that were timed."""
+        """Return the number of chunks that were timed."""
         return len(self.kinds)
 
     @property
     def waits(self) -> array[int]:
         """How long the consumer was kept waiting for each chunk, in nanoseconds."""
         return array("q", map(sub, self.arrived, self.asked))
+
+    @property
+    def output_flags(self) -> bytes:
+        """One byte per chunk: 1 for an output chunk, else 0."""
+        return self.kinds.translate(_IS_OUTPUT)
+
+    @property
+    def output_bounds(self) -> tuple[int, int]:
+        """Index of the first and of the last output chunk; -1 each where there is none."""
+        flags = self.output_flags
+        return flags.find(1), flags.rfind(1)

@@ -7,12 +7,13 @@ from math import inf
 from typing import Any
 
 from otel_itl import conventions as names
-from otel_itl.core.measures import SECOND, Measures
-from otel_itl.core.sessions import Degradation, Standing
-from otel_itl.core.slo import Verdict
+from otel_itl.core.measures import Measures
+from otel_itl.core.request import Request
+from otel_itl.core.sessions import Degradation, SessionStatus
+from otel_itl.core.slo import SLOResult
 from otel_itl.core.stalls import Stall
-from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
-from otel_itl.core.timeline import Timeline
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
+from otel_itl.core.timeline import SECOND, Timeline
 
 OTHER_MODEL = "other"
 OTHER_ERROR = "_OTHER"
@@ -80,7 +81,7 @@ def of_stall(stall: Stall) -> dict[str, Any]:
         names.STALL_START: stall.start,
         names.STALL_DURATION: stall.duration,
         names.STALL_THRESHOLD: stall.threshold,
-        names.STALL_ALIVE: stall.alive,
+        names.STALL_ALIVE: stall.is_alive,
     }
     return attributes if stall.end is None else {**attributes, names.STALL_END: stall.end}
 
@@ -100,20 +101,20 @@ def of_stalls(ended: FinishedStream) -> dict[str, Any]:
     return attributes
 
 
-def of_verdict(verdict: Verdict | None) -> dict[str, Any]:
+def of_verdict(verdict: SLOResult | None) -> dict[str, Any]:
     """The objective in force; what it was, where the stream missed it."""
     if verdict is None:
         return {}
     slo = verdict.slo
     attributes: dict[str, Any] = {names.SLO_PROFILE: slo.profile}
-    if verdict.missed:
+    if verdict.is_missed:
         attributes[names.SLO_MET] = False
         attributes[names.SLO_MISSED_TOKENS] = verdict.tokens_missed
         attributes |= _known({names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl})
     return attributes
 
 
-def of_standing(standing: Standing | None) -> dict[str, Any]:
+def of_standing(standing: SessionStatus | None) -> dict[str, Any]:
     """How the session stands with this request; nothing where it belongs to none."""
     if standing is None:
         return {}
@@ -122,7 +123,7 @@ def of_standing(standing: Standing | None) -> dict[str, Any]:
         names.SESSION_LATENCY_RATIO: standing.latency_ratio,
         names.SESSION_STALL_COUNT: standing.stall_count,
         names.SESSION_DECODE_DURATION: standing.decode_duration,
-        names.SESSION_DEGRADED: standing.degraded,
+        names.SESSION_DEGRADED: standing.is_degraded,
         names.SESSION_DEGRADED_SCOPE: None if standing.scope is None else standing.scope.value,
     }
     return _known(optional)
@@ -144,7 +145,7 @@ def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> di
     attributes: dict[str, Any] = {
         name: value for name, field in names.SPAN_MEASURES.items() if (value := getattr(measures, field)) is not None
     }
-    attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.token_count_from_usage else "chunk"
+    attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.has_reported_token_count else "chunk"
     attributes[names.STREAM_OUTCOME] = timeline.outcome.value
     attributes[names.STREAMS_AT_START] = concurrency.at_start
     attributes[names.STREAMS_MEAN] = concurrency.mean

@@ -9,8 +9,9 @@ from opentelemetry._logs import Logger, LogRecord, SeverityNumber
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 
 from otel_itl import conventions as names
-from otel_itl.core.stalls import SECOND, Stall
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
+from otel_itl.core.stalls import Stall
+from otel_itl.core.timeline import SECOND
 from otel_itl.export import attributes
 from otel_itl.export.metrics import StreamMetrics
 

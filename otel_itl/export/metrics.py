@@ -18,11 +18,11 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 
 from otel_itl import conventions as names
 from otel_itl.conventions import Metric, StandardNames
-from otel_itl.core.measures import SECOND, Measures, first_and_last_output
-from otel_itl.core.slo import Objectives, Verdict
+from otel_itl.core.measures import Measures
+from otel_itl.core.request import Request
+from otel_itl.core.slo import Objectives, SLOResult
 from otel_itl.core.stalls import Stall
-from otel_itl.core.stream import Request
-from otel_itl.core.timeline import Timeline
+from otel_itl.core.timeline import SECOND, Timeline
 from otel_itl.export.attributes import MOST_ERROR_TYPES, OTHER_ERROR, Limited, ModelNames, labels
 from otel_itl.export.sdk_internals.bulk_recording import record_all
 from otel_itl.recording.internal_errors import never_raises, report_error
@@ -44,7 +44,7 @@ class Measured(NamedTuple):
     """The standard metrics are ours to record: nobody else does so for this request, …"""
     elsewhere: frozenset[str] = frozenset()
     """… except for these, named by their field in `StandardNames`."""
-    verdict: Verdict | None = None
+    verdict: SLOResult | None = None
     """What the stream makes of its objective, if it has one."""
 
 
@@ -138,7 +138,7 @@ class StreamMetrics:
         request, timeline, measures, context = measured.request, measured.timeline, measured.measures, measured.context
         stream = labels(request, measured.response_model, self._models)
         self._outcomes.add(1, {**stream, names.STREAM_OUTCOME: timeline.outcome.value}, context)
-        record_all(self._itl, measures.samples, SECOND, stream, context)
+        record_all(self._itl, measures.itl_samples.nanoseconds, SECOND, stream, context)
         if measures.time_to_first_token is not None:
             record_all(self._ttft, (measures.time_to_first_token,), 1, stream, context)
         if measures.time_per_output_token is not None:
@@ -148,14 +148,14 @@ class StreamMetrics:
         if measured.standard:
             self._record_standard(measured, stream)
 
-    def _record_verdict(self, verdict: Verdict, stream: Labels, context: Context | None) -> None:
+    def _record_verdict(self, verdict: SLOResult, stream: Labels, context: Context | None) -> None:
         judged = {**stream, names.SLO_PROFILE: verdict.slo.profile}
         for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
             # Both from the start: a rate needs the series to be there before the first miss.
             if verdict.tokens_met or verdict.tokens_missed:
                 self._slo_tokens.add(tokens, {**judged, names.SLO_MET: met}, context)
-            if verdict.stream_met is not None:
-                self._slo_streams.add(int(verdict.stream_met is met), {**judged, names.SLO_MET: met}, context)
+            if verdict.is_stream_met is not None:
+                self._slo_streams.add(int(verdict.is_stream_met is met), {**judged, names.SLO_MET: met}, context)
 
     def _record_standard(self, measured: Measured, stream: Labels) -> None:
         timeline, context, elsewhere = measured.timeline, measured.context, measured.elsewhere
@@ -192,7 +192,7 @@ class StreamMetrics:
 def between(timeline: Timeline, measures: Measures) -> Sequence[float]:
     """The time between every two chunks, ascending: mostly what is sorted as ITL samples already."""
     arrived = timeline.arrived
-    first, last = first_and_last_output(timeline)
+    first, last = timeline.output_bounds
     altered = (
         timeline.tokens
         or timeline.choices
@@ -205,7 +205,7 @@ def between(timeline: Timeline, measures: Measures) -> Sequence[float]:
     if altered:
         return sorted(map(sub, arrived[1:], arrived))
     others = [*map(sub, arrived[1 : first + 1], arrived), *map(sub, arrived[last + 1 :], arrived[last:])]
-    return sorted([*measures.samples, *others]) if others else measures.samples
+    return sorted([*measures.itl_samples.nanoseconds, *others]) if others else measures.itl_samples.nanoseconds
 
 
 _pending: set[StreamMetrics] = set()

@@ -16,9 +16,10 @@ from otel_itl import conventions as names
 from otel_itl.config import Config, load
 from otel_itl.core.codec import MalformedEventsError, decode
 from otel_itl.core.measures import measure
-from otel_itl.core.slo import judge
-from otel_itl.core.stalls import StallPolicy, stalls_of
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
+from otel_itl.core.slo import evaluate
+from otel_itl.core.stall_detector import find_stalls
+from otel_itl.core.stalls import StallPolicy
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.attributes import ModelNames
 from otel_itl.export.metrics import Measured, StreamMetrics
@@ -126,11 +127,11 @@ class ITLSpanProcessor(SpanProcessor):
         error_type = attributes.get(names.ERROR_TYPE)
         model = attributes.get(names.RESPONSE_MODEL)
         request, measures = _request(attributes), measure(timeline)
-        stalls = () if self._policy is None else stalls_of(timeline, request, self._policy)
+        stalls = () if self._policy is None else find_stalls(timeline, request, self._policy)
         for stall in stalls:
             self._metrics.stalled(stall)
             self._metrics.stall_over(stall)
-        slo = self._objectives.of(request.model)
+        slo = self._objectives.for_model(request.model)
         self._metrics.add(
             Measured(
                 request=request,
@@ -140,7 +141,7 @@ class ITLSpanProcessor(SpanProcessor):
                 error_type=None if error_type is None else str(error_type),
                 context=set_span_in_context(NonRecordingSpan(context)),
                 standard=self._standard,
-                verdict=None if slo is None else judge(slo, timeline, measures, stalled=bool(stalls)),
+                verdict=None if slo is None else evaluate(slo, timeline, measures, is_stalled=bool(stalls)),
             )
         )
 

@@ -23,8 +23,10 @@ from math import ceil, isnan, nan, sqrt
 from statistics import fmean, quantiles
 from typing import Final, NamedTuple
 
-from otel_itl.core.measures import MOST_TOKENS, SECOND, measure, percentile
-from otel_itl.core.timeline import OUTPUT, Kind, Timeline
+from otel_itl.core.gaps import MAX_TOKENS_PER_CHUNK
+from otel_itl.core.measures import measure
+from otel_itl.core.percentiles import percentile
+from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Timeline
 
 MILLISECOND: Final = 1_000_000
 TEXT: Final = int(Kind.ANSWER)
@@ -178,7 +180,7 @@ def fluidity(timeline: Timeline, ttft_objective: int, itl_objective: int, *, cou
         message = f"an objective is a positive number of nanoseconds: got {ttft_objective} and {itl_objective}."
         raise ValueError(message)
     measures = measure(timeline)
-    if not _whole(timeline) or measures.imputed or measures.excluded or measures.consumer_bound:
+    if not _whole(timeline) or measures.imputed or measures.excluded or measures.is_consumer_bound:
         return None
     choices = timeline.choices or bytes(len(timeline))
     claims = timeline.tokens or repeat(1, len(timeline))
@@ -196,7 +198,7 @@ def fluidity(timeline: Timeline, ttft_objective: int, itl_objective: int, *, cou
             else:
                 missed += 1 + -slack // itl_objective
                 slack = 0
-            together = claimed - 1 if 1 < claimed <= MOST_TOKENS else 0
+            together = claimed - 1 if 1 < claimed <= MAX_TOKENS_PER_CHUNK else 0
             met += together
             slack += together * itl_objective
             previous, objective = moment, itl_objective
@@ -508,7 +510,7 @@ def _own(timeline: Timeline) -> Reading:
     }
     figures: Figures = {name: None if value is None else value * 1000 for name, value in seconds.items()}
     figures |= {"output_tokens": timeline.output_tokens, "output_speed": measures.output_speed}
-    return Reading(figures, [sample / MILLISECOND for sample in measures.samples])
+    return Reading(figures, [sample / MILLISECOND for sample in measures.itl_samples.nanoseconds])
 
 
 # --- What several streams have together -----------------------------------------------------------------------------

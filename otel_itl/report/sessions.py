@@ -9,9 +9,9 @@ from heapq import merge
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from otel_itl.core.measures import SECOND, first_and_last_output, percentile
-from otel_itl.core.sessions import Sessions, Turn
-from otel_itl.core.timeline import Timeline
+from otel_itl.core.percentiles import percentile
+from otel_itl.core.sessions import Sessions, TrackedRequest
+from otel_itl.core.timeline import SECOND, Timeline
 from otel_itl.report.reading.span_facts import Standing
 from otel_itl.report.reading.streams import Stream
 
@@ -153,34 +153,34 @@ def _kept(stream: Stream, stalls: int) -> _Kept:
         span_id=stream.span_id,
     )
     told = request if standing is None else replace(request, **standing._asdict())
-    return _Kept(told, measures.samples, measures.pace, standing)
+    return _Kept(told, measures.itl_samples.nanoseconds, measures.upstream_samples.nanoseconds, standing)
 
 
 def _decode_time(timeline: Timeline) -> float:
-    first, last = first_and_last_output(timeline)
+    first, last = timeline.output_bounds
     return (timeline.arrived[last] - timeline.arrived[first]) / SECOND if first >= 0 else 0.0
 
 
 def _judged(table: dict[str, list[_Kept]]) -> dict[str, list[_Kept]]:
     """With a standing for each: where the span does not tell it, as one process that saw all requests would have."""
     now = 0
-    sessions: Sessions[None] = Sessions(limit=len(table), clock=lambda: now)
-    turns: dict[int, Turn[None]] = {}
+    sessions = Sessions(limit=len(table), clock=lambda: now)
+    turns: dict[int, TrackedRequest] = {}
     judged: dict[str, list[_Kept]] = {}
     ordered = sorted(((session, one) for session, kept in table.items() for one in kept), key=_begun)
     starts = ((one.request.request_unix_ns, 1, session, one) for session, one in ordered)
     ends = ((one.end, 0, session, one) for session, one in sorted(ordered, key=lambda pair: pair[1].end))
     for now, begins, session, one in merge(starts, ends, key=lambda event: event[:2]):  # noqa: B007 - the clock
         if begins:
-            turns[id(one.request)] = sessions.enter(session, one.request.model)
+            turns[id(one.request)] = sessions.begin_request(session, one.request.model)
             continue
         turn = turns.pop(id(one.request))
         samples = one.pace
-        found = turn.end(samples, stalls=one.request.stalls, decode=one.request.decode_time)
+        found = turn.end(samples, stall_count=one.request.stalls, decode_duration=one.request.decode_time)
         standing = one.standing or Standing(
             found.request_index,
             found.latency_ratio,
-            found.degraded,
+            found.is_degraded,
             None if found.scope is None else found.scope.value,
         )
         judged.setdefault(session, []).append(

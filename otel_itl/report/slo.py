@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from otel_itl.core.measures import SECOND
-from otel_itl.core.slo import PROFILES, SLO, Objectives, judge
+from otel_itl.core.slo import PROFILES, SLO, Objectives, evaluate
+from otel_itl.core.timeline import SECOND
 from otel_itl.report.reading.span_facts import Objective, Stall
 from otel_itl.report.reading.streams import Stream
 from otel_itl.report.stalls import upstream_stalled
@@ -63,7 +63,7 @@ class Attainments:
     def add(self, stream: Stream, stalls: Sequence[Stall]) -> None:
         """Take a stream in."""
         if self._given is not None:
-            slo = self._given.of(stream.model)
+            slo = self._given.for_model(stream.model)
             if slo is not None:
                 self._judge(slo, stream, met=None, stalled=upstream_stalled(stalls))
         elif stream.told.objective is not None:
@@ -84,19 +84,19 @@ class Attainments:
         if profile is not None:
             self._judge(profile, stream, met=objective.met, stalled=False)
         elif objective.met:
-            if stream.measures.time_to_first_token is not None or stream.measures.samples:
-                self._waiting.append(_Custom(named, stream.measures.samples))
+            if stream.measures.time_to_first_token is not None or stream.measures.itl_samples.nanoseconds:
+                self._waiting.append(_Custom(named, stream.measures.itl_samples.nanoseconds))
         else:
             key = _Key(objective.profile, objective.ttft, objective.itl, None)
             self._custom[named] = key
-            self._count(key, stream.measures.samples, met=False)
+            self._count(key, stream.measures.itl_samples.nanoseconds, met=False)
 
     def _judge(self, slo: SLO, stream: Stream, *, met: bool | None, stalled: bool) -> None:
-        verdict = judge(slo, stream.timeline, stream.measures, stalled=stalled)
+        verdict = evaluate(slo, stream.timeline, stream.measures, is_stalled=stalled)
         gaps = verdict.tokens_met + verdict.tokens_missed
-        if verdict.stream_met is None and not gaps:
+        if verdict.is_stream_met is None and not gaps:
             return
-        met = not verdict.missed if met is None else met
+        met = not verdict.is_missed if met is None else met
         counts = self._counts.setdefault(_Key(slo.profile, slo.ttft, slo.itl, slo.target), Counter())
         counts.update(streams=1, streams_met=int(met), gaps=gaps, gaps_met=verdict.tokens_met)
 

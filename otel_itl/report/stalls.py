@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import compress
 from operator import sub
 
-from otel_itl.core.measures import SECOND
-from otel_itl.core.stalls import Cause, StallPolicy, silences
-from otel_itl.core.timeline import OUTPUT, Timeline
+from otel_itl.core.stall_detector import find_silences
+from otel_itl.core.stalls import Cause, StallPolicy
+from otel_itl.core.timeline import OUTPUT, SECOND, Timeline
 from otel_itl.report.reading.span_facts import Stall
 from otel_itl.report.reading.streams import Stream
 
@@ -44,11 +44,11 @@ def upstream_stalled(stalls: Sequence[Stall]) -> bool:
 
 def judged(timeline: Timeline) -> list[Stall]:
     """The silences of a timeline that the default policy takes for stalls."""
-    if _longest_pause(timeline) < POLICY.shortest:
+    if _longest_pause(timeline) < POLICY.min_threshold:
         return []
     return [
         Stall(silence.phase.value, None, 1, silence.waited / SECOND, silence.waited / SECOND)
-        for silence in silences(timeline, POLICY)
+        for silence in find_silences(timeline, POLICY)
         # What chunks that a timeline leaves out came in is no silence.
         if not any(timeline.skipped[silence.after + 1 : silence.after + 2])
     ]

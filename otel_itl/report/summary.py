@@ -12,9 +12,10 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from otel_itl.conventions import LATENCY_BUCKETS
-from otel_itl.core.measures import SECOND, delivered, percentile
+from otel_itl.core.arrivals import find_arrivals
+from otel_itl.core.percentiles import percentile
 from otel_itl.core.slo import Objectives
-from otel_itl.core.timeline import OUTPUT, Outcome, Timeline
+from otel_itl.core.timeline import OUTPUT, SECOND, Outcome, Timeline
 from otel_itl.report import sessions
 from otel_itl.report.other_tools import DEFINITIONS, speak, speak_all
 from otel_itl.report.reading.skipped_input import Loss, SkippedInput
@@ -147,7 +148,7 @@ def summarise(
         pools.setdefault((stream.provider, stream.model), _Pool(tool)).add(stream, stalls)
         attainments.add(stream, stalls)
         table.add(stream, sum(stall.count for stall in stalls))
-        if stream.measures.samples and (worst is None or _longest(stream) > _longest(worst)):
+        if stream.measures.itl_samples.nanoseconds and (worst is None or _longest(stream) > _longest(worst)):
             worst = stream
     return Report(
         rows=[pool.row(provider, model) for (provider, model), pool in sorted(pools.items())],
@@ -230,12 +231,12 @@ def _worst(stream: Stream, tool: str | None) -> Worst:
 
 
 def _longest(stream: Stream) -> float:
-    return stream.measures.samples[-1]
+    return stream.measures.itl_samples.nanoseconds[-1]
 
 
 def _gap_of(timeline: Timeline, longest: float) -> Gap | None:
     """The gap that a sample is of."""
-    came = delivered(timeline)
+    came = find_arrivals(timeline).moments
     by_choice: dict[int, list[int]] = {}
     for index, kind in enumerate(timeline.kinds):
         if kind & OUTPUT:
@@ -270,7 +271,7 @@ class _Pool:
             self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
-        self._samples.extend(measures.samples)
+        self._samples.extend(measures.itl_samples.nanoseconds)
         self._stalls.extend(stalls)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
@@ -282,7 +283,7 @@ class _Pool:
             output_chunks=measures.output_chunk_count,
             imputed=measures.imputed,
             excluded=measures.excluded,
-            consumer_bound=int(measures.consumer_bound),
+            consumer_bound=int(measures.is_consumer_bound),
             finished=int(finished),
             stalls_judged=int(stream.told.stalls is None),
         )

@@ -53,7 +53,7 @@ def main() -> None:
     samples: list[int] = []
     for span in kept.get_finished_spans():
         events = [(event.name, event.timestamp, event.attributes) for event in span.events]
-        samples += [int(sample) for sample in measure(codec.decode(events)).samples]
+        samples += [int(sample) for sample in measure(codec.decode(events)).itl_samples.nanoseconds]
     json.dump({"samples": samples, **truth}, sys.stdout)
 
 

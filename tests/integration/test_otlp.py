@@ -285,7 +285,7 @@ def test_a_histogram_counts_every_sample_once(delivery: Delivery, metric: str, m
 
 
 def test_the_samples_of_inter_token_latency_are_the_gaps_of_the_timeline(delivery: Delivery) -> None:
-    samples = measure(decode(delivery.receiver.span_events(delivery.span))).samples
+    samples = measure(decode(delivery.receiver.span_events(delivery.span))).itl_samples.nanoseconds
     (point,) = delivery.receiver.points("itl.client.inter_token_latency", "gpt-4o")
     assert (point.sum, point.min, point.max) == pytest.approx(
         (sum(samples) / 1e9, min(samples) / 1e9, max(samples) / 1e9)

@@ -84,7 +84,7 @@ def instrumented(captured: CapturedTelemetry, **options: Any) -> Iterator[None]:
 @pytest.mark.parametrize(("wire", "builder"), [("chat", chat), ("messages", messages)])
 def test_gaps_are_counted_exactly_as_the_streams_own_timeline_has_them(wire: str, builder: Any, ask: Ask) -> None:
     captured = ask(builder.reply(len(GAPS) + 1, first=0.05, gaps=GAPS), wire=wire)
-    samples = measures_of(captured).samples
+    samples = measures_of(captured).itl_samples.nanoseconds
     met = bisect_right(samples, 20_000_000)
     assert (counted(captured, TOKENS), met > 0) == ({True: met, False: len(samples) - met}, True)
 

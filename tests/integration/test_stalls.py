@@ -22,7 +22,7 @@ import pytest
 import otel_itl
 from otel_itl import Stall, StallPolicy
 from otel_itl.core.codec import decode
-from otel_itl.core.stalls import silences
+from otel_itl.core.stall_detector import find_silences
 from otel_itl.recording.internal_errors import failures
 from otel_itl.recording.open_streams import open_streams
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, capture_telemetry, chat, faults, messages
@@ -502,7 +502,7 @@ def test_every_stall_of_a_stream_is_counted(played: Results) -> None:
     mine = played["many"]
     assert mine.span is not None
     recorded = decode([(event.name, event.timestamp, event.attributes or {}) for event in mine.span.events])
-    durations = [silence.waited / 1e9 for silence in silences(recorded, POLICY)]
+    durations = [silence.waited / 1e9 for silence in find_silences(recorded, POLICY)]
     assert [mine.attributes["itl.stall.count"], mine.attributes["itl.stall.duration"]] == [
         len(durations),
         pytest.approx(sum(durations), abs=1e-4),

@@ -112,7 +112,7 @@ def mutated(draw: st.DrawFn, originals: list[Any]) -> Any:
 
 def check(answer: ResponseInfo) -> None:
     """What an answer says of itself is what a span can hold."""
-    for name in ("response_id", "model", "failure"):
+    for name in ("response_id", "model", "error_type"):
         value = getattr(answer, name)
         assert value is None or (isinstance(value, str) and len(value) <= 256 and value.encode() is not None)
     for name in ("input", "output", "reasoning", "cache_read", "cache_creation"):

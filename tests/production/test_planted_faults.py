@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.requirement("R16")
 
 SEAMS: Final = {
-    *(f"recording/internal_errors.py:{name}" for name in ("behind_fence", "report_error", "note_error", "tell", "_place")),
+    *(
+        f"recording/internal_errors.py:{name}"
+        for name in ("behind_fence", "report_error", "note_error", "tell", "_place")
+    ),
     *("sdks/patching.py:__call__", "sdks/code_patch.py:__call__", "sdks/code_patch.py:request"),
     *(f"sdks/stainless.py:{name}" for name in ("_request", "_arequest", "_awaited", "stream", "events", "watched")),
     *(

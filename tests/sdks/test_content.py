@@ -14,7 +14,7 @@ from measuring import bare, measured, timeline_of
 from surfaces import CREATED, Surface
 
 from otel_itl.conventions import provider_of
-from otel_itl.core.measures import delivered
+from otel_itl.core.arrivals import find_arrivals
 from otel_itl.core.timeline import OUTPUT, Kind
 from otel_itl.testing import CapturedTelemetry, Event, Script, ScriptedServer, Step, chat, messages, responses
 
@@ -163,7 +163,7 @@ def test_the_first_token_is_the_first_chunk_that_carries_output(case: str, serve
     wire, script, kinds = CONTENT[case]
     slowed = Script(replace(step, delay=0.003) for step in script)
     told = undisturbed(read, CREATE[wire], "sync", server, slowed)
-    arrived = delivered(told.timeline)
+    arrived = find_arrivals(told.timeline).moments
     outputs = [index for index, kind in enumerate(kinds) if kind & OUTPUT]
     answers = [index for index, kind in enumerate(kinds) if kind & (A | T)]
     expected = {

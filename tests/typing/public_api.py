@@ -77,7 +77,9 @@ def a_timeline_gives_measures(timeline: Timeline) -> None:
     assert_type(measures.duration, float)
     assert_type(measures.time_to_first_token, float | None)
     assert_type(measures.itl_p99, float | None)
-    assert_type(measures.samples, Sequence[float])
+    samples: Sequence[float] = measures.itl_samples
+    assert_type(samples[0], float)
+    assert_type(measures.itl_samples.nanoseconds, Sequence[float])
     assert_type(measures.output_chunk_count, int)
 
     timeline.outcome = Outcome.COMPLETED  # type: ignore[misc]
@@ -88,7 +90,7 @@ def a_stall_says_what_it_is(stall: Stall) -> None:
     assert_type(stall.duration, float)
     assert_type(stall.end, str | None)
     assert_type(stall.abort(), bool)
-    stall.alive = True  # type: ignore[misc]
+    stall.is_alive = True  # type: ignore[misc]
 
 
 def options_are_objects(policy: StallPolicy, objective: SLO) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.stream import FinishedStream, Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Timeline
 from otel_itl.recording import internal_errors as fence
 from otel_itl.recording.open_streams import OpenStreams
@@ -31,7 +32,7 @@ class Chunk:
 def classify(chunk: Any, answer: ResponseInfo) -> int:
     """What a `Chunk` says of itself; the text `done` is a terminator."""
     if chunk.text == "done":
-        answer.terminated = True
+        answer.is_terminated = True
     code: int = chunk.code
     return code
 

@@ -155,8 +155,8 @@ WHOLE = (
         ("cache_read_tokens", 8),
         ("cache_creation_tokens", 4),
         ("reasoning_tokens", None),
-        ("failure", None),
-        ("terminated", True),
+        ("error_type", None),
+        ("is_terminated", True),
     ],
 )
 def test_a_message_says_of_itself(form: Form, field: str, expected: Any) -> None:
@@ -189,13 +189,13 @@ def test_a_message_that_was_left_before_its_end_has_no_count_of_its_output(form:
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_message_without_an_end_is_not_finished(form: Form) -> None:
-    assert not read(form, (START, message_start()), TEXT).finished
+    assert not read(form, (START, message_start()), TEXT).is_finished
 
 
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_message_with_a_stop_reason_and_no_stop_is_finished(form: Form) -> None:
-    assert read(form, (START, message_start()), (MESSAGE_DELTA, message_delta())).finished
+    assert read(form, (START, message_start()), (MESSAGE_DELTA, message_delta())).is_finished
 
 
 # --- Odd events ----------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_token
 def misfits(answer: ResponseInfo) -> list[str]:
     """What cannot go onto a span: attributes are text, and whole numbers of 64 bits."""
     wrong = [
-        name for name in ("response_id", "model", "failure") if not isinstance(getattr(answer, name), (str, type(None)))
+        name for name in ("response_id", "model", "error_type") if not isinstance(getattr(answer, name), (str, type(None)))
     ]
     for name in COUNTS:
         value = getattr(answer, name)

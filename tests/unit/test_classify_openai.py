@@ -186,8 +186,8 @@ WHOLE = (
         ("output_tokens", 14),
         ("reasoning_tokens", 3),
         ("cache_read_tokens", 8),
-        ("failure", None),
-        ("finished", True),
+        ("error_type", None),
+        ("is_finished", True),
     ],
 )
 def test_a_chat_says_of_itself(form: Form, field: str, expected: Any) -> None:
@@ -197,7 +197,7 @@ def test_a_chat_says_of_itself(form: Form, field: str, expected: Any) -> None:
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_chat_without_a_finish_reason_is_not_finished(form: Form) -> None:
-    assert not read_chat(form, *WHOLE[:2]).finished
+    assert not read_chat(form, *WHOLE[:2]).is_finished
 
 
 @pytest.mark.requirement("R39")
@@ -316,7 +316,7 @@ COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_token
 def misfits(answer: ResponseInfo) -> list[str]:
     """What cannot go onto a span: attributes are text, and whole numbers of 64 bits."""
     wrong = [
-        name for name in ("response_id", "model", "failure") if not isinstance(getattr(answer, name), (str, type(None)))
+        name for name in ("response_id", "model", "error_type") if not isinstance(getattr(answer, name), (str, type(None)))
     ]
     for name in COUNTS:
         value = getattr(answer, name)
@@ -587,8 +587,8 @@ def read_response(*data: dict[str, Any]) -> ResponseInfo:
         ("output_tokens", 14),
         ("reasoning_tokens", 3),
         ("cache_read_tokens", 8),
-        ("failure", None),
-        ("terminated", True),
+        ("error_type", None),
+        ("is_terminated", True),
     ],
 )
 def test_a_response_says_of_itself(field: str, expected: Any) -> None:
@@ -608,7 +608,7 @@ def test_a_response_that_is_joined_late_says_who_it_is_at_its_end() -> None:
 def test_an_incomplete_response_says_why() -> None:
     incomplete = response(status="incomplete", incomplete_details={"reason": "max_output_tokens"})
     answer = read_response(event("response.incomplete", response=incomplete))
-    assert (answer.finish_reasons, answer.failure) == (["max_output_tokens"], None)
+    assert (answer.finish_reasons, answer.error_type) == (["max_output_tokens"], None)
 
 
 @pytest.mark.requirement("R21")
@@ -623,7 +623,7 @@ def test_an_incomplete_response_says_why() -> None:
     ],
 )
 def test_a_response_that_failed_says_what_failed(data: dict[str, Any], failure: str) -> None:
-    assert read_response(data).failure == failure
+    assert read_response(data).error_type == failure
 
 
 @pytest.mark.requirement("R52")
@@ -631,7 +631,7 @@ def test_a_response_without_an_end_is_not_finished() -> None:
     answer = read_response(
         event("response.created", response=response()), event("response.output_text.delta", delta="a")
     )
-    assert not answer.finished
+    assert not answer.is_finished
 
 
 # --- Anything ------------------------------------------------------------------------------------------------------

@@ -17,8 +17,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
 from otel_itl import conventions as names
-from otel_itl.core.codec import MOST_CHUNKS, MalformedEventsError, TokenEvent, decode, encode, encode_each
+from otel_itl.core.codec import MalformedEventsError, TokenEvent, decode, encode, encode_each
 from otel_itl.core.measures import measure
+from otel_itl.core.thinning import MAX_CHUNKS
 from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline
 
 quick = settings(max_examples=35, deadline=None)
@@ -141,7 +142,7 @@ def test_events_of_other_names_are_passed_over(timeline: Timeline) -> None:
 
 @pytest.mark.requirement("R56")
 @pytest.mark.parametrize("limit", [0, 1, 3, 4, 7, 8, 128, 256, 1_000])
-@pytest.mark.parametrize("chunks", [1, 1_023, 1_024, 1_025, 4_000, MOST_CHUNKS])
+@pytest.mark.parametrize("chunks", [1, 1_023, 1_024, 1_025, 4_000, MAX_CHUNKS])
 def test_packed_events_take_at_most_a_quarter_of_the_limit_and_one_for_1024_chunks(chunks: int, limit: int) -> None:
     assert len(encode(long(chunks, [20] * chunks), limit)) <= min(max(limit // 4, 1), -(-chunks // 1_024))
 
@@ -154,7 +155,7 @@ def test_a_timeline_of_many_events_is_read_back_whole(chunks: int, limit: int) -
 
 
 def test_a_timeline_of_65536_chunks_is_read_back_whole() -> None:
-    timeline = long(MOST_CHUNKS)
+    timeline = long(MAX_CHUNKS)
     assert decode(encode(timeline)) == timeline
 
 
@@ -230,7 +231,7 @@ def stored(endless: Timeline) -> Timeline:
 
 
 def test_an_endless_stream_is_thinned_to_what_can_be_held(stored: Timeline) -> None:
-    assert len(stored) <= MOST_CHUNKS
+    assert len(stored) <= MAX_CHUNKS
 
 
 def test_an_endless_stream_takes_no_more_events_than_any_other(endless: Timeline) -> None:
@@ -238,7 +239,7 @@ def test_an_endless_stream_takes_no_more_events_than_any_other(endless: Timeline
 
 
 def test_the_first_half_of_what_is_held_is_as_it_was(endless: Timeline, stored: Timeline) -> None:
-    half = MOST_CHUNKS // 2
+    half = MAX_CHUNKS // 2
     assert (stored.arrived[:half], stored.asked[:half], any(stored.skipped[:half])) == (
         endless.arrived[:half],
         endless.asked[:half],
@@ -285,20 +286,20 @@ def test_the_longest_gap_of_an_endless_stream_is_kept(endless: Timeline, stored:
 @pytest.fixture(scope="module")
 def scattered() -> Timeline:
     """The longest gaps lie where an even choice of every eighth chunk leaves out both of their ends."""
-    chunks = MOST_CHUNKS // 2 + 8 * 30_720
+    chunks = MAX_CHUNKS // 2 + 8 * 30_720
     gaps = [10] * chunks
     for index in range(1_024):
-        gaps[MOST_CHUNKS // 2 + 8 * index + 4] = 5_000
+        gaps[MAX_CHUNKS // 2 + 8 * index + 4] = 5_000
     return long(chunks, gaps)
 
 
-@pytest.mark.parametrize("chunks", [MOST_CHUNKS + 1, 70_001, 131_072])
+@pytest.mark.parametrize("chunks", [MAX_CHUNKS + 1, 70_001, 131_072])
 def test_no_stream_is_stored_with_more_chunks_than_can_be_held(chunks: int) -> None:
-    assert len(decode(encode(long(chunks, [20] * chunks)))) <= MOST_CHUNKS
+    assert len(decode(encode(long(chunks, [20] * chunks)))) <= MAX_CHUNKS
 
 
 def test_long_gaps_are_not_kept_on_top_of_what_can_be_held(scattered: Timeline) -> None:
-    assert len(decode(encode(scattered))) <= MOST_CHUNKS
+    assert len(decode(encode(scattered))) <= MAX_CHUNKS
 
 
 def test_what_was_thinned_once_is_not_thinned_again(endless: Timeline, stored: Timeline) -> None:
@@ -359,7 +360,7 @@ def test_a_long_timeline_survives_a_span(reading: Any) -> None:
 
 
 def test_the_longest_timeline_survives_a_span_with_the_default_limits() -> None:
-    timeline = long(MOST_CHUNKS)
+    timeline = long(MAX_CHUNKS)
     assert read(ended_span(encode(timeline))) == timeline
 
 

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from otel_itl.core.measures import SECOND, Measures, measure, percentile
-from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline
+from otel_itl.core.measures import Measures, measure
+from otel_itl.core.percentiles import percentile
+from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Outcome, Timeline
 
 MS = 1_000_000
 REASONING, ANSWER, TOOL = Kind.REASONING, Kind.ANSWER, Kind.TOOL
@@ -166,7 +167,7 @@ A_WITHOUT_TOKENS = {
     "itl_stddev": 100_243.75**0.5 / 1000,
     "imputed": 0,
     "excluded": 0,
-    "consumer_bound": False,
+    "is_consumer_bound": False,
     "consumer_time": 0.0,
     "time_per_output_chunk": 0.1625,  # 1300 / (9 - 1)
     "burst_ratio": 0.0,
@@ -182,7 +183,7 @@ GOLDEN = {
             "output_speed": 10.0,  # 13 / 1.3
             "tokens_per_chunk": 14 / 9,
             "token_count": 14,
-            "token_count_from_usage": True,
+            "has_reported_token_count": True,
             "chunk_count": 12,
         },
     ),
@@ -255,7 +256,7 @@ GOLDEN = {
             "output_speed": None,
             "tokens_per_chunk": None,
             "token_count": 9,
-            "token_count_from_usage": False,
+            "has_reported_token_count": False,
             "chunk_count": 11,
         },
     ),
@@ -278,7 +279,7 @@ def test_a_recorded_stream_has_the_number_that_its_definition_gives(golden: Gold
 
 
 def test_the_samples_of_a_recorded_stream_are_its_gaps_ascending() -> None:
-    assert milliseconds(measure(A_MAIN.timeline()).samples) == [40, 40, 40, 40, 40, 40, 60, 1000]
+    assert milliseconds(measure(A_MAIN.timeline()).itl_samples.nanoseconds) == [40, 40, 40, 40, 40, 40, 60, 1000]
 
 
 @pytest.mark.parametrize(
@@ -302,7 +303,9 @@ def test_a_recorded_stream_whose_tokens_are_known_is_weighted_by_them(field: str
 
 def test_pooled_samples_of_two_streams_give_the_percentiles_of_both() -> None:
     # A: 40 *6, 60, 1000; B: 20 *4. Twelve: rank of p50 5.5 → 40, of p99 10.89 → 60 + .89 * 940 = 896.6.
-    pooled = sorted([*measure(A_MAIN.timeline()).samples, *measure(B_SMOOTH.timeline()).samples])
+    pooled = sorted(
+        [*measure(A_MAIN.timeline()).itl_samples.nanoseconds, *measure(B_SMOOTH.timeline()).itl_samples.nanoseconds]
+    )
     assert [percentile(pooled, q) / MS for q in (50, 99)] == pytest.approx([40, 896.6], rel=1e-12)
 
 
@@ -426,7 +429,7 @@ def test_without_a_token_count_the_mean_per_chunk_has_a_name_of_its_own() -> Non
 
 def test_without_a_token_count_the_chunks_are_counted() -> None:
     measures = measure(NO_COUNT)
-    assert (measures.token_count, measures.token_count_from_usage) == (3, False)
+    assert (measures.token_count, measures.has_reported_token_count) == (3, False)
 
 
 def test_a_stream_without_chunks_has_a_duration() -> None:
@@ -434,7 +437,7 @@ def test_a_stream_without_chunks_has_a_duration() -> None:
 
 
 def test_a_stream_without_chunks_is_not_bound_by_its_consumer() -> None:
-    assert not measure(NO_CHUNK).consumer_bound
+    assert not measure(NO_CHUNK).is_consumer_bound
 
 
 # --- Jitter, bursts, drift -----------------------------------------------------------------------------------------
@@ -464,7 +467,7 @@ def test_chunks_that_come_one_by_one_are_no_burst() -> None:
 @pytest.mark.requirement("R37")
 def test_the_time_to_decode_a_burst_is_in_no_gap() -> None:
     # Three packets of three, the third cut short: within a packet nothing, between packets the 100 ms between them.
-    samples = measure(consumed([100] * 3 + [200] * 3 + [300], decode=0.1)).samples
+    samples = measure(consumed([100] * 3 + [200] * 3 + [300], decode=0.1)).itl_samples.nanoseconds
     assert milliseconds(samples) == pytest.approx([0, 0, 0, 0, 100, 100])
 
 
@@ -482,13 +485,13 @@ def test_a_burst_that_took_more_than_a_twentieth_of_the_pause_after_it_may_be_a_
 def test_chunks_further_apart_than_decoding_takes_did_not_come_together() -> None:
     # 0.3 ms apart, on a stream of which a pull usually waits for 50 ms.
     timeline = consumed([100, 100.3, 150, 150.3, 200])
-    assert milliseconds(measure(timeline).samples) == pytest.approx([0.3, 0.3, 49.7, 49.7])
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds) == pytest.approx([0.3, 0.3, 49.7, 49.7])
 
 
 def test_a_burst_before_a_hidden_arrival_is_left_as_it_is() -> None:
     # How long the pause after it was is not known: 400 ms of work hide the next arrival.
     timeline = consumed([100, 200, 200, 210, 700], holds=[0, 0, 0, 400, 0], decode=0.1)
-    assert milliseconds(measure(timeline).samples) == pytest.approx([0.1, 100, 249.95, 249.95])
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds) == pytest.approx([0.1, 100, 249.95, 249.95])
 
 
 def test_a_chunk_that_a_slow_consumer_found_waiting_is_no_burst() -> None:
@@ -538,34 +541,34 @@ def test_drift_counts_tokens_where_they_are_known() -> None:
 
 def test_a_chunk_of_n_tokens_gives_n_samples_of_a_share_of_the_gap_each() -> None:
     # 30 ms for three tokens, 40 ms for one.
-    samples = measure(consumed([100, 130, 170], tokens=array("I", [1, 3, 1]))).samples
+    samples = measure(consumed([100, 130, 170], tokens=array("I", [1, 3, 1]))).itl_samples.nanoseconds
     assert milliseconds(samples) == [10, 10, 10, 40]
 
 
 def test_a_chunk_whose_tokens_are_unknown_gives_one_sample() -> None:
-    samples = measure(consumed([100, 130, 170], tokens=array("I", [1, 3, 0]))).samples
+    samples = measure(consumed([100, 130, 170], tokens=array("I", [1, 3, 0]))).itl_samples.nanoseconds
     assert milliseconds(samples) == [10, 10, 10, 40]
 
 
 def test_a_chunk_that_claims_millions_of_tokens_takes_no_memory_for_each() -> None:
     measures = measure(consumed([100, 130, 170], tokens=array("I", [1, 1 << 21, 1])))
-    assert len(measures.samples) < 1 << 20
+    assert len(measures.itl_samples.nanoseconds) < 1 << 20
 
 
 def test_tokens_of_the_first_chunk_divide_no_gap() -> None:
-    samples = measure(consumed([100, 130, 170], tokens=array("I", [9, 1, 1]))).samples
+    samples = measure(consumed([100, 130, 170], tokens=array("I", [9, 1, 1]))).itl_samples.nanoseconds
     assert milliseconds(samples) == [30, 40]
 
 
 def test_tokens_of_a_chunk_without_output_divide_no_gap() -> None:
     timeline = consumed([100, 130, 170], [ANSWER, FINISH, ANSWER], tokens=array("I", [1, 5, 1]))
-    assert milliseconds(measure(timeline).samples) == [70]
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds) == [70]
 
 
 def test_hidden_chunks_share_the_time_by_their_tokens() -> None:
     # Observed at 100, two hidden, observed at 190: 90 ms over 2 + 3 + 4 tokens are 10 ms each.
     timeline = consumed([100, 105, 110, 190], holds=[0, 60, 0, 0], decode=0.0, tokens=array("I", [1, 2, 3, 4]))
-    assert milliseconds(measure(timeline).samples) == [10] * 9
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds) == [10] * 9
 
 
 def test_reasoning_tokens_that_the_stream_never_showed_are_not_in_the_time_per_token() -> None:
@@ -607,7 +610,7 @@ TWO_CHOICES = consumed(
 
 @pytest.mark.requirement("R39")
 def test_each_choice_has_its_own_gaps() -> None:
-    assert milliseconds(measure(TWO_CHOICES).samples) == [20, 20, 30, 30]
+    assert milliseconds(measure(TWO_CHOICES).itl_samples.nanoseconds) == [20, 20, 30, 30]
 
 
 @pytest.mark.requirement("R39")
@@ -623,7 +626,7 @@ def test_several_choices_have_one_first_token() -> None:
 @pytest.mark.requirement("R39")
 def test_the_first_token_of_a_second_choice_is_no_gap_of_the_first() -> None:
     timeline = consumed([100, 900], choices=b"\0\1")
-    assert measure(timeline).samples == []
+    assert measure(timeline).itl_samples.nanoseconds == []
 
 
 # --- Whose gap is it? ----------------------------------------------------------------------------------------------
@@ -644,13 +647,13 @@ def test_what_the_consumer_works_is_its_own_figure() -> None:
 
 def test_a_consumer_that_works_less_than_the_gap_leaves_every_gap_exact() -> None:
     measures = measure(consumed([100 + 10 * j for j in range(50)], holds=5, decode=0.05))
-    assert (measures.imputed, measures.excluded, measures.consumer_bound) == (0, 0, False)
+    assert (measures.imputed, measures.excluded, measures.is_consumer_bound) == (0, 0, False)
 
 
 @pytest.mark.requirement("R34")
 def test_a_sleep_of_200_ms_on_each_chunk_appears_in_no_latency() -> None:
     timeline = consumed([100 + 10 * j for j in range(50)], holds=200, decode=0.05)
-    assert [sample for sample in measure(timeline).samples if sample >= 200 * MS] == []
+    assert [sample for sample in measure(timeline).itl_samples.nanoseconds if sample >= 200 * MS] == []
 
 
 @pytest.mark.requirement("R35")
@@ -664,7 +667,7 @@ def test_a_consumer_that_never_catches_up_has_every_gap_excluded() -> None:
 @pytest.mark.requirement("R35")
 def test_a_consumer_that_never_catches_up_is_told_from_a_slow_upstream() -> None:
     timeline = consumed([100 + 10 * j for j in range(50)], holds=[0, *[200] * 49], decode=0.05)
-    assert measure(timeline).consumer_bound
+    assert measure(timeline).is_consumer_bound
 
 
 @pytest.mark.requirement("R36")
@@ -705,26 +708,26 @@ def test_the_gaps_of_a_drained_pile_are_imputed_up_to_the_next_arrival_that_was_
 
 
 def test_a_pause_of_minor_length_does_not_bind_a_stream_to_its_consumer() -> None:
-    assert not measure(PAUSED_ONCE).consumer_bound
+    assert not measure(PAUSED_ONCE).is_consumer_bound
 
 
 def test_a_hidden_run_shares_the_time_between_its_neighbours_evenly() -> None:
     # Observed at 100 and at 160; 105 and 110 were found waiting after 45 ms of work: three gaps of 20 ms.
     timeline = consumed([100, 105, 110, 160], holds=[0, 45, 0, 0])
-    assert milliseconds(measure(timeline).samples) == [20, 20, 20]
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds) == [20, 20, 20]
 
 
 @pytest.mark.requirement("R35")
 def test_a_hidden_chunk_is_not_put_later_than_it_was_there() -> None:
     # Both were found waiting at 130, 160 was waited for: two gaps of 15 ms at the most, and the 30 that were waited.
     timeline = consumed([100, 105, 110, 160], holds=[0, 30, 0, 0])
-    assert milliseconds(measure(timeline).samples) == [15, 15, 30]
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds) == [15, 15, 30]
 
 
 def test_each_of_several_hidden_chunks_was_there_when_its_own_pull_returned() -> None:
     # Found waiting at 110, 120 and 150; 200 was waited for. Shared evenly, the first would have come at 125.
     timeline = consumed([100, 101, 102, 103, 200], holds=[0, 10, 10, 30, 0])
-    assert milliseconds(measure(timeline).samples) == [10, 10, 30, 50]
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds) == [10, 10, 30, 50]
 
 
 @pytest.mark.requirement("R35")
@@ -739,7 +742,7 @@ def test_what_is_left_of_a_pause_before_a_stall_is_shared_evenly() -> None:
     # The 300 ms of the pause over the 20 chunks that had come in it.
     upstream = [100 + 10 * j for j in range(40)] + [1_490 + 10 * j for j in range(40)]
     timeline = consumed(upstream, holds=[0.0] * 20 + [300.0] + [0.0] * 59)
-    assert milliseconds(measure(timeline).samples).count(15) == 20
+    assert milliseconds(measure(timeline).itl_samples.nanoseconds).count(15) == 20
 
 
 # A hiccup of the caller while it drains a pile: 25 ms a token, a pause of 2 s, then the pile.
@@ -785,14 +788,14 @@ def test_a_hidden_run_that_nothing_closes_is_excluded() -> None:
     # Gaps 100 → 120 and 120 → 140 are exact; the last two chunks were found waiting.
     timeline = consumed([100, 120, 140, 145, 150], holds=[0, 0, 0, 50, 50])
     measures = measure(timeline)
-    assert (milliseconds(measures.samples), measures.imputed, measures.excluded) == ([20, 20], 0, 2)
+    assert (milliseconds(measures.itl_samples.nanoseconds), measures.imputed, measures.excluded) == ([20, 20], 0, 2)
 
 
 def test_a_hidden_run_that_nothing_opens_is_excluded() -> None:
     # The first two chunks were found waiting after 500 ms; 700 and 720 were waited for.
     timeline = consumed([100, 110, 700, 720], holds=[500, 0, 0, 0], headers=90)
     measures = measure(timeline)
-    assert (milliseconds(measures.samples), measures.imputed, measures.excluded) == ([20], 0, 2)
+    assert (milliseconds(measures.itl_samples.nanoseconds), measures.imputed, measures.excluded) == ([20], 0, 2)
 
 
 @pytest.mark.requirement("R30")
@@ -817,7 +820,7 @@ def test_a_late_first_pull_that_blocks_all_the_same_is_a_first_token() -> None:
 @pytest.mark.requirement("R35")
 def test_a_hidden_first_token_binds_the_stream_to_its_consumer() -> None:
     timeline = consumed([100, 700, 720, 740, 760], holds=[500, 0, 0, 0, 0], headers=90)
-    assert measure(timeline).consumer_bound
+    assert measure(timeline).is_consumer_bound
 
 
 @pytest.mark.requirement("R35")
@@ -834,7 +837,7 @@ def test_a_stream_is_bound_by_its_consumer_when_more_than_half_of_its_gaps_are_n
     upstream: list[float], bound: bool
 ) -> None:
     timeline = consumed(upstream, holds=[0, 0, 30, 0, 0, 0])
-    assert measure(timeline).consumer_bound is bound
+    assert measure(timeline).is_consumer_bound is bound
 
 
 def test_a_hold_of_one_millisecond_hides_nothing() -> None:
@@ -853,7 +856,7 @@ def test_a_fast_upstream_is_measured_beside_a_consumer_that_keeps_up(pace: float
     # 20 µs of work on each token of a stream that the consumer always waits for: nothing is hidden, nothing is a burst.
     timeline = consumed([100 + pace * j for j in range(400)], holds=0.02, decode=0.03)
     measures = measure(timeline)
-    assert (measures.itl_p50, measures.consumer_bound) == (pytest.approx(pace / 1000, rel=0.01), False)
+    assert (measures.itl_p50, measures.is_consumer_bound) == (pytest.approx(pace / 1000, rel=0.01), False)
 
 
 @pytest.mark.requirement("R37")
@@ -896,7 +899,12 @@ def last_output(timeline: Timeline) -> int:
 def test_the_duration_is_the_first_token_plus_the_gaps_plus_the_rest(timeline: Timeline) -> None:
     measures = measure(timeline)
     assert measures.time_to_first_token is not None
-    parts = measures.time_to_first_token * SECOND + sum(measures.samples) + timeline.end - last_output(timeline)
+    parts = (
+        measures.time_to_first_token * SECOND
+        + sum(measures.itl_samples.nanoseconds)
+        + timeline.end
+        - last_output(timeline)
+    )
     assert measures.duration * SECOND == pytest.approx(parts, rel=1e-9)
 
 
@@ -907,7 +915,9 @@ def test_the_gaps_add_up_to_the_time_per_token_times_the_tokens_after_the_first(
     assert measures.time_per_output_token is not None
     assert timeline.output_tokens is not None
     tokens = timeline.output_tokens - 1
-    assert sum(measures.samples) == pytest.approx(measures.time_per_output_token * tokens * SECOND, rel=1e-9)
+    assert sum(measures.itl_samples.nanoseconds) == pytest.approx(
+        measures.time_per_output_token * tokens * SECOND, rel=1e-9
+    )
 
 
 @quick
@@ -939,7 +949,7 @@ def consumed_anyhow(draw: st.DrawFn) -> Timeline:
 def test_every_gap_is_exact_imputed_or_excluded(timeline: Timeline) -> None:
     # Each gap is one sample here: what is not a sample is excluded.
     measures = measure(timeline)
-    assert len(measures.samples) + measures.excluded == len(timeline) - 1
+    assert len(measures.itl_samples.nanoseconds) + measures.excluded == len(timeline) - 1
 
 
 @quick
@@ -948,7 +958,7 @@ def test_gaps_of_which_none_is_excluded_add_up_to_the_time_between_first_and_las
     measures = measure(timeline)
     if not measures.excluded:
         assert measures.decode_time is not None
-        assert sum(measures.samples) == pytest.approx(measures.decode_time * SECOND)
+        assert sum(measures.itl_samples.nanoseconds) == pytest.approx(measures.decode_time * SECOND)
 
 
 @st.composite
@@ -964,32 +974,32 @@ def one_hidden_run(draw: st.DrawFn) -> Timeline:
 @pytest.mark.requirement("R35")
 def test_no_hidden_chunk_is_put_later_than_its_pull_returned(timeline: Timeline) -> None:
     # The gaps of a single run ascend in time, as the samples do.
-    put = accumulate(measure(timeline).samples, initial=timeline.arrived[0])
+    put = accumulate(measure(timeline).itl_samples.nanoseconds, initial=timeline.arrived[0])
     assert [index for index, moment in enumerate(put) if moment > timeline.arrived[index] + 1] == []
 
 
 @quick
 @given(one_hidden_run())
 def test_the_time_of_a_hidden_run_is_kept(timeline: Timeline) -> None:
-    assert sum(measure(timeline).samples) == pytest.approx(timeline.arrived[-1] - timeline.arrived[0])
+    assert sum(measure(timeline).itl_samples.nanoseconds) == pytest.approx(timeline.arrived[-1] - timeline.arrived[0])
 
 
 @quick
 @given(one_hidden_run())
 def test_the_gap_that_closes_a_hidden_run_is_no_shorter_than_it_was_waited_for(timeline: Timeline) -> None:
-    assert measure(timeline).samples[-1] >= timeline.arrived[-1] - timeline.arrived[-2] - 1
+    assert measure(timeline).itl_samples.nanoseconds[-1] >= timeline.arrived[-1] - timeline.arrived[-2] - 1
 
 
 @quick
 @given(consumed_anyhow())
 def test_no_gap_is_negative(timeline: Timeline) -> None:
-    assert [sample for sample in measure(timeline).samples if sample < 0] == []
+    assert [sample for sample in measure(timeline).itl_samples.nanoseconds if sample < 0] == []
 
 
 @quick
 @given(consumed_anyhow())
 def test_the_gaps_never_add_up_to_more_than_the_stream_lasted(timeline: Timeline) -> None:
-    assert sum(measure(timeline).samples) <= timeline.arrived[-1] - timeline.arrived[0] + 1
+    assert sum(measure(timeline).itl_samples.nanoseconds) <= timeline.arrived[-1] - timeline.arrived[0] + 1
 
 
 # --- Timelines that were thinned or cut ----------------------------------------------------------------------------
@@ -1023,7 +1033,7 @@ def test_a_thinned_timeline_keeps_the_mean(data: st.DataObject) -> None:
 def test_a_gap_that_chunks_were_left_out_of_is_imputed() -> None:
     # Three chunks left out between 130 and 170: four gaps of 10 ms each.
     measures = measure(thinned(WHOLE, [0, 1, 2, 3, 7, 8]))
-    assert (milliseconds(measures.samples), measures.imputed) == ([10] * 8, 4)
+    assert (milliseconds(measures.itl_samples.nanoseconds), measures.imputed) == ([10] * 8, 4)
 
 
 def test_the_chunks_that_were_left_out_are_in_the_count() -> None:

@@ -26,7 +26,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from otel_itl import conventions as names
 from otel_itl.core.measures import measure
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.attributes import OTHER_MODEL, ModelNames, labels
 from otel_itl.export.metrics import Measured, StreamMetrics, between
@@ -562,7 +562,7 @@ def test_samples_are_aggregated_as_the_sdk_would_one_by_one(aggregation: Any) ->
     single = telemetry.meter_provider.get_meter("test").create_histogram(
         "single", explicit_bucket_boundaries_advisory=names.INTER_TOKEN_LATENCY.buckets
     )
-    for sample in measure(stream).samples:
+    for sample in measure(stream).itl_samples.nanoseconds:
         single.record(sample / 1e9, STREAM)
     found, expected = point(telemetry, "itl.client.inter_token_latency").raw, point(telemetry, "single").raw
     telemetry.shutdown()

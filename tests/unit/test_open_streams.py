@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.testing import FakeClock
@@ -309,7 +310,7 @@ def test_streams_that_many_threads_open_and_end_are_all_counted_out(swept: OpenS
 
 FORKED = """
 import gc, json, os, sys, time
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.recording.open_streams import open_streams
 from otel_itl.recording.recorder import StreamRecorder as Probe
 

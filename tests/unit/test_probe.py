@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.stream import FinishedStream, Request
+from otel_itl.core.request import Request
+from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import Kind, Outcome
 from otel_itl.recording import recorder as probes
 from otel_itl.recording.loop_lag import Lag, LoopLag
@@ -218,7 +219,7 @@ def test_an_exhausted_stream_whose_provider_said_that_it_was_done_is_completed(r
 def test_an_exhausted_stream_with_a_terminator_is_completed(record: Any) -> None:
     recording = record()
     recording.probe.pulled = True
-    recording.probe.answer.terminated = True
+    recording.probe.answer.is_terminated = True
     recording.probe.exhausted()
     assert recording.outcome == "completed"
 
@@ -242,7 +243,7 @@ def test_bytes_that_were_read_to_their_end_are_completed(record: Any) -> None:
 @pytest.mark.requirement("R21")
 def test_an_exhausted_stream_whose_provider_reported_a_failure_is_an_error_of_that_type(record: Any) -> None:
     recording = record()
-    recording.probe.answer.failure = "server_error"
+    recording.probe.answer.error_type = "server_error"
     recording.probe.exhausted()
     assert (recording.outcome, recording.ended[0].error_type) == ("error", "server_error")
 
@@ -410,7 +411,7 @@ def test_the_report_names_the_request_and_what_the_response_said(record: Any) ->
     recording = record(request=request)
     answer = recording.probe.answer
     recording.probe.closed()
-    assert (recording.ended[0].request, recording.ended[0].answer is answer) == (request, True)
+    assert (recording.ended[0].request, recording.ended[0].response is answer) == (request, True)
 
 
 # --- Dropped -------------------------------------------------------------------------------------------------------

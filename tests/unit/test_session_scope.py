@@ -15,7 +15,7 @@ from opentelemetry import baggage, context
 
 from otel_itl import session
 from otel_itl.config import load
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.sdks.openai import MEMBER
 from otel_itl.session_scope import in_session
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_itl.core.sessions import MODELS_A_SESSION, Degradation, Scope, Sessions, Standing
+from otel_itl.core.sessions import MAX_MODELS_PER_SESSION, Degradation, DegradationScope, Sessions, SessionStatus
 
 MS = 1_000_000
 SECOND = 1_000_000_000
@@ -23,24 +23,24 @@ class World:
 
     def __init__(self, limit: int = 100, model_limit: int = 10) -> None:
         self.now = 0
-        self.sessions: Sessions[str] = Sessions(limit, model_limit=model_limit, clock=lambda: self.now)
+        self.sessions = Sessions(limit, model_limit=model_limit, clock=lambda: self.now)
 
     def request(
         self, session: str = "s", ms: float = 20, *, tokens: int = 100, model: str = MODEL, stalls: int = 0
-    ) -> Standing:
+    ) -> SessionStatus:
         return self.streamed([ms * MS] * (tokens - 1), session, model=model, stalls=stalls)
 
     def streamed(
         self, samples: Sequence[float], session: str = "s", *, model: str = MODEL, stalls: int = 0
-    ) -> Standing:
-        turn = self.sessions.enter(session, model)
+    ) -> SessionStatus:
+        turn = self.sessions.begin_request(session, model)
         self.now += SECOND
-        return turn.end(samples, stalls=stalls, decode=sum(samples) / SECOND)
+        return turn.end(samples, stall_count=stalls, decode_duration=sum(samples) / SECOND)
 
-    def requests(self, number: int, session: str = "s", ms: float = 20, *, model: str = MODEL) -> list[Standing]:
+    def requests(self, number: int, session: str = "s", ms: float = 20, *, model: str = MODEL) -> list[SessionStatus]:
         return [self.request(session, ms, model=model) for _ in range(number)]
 
-    def rounds(self, number: int, sessions: Sequence[str], ms: float = 20) -> list[Standing]:
+    def rounds(self, number: int, sessions: Sequence[str], ms: float = 20) -> list[SessionStatus]:
         return [self.request(session, ms) for _ in range(number) for session in sessions]
 
 
@@ -49,12 +49,12 @@ def world() -> World:
     return World()
 
 
-def onsets(standings: Sequence[Standing]) -> list[Degradation]:
+def onsets(standings: Sequence[SessionStatus]) -> list[Degradation]:
     return [standing.onset for standing in standings if standing.onset]
 
 
-def degraded(standings: Sequence[Standing]) -> list[bool]:
-    return [standing.degraded for standing in standings]
+def degraded(standings: Sequence[SessionStatus]) -> list[bool]:
+    return [standing.is_degraded for standing in standings]
 
 
 # --- counting -------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def test_requests_are_counted_from_one(world: World) -> None:
 
 
 def test_the_index_is_that_of_the_start_however_requests_end(world: World) -> None:
-    first, second = world.sessions.enter("s", MODEL), world.sessions.enter("s", MODEL)
+    first, second = world.sessions.begin_request("s", MODEL), world.sessions.begin_request("s", MODEL)
     assert [second.end([]).request_index, first.end([]).request_index] == [2, 1]
 
 
@@ -90,8 +90,8 @@ def test_what_adds_up_does_so_across_models(world: World) -> None:
 
 
 def test_a_request_that_ends_twice_counts_once(world: World) -> None:
-    turn = world.sessions.enter("s", MODEL)
-    assert turn.end([20 * MS] * 9, stalls=1) is turn.end([40 * MS] * 9, stalls=1)
+    turn = world.sessions.begin_request("s", MODEL)
+    assert turn.end([20 * MS] * 9, stall_count=1) is turn.end([40 * MS] * 9, stall_count=1)
     assert world.request().stall_count == 1
 
 
@@ -99,30 +99,30 @@ def test_a_request_that_ends_twice_counts_once(world: World) -> None:
 
 
 def test_the_first_request_has_no_previous_one(world: World) -> None:
-    assert world.sessions.enter("s", MODEL).previous is None
+    assert world.sessions.begin_request("s", MODEL).previous_link is None
 
 
 def test_a_request_finds_what_the_previous_one_left_when_it_started(world: World) -> None:
-    world.sessions.enter("s", MODEL).leave("first")
-    assert world.sessions.enter("s", "another model").previous == "first"
+    world.sessions.begin_request("s", MODEL).set_link("first")
+    assert world.sessions.begin_request("s", "another model").previous_link == "first"
 
 
 def test_a_request_that_left_nothing_is_passed_over(world: World) -> None:
-    world.sessions.enter("s", MODEL).leave("first")
-    world.sessions.enter("s", MODEL)
-    assert world.sessions.enter("s", MODEL).previous == "first"
+    world.sessions.begin_request("s", MODEL).set_link("first")
+    world.sessions.begin_request("s", MODEL)
+    assert world.sessions.begin_request("s", MODEL).previous_link == "first"
 
 
 def test_of_concurrent_requests_the_latest_is_the_previous_one(world: World) -> None:
-    first, second = world.sessions.enter("s", MODEL), world.sessions.enter("s", MODEL)
-    second.leave("second")
-    first.leave("first")
-    assert world.sessions.enter("s", MODEL).previous == "second"
+    first, second = world.sessions.begin_request("s", MODEL), world.sessions.begin_request("s", MODEL)
+    second.set_link("second")
+    first.set_link("first")
+    assert world.sessions.begin_request("s", MODEL).previous_link == "second"
 
 
 def test_other_sessions_are_not_referred_to(world: World) -> None:
-    world.sessions.enter("a", MODEL).leave("first")
-    assert world.sessions.enter("b", MODEL).previous is None
+    world.sessions.begin_request("a", MODEL).set_link("first")
+    assert world.sessions.begin_request("b", MODEL).previous_link is None
 
 
 # --- the baseline ---------------------------------------------------------------------------------------------------
@@ -143,14 +143,14 @@ def test_the_first_baseline_is_the_median_of_three_requests(world: World) -> Non
 def test_a_request_without_a_latency_says_nothing_of_it(world: World, samples: list[float]) -> None:
     world.requests(5)
     standing = world.streamed(samples)
-    assert (standing.request_index, standing.latency_ratio, standing.degraded) == (6, None, False)
+    assert (standing.request_index, standing.latency_ratio, standing.is_degraded) == (6, None, False)
 
 
 def test_a_request_without_a_latency_leaves_a_degradation_as_it_is(world: World) -> None:
     world.requests(5)
     world.requests(2, ms=60)
     standing = world.streamed([])
-    assert (standing.degraded, standing.scope, standing.onset) == (True, Scope.SESSION, None)
+    assert (standing.is_degraded, standing.scope, standing.onset) == (True, DegradationScope.SESSION, None)
 
 
 def test_a_model_has_a_baseline_of_its_own(world: World) -> None:
@@ -194,7 +194,7 @@ def test_the_second_request_at_twice_the_latency_is_a_degradation(world: World) 
 
 def test_a_single_slow_request_never_is_one(world: World) -> None:
     world.requests(20)
-    assert not world.request(ms=2000).degraded
+    assert not world.request(ms=2000).is_degraded
 
 
 def test_three_requests_are_not_enough_to_judge_the_fourth_but_to_judge_the_fifth(world: World) -> None:
@@ -223,7 +223,7 @@ def test_a_degradation_does_not_drag_the_baseline_along(world: World) -> None:
     world.requests(10)
     last = world.requests(500, ms=40)[-1]
     # What the two requests before the alarm moved it by is all.
-    assert (last.degraded, last.latency_ratio) == (True, pytest.approx(2, rel=0.1))
+    assert (last.is_degraded, last.latency_ratio) == (True, pytest.approx(2, rel=0.1))
 
 
 def test_a_request_of_few_tokens_weighs_less(world: World) -> None:
@@ -262,26 +262,26 @@ MANY = [f"session {number}" for number in range(20)]
 def test_a_session_without_others_degrades_alone(world: World) -> None:
     world.requests(5)
     (onset,) = onsets(world.requests(5, ms=40))
-    assert (onset.scope, onset.model_ratio) == (Scope.SESSION, None)
+    assert (onset.scope, onset.model_ratio) == (DegradationScope.SESSION, None)
 
 
 def test_a_session_degrades_alone_while_others_are_as_ever(world: World) -> None:
     world.rounds(5, MANY)
     standings = [world.request(name, 40 if name == MANY[0] else 20) for _ in range(5) for name in MANY]
     (onset,) = onsets(standings)
-    assert (onset.scope, onset.model_ratio) == (Scope.SESSION, pytest.approx(2))
+    assert (onset.scope, onset.model_ratio) == (DegradationScope.SESSION, pytest.approx(2))
 
 
 def test_a_model_that_becomes_slower_is_told_once_for_all_sessions(world: World) -> None:
     world.rounds(5, MANY)
     (onset,) = onsets(world.rounds(10, MANY, ms=40))
-    assert (onset.scope, onset.model_ratio) == (Scope.MODEL, pytest.approx(1))
+    assert (onset.scope, onset.model_ratio) == (DegradationScope.MODEL, pytest.approx(1))
 
 
 def test_each_session_knows_that_it_is_the_model(world: World) -> None:
     world.rounds(5, MANY)
     world.rounds(2, MANY, ms=40)
-    assert [standing.scope for standing in world.rounds(1, MANY, ms=40)] == [Scope.MODEL] * len(MANY)
+    assert [standing.scope for standing in world.rounds(1, MANY, ms=40)] == [DegradationScope.MODEL] * len(MANY)
 
 
 def test_a_session_that_is_not_degraded_has_no_scope(world: World) -> None:
@@ -291,7 +291,7 @@ def test_a_session_that_is_not_degraded_has_no_scope(world: World) -> None:
 def test_a_model_is_told_again_after_a_recovery(world: World) -> None:
     world.rounds(5, MANY)
     told = [onset.scope for ms in (40, 20, 40) for onset in onsets(world.rounds(10, MANY, ms))]
-    assert told == [Scope.MODEL, Scope.MODEL]
+    assert told == [DegradationScope.MODEL, DegradationScope.MODEL]
 
 
 def test_another_model_is_no_witness(world: World) -> None:
@@ -299,14 +299,14 @@ def test_another_model_is_no_witness(world: World) -> None:
     standings = [
         world.request(name, 40, model=MODEL if name == MANY[0] else "other") for _ in range(5) for name in MANY
     ]
-    assert [onset.scope for onset in onsets(standings)] == [Scope.SESSION]
+    assert [onset.scope for onset in onsets(standings)] == [DegradationScope.SESSION]
 
 
 def test_sessions_that_were_not_heard_since_are_no_witnesses(world: World) -> None:
     world.rounds(5, MANY)
     world.now += SECOND
     (onset,) = onsets(world.requests(5, MANY[0], ms=40))
-    assert (onset.scope, onset.model_ratio) == (Scope.SESSION, None)
+    assert (onset.scope, onset.model_ratio) == (DegradationScope.SESSION, None)
 
 
 def test_a_session_begun_while_the_model_is_slow_does_not_end_it(world: World) -> None:
@@ -322,11 +322,13 @@ def test_a_model_that_nobody_speaks_of_any_more_is_forgotten_to_be_slow(world: W
     world.rounds(2, MANY, ms=40)
     world.now += 3600 * SECOND
     world.requests(5, "new", ms=40)
-    assert [onset.scope for onset in onsets(world.requests(3, "new", ms=80))] == [Scope.SESSION]
+    assert [onset.scope for onset in onsets(world.requests(3, "new", ms=80))] == [DegradationScope.SESSION]
 
 
-@pytest.mark.parametrize(("scope", "whose"), [(Scope.SESSION, "The session"), (Scope.MODEL, "The model")])
-def test_an_onset_says_who_became_slower(scope: Scope, whose: str) -> None:
+@pytest.mark.parametrize(
+    ("scope", "whose"), [(DegradationScope.SESSION, "The session"), (DegradationScope.MODEL, "The model")]
+)
+def test_an_onset_says_who_became_slower(scope: DegradationScope, whose: str) -> None:
     onset = Degradation(request_index=7, scope=scope, latency_ratio=2.123, model_ratio=1.04)
     assert onset.describe() == (
         f"{whose} became slower: at request 7 the inter-token latency is 2.1 times the session's baseline and 1.0 "
@@ -335,7 +337,7 @@ def test_an_onset_says_who_became_slower(scope: Scope, whose: str) -> None:
 
 
 def test_an_onset_says_nothing_of_others_where_there_are_none() -> None:
-    onset = Degradation(request_index=7, scope=Scope.SESSION, latency_ratio=2.123, model_ratio=None)
+    onset = Degradation(request_index=7, scope=DegradationScope.SESSION, latency_ratio=2.123, model_ratio=None)
     expected = "The session became slower: at request 7 the inter-token latency is 2.1 times the session's baseline."
     assert onset.describe() == expected
 
@@ -358,9 +360,9 @@ def test_no_more_sessions_are_remembered_than_the_limit() -> None:
 
 def test_a_request_of_a_forgotten_session_ends_as_any() -> None:
     world = World(limit=1)
-    turn = world.sessions.enter("a", MODEL)
+    turn = world.sessions.begin_request("a", MODEL)
     world.request("b")
-    assert turn.end([20 * MS] * 9, stalls=1).stall_count == 1
+    assert turn.end([20 * MS] * 9, stall_count=1).stall_count == 1
 
 
 def test_the_model_that_was_used_last_is_remembered_and_the_first_forgotten() -> None:
@@ -368,14 +370,14 @@ def test_the_model_that_was_used_last_is_remembered_and_the_first_forgotten() ->
     world.rounds(5, MANY)
     world.rounds(2, MANY, ms=40)
     world.request(model="other")
-    assert world.request(MANY[0], ms=40).scope is Scope.SESSION
+    assert world.request(MANY[0], ms=40).scope is DegradationScope.SESSION
 
 
 def test_the_models_of_a_session_are_bounded(world: World) -> None:
-    for number in range(MODELS_A_SESSION + 1):
+    for number in range(MAX_MODELS_PER_SESSION + 1):
         world.requests(2, model=f"model {number}")
     assert world.request(model="model 0").latency_ratio is None
-    assert world.request(model=f"model {MODELS_A_SESSION}").latency_ratio == pytest.approx(1)
+    assert world.request(model=f"model {MAX_MODELS_PER_SESSION}").latency_ratio == pytest.approx(1)
 
 
 def test_long_ids_that_differ_at_their_end_are_different_sessions(world: World) -> None:
@@ -409,24 +411,24 @@ def test_a_limit_below_one_is_refused(limits: dict[str, int]) -> None:
 
 def test_a_model_that_is_not_known_is_one_of_its_own(world: World) -> None:
     for _ in range(3):
-        world.sessions.enter("s").end([20 * MS] * 9)
-    assert world.sessions.enter("s").end([40 * MS] * 9).latency_ratio == pytest.approx(2)
+        world.sessions.begin_request("s").end([20 * MS] * 9)
+    assert world.sessions.begin_request("s").end([40 * MS] * 9).latency_ratio == pytest.approx(2)
 
 
 def test_threads_lose_no_request() -> None:
-    sessions: Sessions[int] = Sessions()
+    sessions = Sessions()
 
     def converse(_: int) -> Iterator[int]:
         for _ in range(200):
-            turn = sessions.enter("s", MODEL)
-            turn.leave(turn.index)
-            turn.end([20 * MS] * 5, stalls=1)
+            turn = sessions.begin_request("s", MODEL)
+            turn.set_link(turn.index)
+            turn.end([20 * MS] * 5, stall_count=1)
             yield turn.index
 
     with ThreadPoolExecutor(8) as pool:
         indexes = sorted(index for found in pool.map(lambda n: list(converse(n)), range(8)) for index in found)
-    last = sessions.enter("s", MODEL)
-    assert (indexes, last.previous, last.end([]).stall_count) == (list(range(1, 1601)), 1600, 1600)
+    last = sessions.begin_request("s", MODEL)
+    assert (indexes, last.previous_link, last.end([]).stall_count) == (list(range(1, 1601)), 1600, 1600)
 
 
 @settings(max_examples=60, deadline=None)

@@ -79,7 +79,7 @@ def test_a_chunk_of_a_known_shape_names_its_choice() -> None:
 def test_where_no_shape_is_known_the_end_of_the_iterator_is_the_end(chunk: Any) -> None:
     answer = ResponseInfo()
     classify_by_shape(chunk, answer)
-    assert answer.finished
+    assert answer.is_finished
 
 
 @pytest.mark.requirement("R52")
@@ -87,7 +87,7 @@ def test_where_no_shape_is_known_the_end_of_the_iterator_is_the_end(chunk: Any) 
 def test_where_a_shape_is_known_the_end_is_what_it_says(chunk: Any) -> None:
     answer = ResponseInfo()
     classify_by_shape(chunk, answer)
-    assert not answer.finished
+    assert not answer.is_finished
 
 
 @pytest.mark.requirement("R21")
@@ -102,7 +102,7 @@ def test_where_a_shape_is_known_the_end_is_what_it_says(chunk: Any) -> None:
 def test_a_failure_that_a_known_shape_reports_is_one(chunk: Any) -> None:
     answer = ResponseInfo()
     classify_by_shape(chunk, answer)
-    assert answer.failure is not None
+    assert answer.error_type is not None
 
 
 def test_a_known_shape_says_of_itself() -> None:

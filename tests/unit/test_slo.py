@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_itl.core.measures import measure
-from otel_itl.core.slo import PROFILES, SLO, Objectives, Verdict, judge
+from otel_itl.core.slo import PROFILES, SLO, Objectives, SLOResult, evaluate
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
@@ -35,8 +35,8 @@ def stream(first: int | None, *gaps: int, outcome: Outcome = Outcome.COMPLETED, 
     )
 
 
-def verdict(timeline: Timeline, slo: SLO = CHAT, *, stalled: bool = False) -> Verdict:
-    return judge(slo, timeline, measure(timeline), stalled=stalled)
+def verdict(timeline: Timeline, slo: SLO = CHAT, *, stalled: bool = False) -> SLOResult:
+    return evaluate(slo, timeline, measure(timeline), is_stalled=stalled)
 
 
 # --- Objectives ------------------------------------------------------------------------------------------------------
@@ -75,16 +75,16 @@ BY_MODEL = Objectives((("gpt-4o*", PROFILES["chat"]), ("*-coder", PROFILES["code
     [("gpt-4o", "chat"), ("gpt-4o-mini", "chat"), ("qwen-coder", "code"), ("gpt-4o-coder", "chat"), ("gpt-5", "agent")],
 )
 def test_the_first_pattern_that_fits_a_model_holds(model: str, profile: str) -> None:
-    assert BY_MODEL.of(model) == PROFILES[profile]
+    assert BY_MODEL.for_model(model) == PROFILES[profile]
 
 
 @pytest.mark.parametrize("model", ["claude-opus", "GPT-4o", "gpt-55", "", None])
 def test_a_model_that_no_pattern_fits_has_no_objective(model: str | None) -> None:
-    assert BY_MODEL.of(model) is None
+    assert BY_MODEL.for_model(model) is None
 
 
 def test_a_pattern_for_all_fits_a_request_without_a_model() -> None:
-    assert Objectives((("*", CHAT),)).of(None) == CHAT
+    assert Objectives((("*", CHAT),)).for_model(None) == CHAT
 
 
 def test_every_objective_is_an_edge_once() -> None:
@@ -150,17 +150,17 @@ def test_met_and_missed_are_counted_exactly(gaps: list[int], objective: int) -> 
 def test_a_stream_misses_when_more_of_its_gaps_are_slow_than_the_target_allows(
     target: float, met: int, missed: int, expected: bool
 ) -> None:
-    assert Verdict(SLO(itl=0.1, target=target), met, missed, None).missed is expected
+    assert SLOResult(SLO(itl=0.1, target=target), met, missed, None).is_missed is expected
 
 
 @given(st.integers(0, 5_000), st.integers(0, 5_000), st.integers(1, 9_999))
 def test_the_share_is_compared_exactly(met: int, missed: int, per_10_000: int) -> None:
     allowed = (1 - Fraction(per_10_000, 10_000)) * (met + missed)
-    assert Verdict(SLO(target=per_10_000 / 10_000), met, missed, None).missed is (missed > allowed)
+    assert SLOResult(SLO(target=per_10_000 / 10_000), met, missed, None).is_missed is (missed > allowed)
 
 
 def test_a_stream_that_was_late_misses_though_its_tokens_met() -> None:
-    assert Verdict(CHAT, 100, 0, stream_met=False).missed is True
+    assert SLOResult(CHAT, 100, 0, is_stream_met=False).is_missed is True
 
 
 # --- Streams ---------------------------------------------------------------------------------------------------------
@@ -168,38 +168,38 @@ def test_a_stream_that_was_late_misses_though_its_tokens_met() -> None:
 
 @pytest.mark.parametrize(("first", "met"), [(499, True), (500, True), (501, False)])
 def test_the_first_token_is_to_come_in_time(first: int, met: bool) -> None:
-    assert verdict(stream(first, 20)).stream_met is met
+    assert verdict(stream(first, 20)).is_stream_met is met
 
 
 def test_a_stream_that_the_upstream_stalled_missed() -> None:
-    assert verdict(stream(100, 20), stalled=True).stream_met is False
+    assert verdict(stream(100, 20), stalled=True).is_stream_met is False
 
 
 def test_a_stall_counts_where_the_objective_is_for_gaps_alone() -> None:
     gaps_alone = SLO(itl=0.1)
-    assert [verdict(stream(900, 20), gaps_alone, stalled=stalled).stream_met for stalled in (False, True)] == [
+    assert [verdict(stream(900, 20), gaps_alone, stalled=stalled).is_stream_met for stalled in (False, True)] == [
         True,
         False,
     ]
 
 
 def test_without_any_objective_there_is_nothing_to_judge() -> None:
-    assert verdict(stream(9_000, 9_000), PROFILES["batch"], stalled=True) == Verdict(PROFILES["batch"], 0, 0, None)
+    assert verdict(stream(9_000, 9_000), PROFILES["batch"], stalled=True) == SLOResult(PROFILES["batch"], 0, 0, None)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.TRUNCATED])
 def test_who_got_no_token_because_the_stream_failed_missed_it(outcome: Outcome) -> None:
-    assert verdict(stream(None, outcome=outcome, end=10)).stream_met is False
+    assert verdict(stream(None, outcome=outcome, end=10)).is_stream_met is False
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CLOSED, Outcome.CANCELLED, Outcome.ABANDONED])
 @pytest.mark.parametrize(("end", "met"), [(500, None), (501, False)])
 def test_who_left_before_a_token_missed_it_only_after_its_time(outcome: Outcome, end: int, met: bool | None) -> None:
-    assert verdict(stream(None, outcome=outcome, end=end)).stream_met is met
+    assert verdict(stream(None, outcome=outcome, end=end)).is_stream_met is met
 
 
 def test_a_stream_that_ended_well_without_a_token_is_not_judged() -> None:
-    assert verdict(stream(None, end=900)).stream_met is None
+    assert verdict(stream(None, end=900)).is_stream_met is None
 
 
 def test_a_first_token_whose_arrival_nobody_knows_is_not_judged() -> None:
@@ -212,7 +212,7 @@ def test_a_first_token_whose_arrival_nobody_knows_is_not_judged() -> None:
         headers=100 * MS,
         end=900 * MS,
     )
-    assert verdict(hidden).stream_met is None
+    assert verdict(hidden).is_stream_met is None
 
 
 @pytest.mark.parametrize("profile", ["", "x" * 65, 5, None, ["chat"], object()])
@@ -222,5 +222,7 @@ def test_a_profile_has_a_name(profile: Any) -> None:
 
 
 def test_a_name_of_ours_is_taken() -> None:
-    with pytest.raises(ValueError, match=r"^SLO\(profile='chat'\) is not accepted: that name is taken by an objective"):
+    with pytest.raises(
+        ValueError, match=r"^SLO\(profile='chat'\) is not accepted: that is the name of a built-in objective"
+    ):
         SLO(ttft=9, itl=9, profile="chat")

@@ -14,19 +14,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from otel_itl.core.stalls import (
-    LEAST_RELATIVE,
-    NEVER,
-    PACE_EVERY,
-    PACE_WINDOW,
-    Cause,
-    Phase,
+from otel_itl.core.stall_detector import (
+    MEDIAN_INTERVAL,
+    MEDIAN_WINDOW,
     Silence,
     StallDetector,
-    StallPolicy,
-    cause_of,
-    silences,
+    find_silences,
+    judge_cause,
 )
+from otel_itl.core.stalls import MIN_RELATIVE_THRESHOLD, NEVER, Cause, Phase, StallPolicy
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
@@ -88,7 +84,7 @@ class Stream:
 
 
 def found(stream: Stream, policy: StallPolicy = POLICY, **fields: Any) -> list[Silence]:
-    return silences(stream.timeline(**fields), policy)
+    return find_silences(stream.timeline(**fields), policy)
 
 
 def seconds(found: list[Silence]) -> list[tuple[str, float]]:
@@ -139,7 +135,7 @@ def test_a_stream_without_a_chunk_stalls_before_its_first_token() -> None:
 
 def test_a_request_that_was_never_answered_stalls_before_its_first_token() -> None:
     failed = Timeline(request_unix_ns=0, end=12 * SECOND, outcome=Outcome.ERROR)
-    assert seconds(silences(failed, POLICY)) == [("first_token", 12.0)]
+    assert seconds(find_silences(failed, POLICY)) == [("first_token", 12.0)]
 
 
 def test_a_timeline_that_does_not_know_when_the_headers_came_counts_from_the_first_pull() -> None:
@@ -157,7 +153,7 @@ def test_a_silence_a_microsecond_short_of_the_threshold_is_none() -> None:
     timeline = Timeline(
         request_unix_ns=0, asked=asked, arrived=arrived, kinds=bytes([ANSWER] * 2), headers=0, end=2 * SECOND
     )
-    assert silences(timeline, POLICY) == []
+    assert find_silences(timeline, POLICY) == []
 
 
 def test_of_a_stream_shorter_than_the_longest_threshold_the_shorter_ones_are_found_as_well() -> None:
@@ -213,31 +209,31 @@ def test_who_is_cancelled_or_dropped_was_waiting(outcome: Outcome) -> None:
 @pytest.mark.parametrize("kind", [PING, EMPTY])
 def test_pings_and_empty_chunks_do_not_end_a_stall_but_mark_it_alive(kind: int) -> None:
     (silence,) = found(Stream(100, [(0, 50, ANSWER), *[(0, 900, kind)] * 3, (0, 300, ANSWER)], tail=0))
-    assert (silence.waited / SECOND, silence.alive) == (3.0, True)
+    assert (silence.waited / SECOND, silence.is_alive) == (3.0, True)
 
 
 @pytest.mark.requirement("R47")
 def test_a_stream_that_says_nothing_at_all_is_not_alive() -> None:
     (silence,) = found(Stream(100, [(0, 50, ANSWER), (0, 3_000, ANSWER)], tail=0))
-    assert silence.alive is False
+    assert silence.is_alive is False
 
 
 @pytest.mark.parametrize("kind", [ROLE, FINISH, int(Kind.USAGE), int(Kind.LIFECYCLE)])
 def test_what_opens_or_closes_a_response_is_no_sign_of_life(kind: int) -> None:
     (silence,) = found(Stream(100, [(0, 50, ANSWER), (0, 1_000, kind), (0, 2_000, ANSWER)], tail=0))
-    assert silence.alive is False
+    assert silence.is_alive is False
 
 
 def test_a_silence_is_not_alive_by_the_pings_of_the_one_before() -> None:
     stream = Stream(100, [(0, 50, ANSWER), (0, 50, PING), (0, 50, ANSWER), (0, 3_000, ANSWER)], tail=0)
-    assert [silence.alive for silence in found(stream)] == [False]
+    assert [silence.is_alive for silence in found(stream)] == [False]
 
 
 # --- Thresholds ------------------------------------------------------------------------------------------------------
 
 
 def test_the_defaults_are_ten_seconds_for_a_first_token_and_reasoning_and_two_for_the_next() -> None:
-    assert [POLICY.threshold(phase) / SECOND for phase in Phase] == [10.0, 10.0, 2.0]
+    assert [POLICY.find_threshold(phase) / SECOND for phase in Phase] == [10.0, 10.0, 2.0]
 
 
 def test_nothing_is_broken_off_by_default() -> None:
@@ -251,7 +247,7 @@ def test_none_is_never() -> None:
 
 def test_where_all_are_never_there_is_no_moment_to_look() -> None:
     never = StallPolicy(first_token=None, reasoning=None, next_token=None)
-    assert StallDetector(never, [], [], [], requested=SECOND).due >= NEVER
+    assert StallDetector(never, [], [], [], requested=SECOND).next_check >= NEVER
 
 
 @pytest.mark.parametrize("name", ["first_token", "reasoning", "next_token", "relative", "abort_after"])
@@ -297,7 +293,7 @@ def test_no_multiple_of_the_pace_counts_before_the_first_token() -> None:
 
 
 def silence(since: int = 0, until: int = 1_000) -> Silence:
-    return Silence(0, Phase.DECODE, since, until, until - since, 500, alive=False, over=False)
+    return Silence(0, Phase.DECODE, since, until, until - since, 500, is_alive=False, is_over=False)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +314,7 @@ def silence(since: int = 0, until: int = 1_000) -> Silence:
 def test_a_silence_is_whose_did_not_run_for_most_of_it(
     frozen: list[tuple[int, int]], blocked: list[tuple[int, int]], expected: Cause
 ) -> None:
-    assert cause_of(silence(), frozen, blocked) is expected
+    assert judge_cause(silence(), frozen, blocked) is expected
 
 
 # --- While it lasts --------------------------------------------------------------------------------------------------
@@ -335,12 +331,12 @@ class Record:
 def test_a_stall_is_found_while_it_lasts() -> None:
     record = Record(POLICY)
     record.asked.append(SECOND)
-    (going_on,) = record.lookout.look(10 * SECOND, headers=SECOND)
-    assert (going_on.waited, going_on.over) == (10 * SECOND, False)
+    (going_on,) = record.lookout.check(10 * SECOND, headers=SECOND)
+    assert (going_on.waited, going_on.is_over) == (10 * SECOND, False)
 
 
 def test_before_the_headers_the_wait_for_them_is_that_for_the_first_token() -> None:
-    (going_on,) = Record(POLICY).lookout.look(10 * SECOND, headers=None)
+    (going_on,) = Record(POLICY).lookout.check(10 * SECOND, headers=None)
     assert (going_on.phase, going_on.waited) == (Phase.FIRST_TOKEN, 10 * SECOND)
 
 
@@ -348,17 +344,17 @@ def test_a_chunk_that_has_arrived_and_has_no_code_yet_is_no_longer_waited_for() 
     record = Record(POLICY)
     record.asked.append(SECOND)
     record.arrived.append(2 * SECOND)
-    assert record.lookout.look(20 * SECOND, headers=SECOND) == []
+    assert record.lookout.check(20 * SECOND, headers=SECOND) == []
 
 
 def test_a_stall_that_has_been_found_is_found_again_when_it_is_over() -> None:
     record = Record(POLICY)
     record.asked.append(0)
-    record.lookout.look(11 * SECOND, headers=0)
+    record.lookout.check(11 * SECOND, headers=0)
     record.arrived.append(12 * SECOND)
     record.codes.append(ANSWER)
-    (over,) = record.lookout.look(13 * SECOND, headers=0)
-    assert (over.waited, over.over) == (12 * SECOND, True)
+    (over,) = record.lookout.check(13 * SECOND, headers=0)
+    assert (over.waited, over.is_over) == (12 * SECOND, True)
 
 
 def test_what_is_over_is_found_once() -> None:
@@ -366,8 +362,8 @@ def test_what_is_over_is_found_once() -> None:
     record.asked.append(0)
     record.arrived.append(12 * SECOND)
     record.codes.append(ANSWER)
-    record.lookout.look(13 * SECOND, headers=0)
-    assert record.lookout.look(14 * SECOND, headers=0) == []
+    record.lookout.check(13 * SECOND, headers=0)
+    assert record.lookout.check(14 * SECOND, headers=0) == []
 
 
 def test_a_stream_that_flows_is_looked_at_once_in_the_shortest_threshold() -> None:
@@ -378,8 +374,8 @@ def test_a_stream_that_flows_is_looked_at_once_in_the_shortest_threshold() -> No
         now += 20 * MS
         record.arrived.append(now)
         record.codes.append(ANSWER)
-        if now >= record.lookout.due:
-            record.lookout.look(now, headers=0)
+        if now >= record.lookout.next_check:
+            record.lookout.check(now, headers=0)
             looks += 1
     assert looks == now // (2 * SECOND)
 
@@ -426,11 +422,11 @@ def _phase(stream: Stream, policy: StallPolicy, after: int) -> tuple[str, int | 
         return "first_token", _ns(policy.first_token)
     reasoning = stream.codes[after] & OUTPUT == REASONING
     fixed = _ns(policy.reasoning if reasoning else policy.next_token)
-    known = (after + 1) // PACE_EVERY * PACE_EVERY
+    known = (after + 1) // MEDIAN_INTERVAL * MEDIAN_INTERVAL
     if policy.relative is not None and known:
-        arrived = stream.arrived[max(known - PACE_WINDOW, 0) : known]
+        arrived = stream.arrived[max(known - MEDIAN_WINDOW, 0) : known]
         pace = median([later - sooner for sooner, later in pairwise(arrived)])
-        own = max(int(policy.relative * pace), LEAST_RELATIVE)
+        own = max(int(policy.relative * pace), MIN_RELATIVE_THRESHOLD)
         fixed = own if fixed is None else min(own, fixed)
     return "reasoning" if reasoning else "decode", fixed
 
@@ -455,10 +451,10 @@ def looked(stream: Stream, policy: StallPolicy, lateness: Sequence[int] = (0,)) 
     late: list[int] = []
 
     def see(now: int, *, over: bool = False) -> None:
-        for silence in record.lookout.look(now, headers, over=over):
-            if silence.after not in last and not silence.over:
+        for silence in record.lookout.check(now, headers, is_over=over):
+            if silence.after not in last and not silence.is_over:
                 late.append(silence.waited - silence.threshold)
-            assert silence.after not in last or not last[silence.after].over, "told of after it was over"
+            assert silence.after not in last or not last[silence.after].is_over, "told of after it was over"
             last[silence.after] = silence
 
     happens: list[tuple[int, int, str]] = [(stream.headers * MS, -1, "headers")]
@@ -467,7 +463,7 @@ def looked(stream: Stream, policy: StallPolicy, lateness: Sequence[int] = (0,)) 
     # What happens in the same moment does so in order: a chunk arrives before the next is asked for.
     happens.sort(key=lambda what: (what[0], 2 * what[1] + (what[2] == "arrived")))
     turn = looks = 0
-    due = record.lookout.due + lateness[0] * MS
+    due = record.lookout.next_check + lateness[0] * MS
     for moment, index, what in [*happens, (stream.end, len(stream.codes), "end")]:
         while due < moment:
             see(due)
@@ -475,7 +471,7 @@ def looked(stream: Stream, policy: StallPolicy, lateness: Sequence[int] = (0,)) 
             looks += 1
             assert looks < 100_000, "looks without an end"
             # A round of the watchdog takes its time: a stream that has stalled is looked at again in the next.
-            due = max(record.lookout.due, due + 50 * MS) + lateness[turn % len(lateness)] * MS
+            due = max(record.lookout.next_check, due + 50 * MS) + lateness[turn % len(lateness)] * MS
         if what == "headers":
             headers = moment
         elif what == "asked":
@@ -488,7 +484,7 @@ def looked(stream: Stream, policy: StallPolicy, lateness: Sequence[int] = (0,)) 
 
 
 def _found(silence: Silence) -> Found:
-    assert silence.over
+    assert silence.is_over
     return Found(
         silence.after,
         silence.phase.value,
@@ -496,7 +492,7 @@ def _found(silence: Silence) -> Found:
         silence.until,
         silence.waited,
         silence.threshold,
-        silence.alive,
+        silence.is_alive,
     )
 
 
@@ -537,7 +533,7 @@ def test_looking_late_finds_the_same(stream: Stream, policy: StallPolicy, latene
 def test_a_recorded_timeline_has_the_same(stream: Stream, policy: StallPolicy) -> None:
     """Of a consumer that asks for the end at once: when it asked is not in the record."""
     prompt = stream if stream.tail is None else replace(stream, hold=0)
-    assert [_found(silence) for silence in silences(prompt.timeline(), policy)] == walked(prompt, policy)
+    assert [_found(silence) for silence in find_silences(prompt.timeline(), policy)] == walked(prompt, policy)
 
 
 @pytest.mark.requirement("R44")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from otel_itl.core.stalls import NEVER, SECOND, Cause, Phase, Stall, StallPolicy
-from otel_itl.core.timeline import Kind
+from otel_itl.core.stalls import NEVER, Cause, Phase, Stall, StallPolicy
+from otel_itl.core.timeline import SECOND, Kind
 from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.recorder import StreamRecorder
@@ -213,7 +213,7 @@ def test_a_ping_marks_a_stall_alive(watched: Make) -> None:
     stream.wait(0.5)
     stream.probe.arrive(Kind.PING)
     stream.wait(0.6)
-    assert [stall.alive for _, stall in stream.reports] == [True]
+    assert [stall.is_alive for _, stall in stream.reports] == [True]
 
 
 @pytest.mark.requirement("R47")
@@ -225,7 +225,7 @@ def test_a_stall_that_a_ping_follows_is_alive_when_it_ends(watched: Make) -> Non
     stream.arrive()
     stream.ask()
     stream.wait(2)
-    assert [stall.alive for what, stall in stream.reports if stall.number == 1] == [False, True]
+    assert [stall.is_alive for what, stall in stream.reports if stall.number == 1] == [False, True]
 
 
 def test_who_is_told_while_it_lasts_is_told_once(watched: Make) -> None:
@@ -617,7 +617,7 @@ def test_a_stream_whose_end_came_before_it_was_broken_off_is_completed(watched: 
     stream.probe.breaker = Aborter()
     stream.ask()
     stream.wait(2)
-    stream.probe.answer.terminated = True
+    stream.probe.answer.is_terminated = True
     stream.probe.exhausted()
     assert stream.recording.outcome == "completed"
 
@@ -626,7 +626,7 @@ def test_a_stream_that_breaks_behind_its_finish_reason_still_gets_the_breakers_e
     stream = watched(StallPolicy(first_token=1, next_token=1, abort_after=2))
     stream.probe.breaker = Aborter()
     stream.chunk(0.1)
-    stream.probe.answer.finish("stop")
+    stream.probe.answer.add_finish_reason("stop")
     stream.ask()
     stream.wait(2)
     assert type(stream.probe.failed(ConnectionError())) is TimeoutError
@@ -715,7 +715,7 @@ def test_the_thread_of_a_registry_makes_the_rounds(monkeypatch: pytest.MonkeyPat
 
 FORKED = """
 import json, os, sys, time
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.recording.open_streams import open_streams
 from otel_itl.recording.recorder import StreamRecorder as Probe
 from otel_itl.recording.watchdog import StreamStallMonitor as Watch, watchdog

@@ -62,7 +62,7 @@ class _Unmade(Event):
     def __init__(self, event: LazyEvent) -> None:
         # Not by way of `Event`, which would set the attributes.
         super(Event, self).__init__(event.name, event.unix_ns)
-        self._make = event.make
+        self._make = event.make_attributes
 
     @cached_property
     def _attributes(self) -> Mapping[str, Any]:  # type: ignore[override]  # the SDK has a variable here

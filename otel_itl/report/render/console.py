@@ -11,8 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from otel_itl.conventions import LATENCY_BUCKETS
-from otel_itl.core.measures import SECOND
-from otel_itl.core.timeline import Outcome
+from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.report.render import timeline_chart as strip
 from otel_itl.report.render.figures_as import figures_of, in_words_of
 from otel_itl.report.render.number_format import ABSENT, counted, duration, edge, milliseconds, printable, rate

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from otel_itl.core.measures import SECOND
+from otel_itl.core.timeline import SECOND
 from otel_itl.report.other_tools import DEFINITIONS, MILLISECOND, Definition
 from otel_itl.report.render.number_format import ABSENT, duration, milliseconds, plural, printable, three_digits
 from otel_itl.report.render.styles import STYLES

@@ -1,0 +1,155 @@
+"""When each chunk arrived, judged from when the consumer asked for it and how long the pull blocked.
+
+`arrived - asked` mixes the upstream's pace with the consumer's own slowness, so every arrival is one of two kinds:
+
+* *observed*: the pull blocked until the chunk came. Its moment is exact.
+* *hidden*: the chunk was there already when it was asked for, and the consumer had held the stream before: for more
+  than 1 ms before this pull, or for more than 1 ms and most of the time since a pull last blocked. It arrived somewhere
+  in between. Every chunk after it is hidden too, until a pull surely blocks again: it waits for half as long as is
+  typical, or the next one blocks too, for a single short wait may be a hiccup of the caller.
+
+A chunk that was there already although the consumer had held nothing came *in a burst*, together with its predecessor;
+its arrival counts as observed. Where a pause follows that is long beside the time it took to hand over the burst, that
+time was spent on decoding, and all chunks of the burst get the moment of its first.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from operator import sub
+from typing import NamedTuple
+
+from otel_itl.core.timeline import Timeline
+
+NEGLIGIBLE_HOLD = 1_000_000
+"""A consumer that held the stream for no longer than this (ns) cannot have hidden an arrival that matters."""
+MIN_BLOCKING_WAIT, MAX_BLOCKING_WAIT = 1_000_000, 5_000_000
+"""Bounds of the wait (ns) from which a pull counts as blocked; in between it follows the waits of the stream."""
+MAX_SAMPLED_WAITS = 256
+"""How many waits of a stream are sampled for its typical wait."""
+COLD_CACHE_FACTOR = 20
+"""A pull after a hold needs a wait of 1/20 of the hold to count as blocked: caches are cold after a pause."""
+MAX_BURST_SPACING = 200_000
+"""Chunks of a burst are handed over with no more than this between them (ns)."""
+BURST_PAUSE_FACTOR = 20
+"""A burst is 20 times shorter than the pause after it; otherwise it may be a fast and even stream."""
+
+
+class Arrivals(NamedTuple):
+    """The arrivals of a stream's chunks: parallel sequences, one entry per chunk."""
+
+    moments: list[int]
+    """When each chunk arrived (ns after the request): those of a burst when the first of them did."""
+    observed: bytes | bytearray
+    """1: the moment is exact; 0: the arrival is hidden, the moment is the latest at which it can have been."""
+    in_burst: bytes | bytearray
+    """1: the chunk came together with its predecessor."""
+    holds: list[int]
+    """How long the consumer held the stream before it asked for the chunk (ns)."""
+
+
+def find_arrivals(timeline: Timeline) -> Arrivals:
+    """Judge for every chunk of a stream whether its arrival was observed, and merge bursts to one moment."""
+    # As lists: an array makes a new integer at every access.
+    asked, arrived = timeline.asked.tolist(), timeline.arrived.tolist()
+    free = _find_free_moments(timeline, asked, arrived)
+    holds = list(map(sub, asked, free))
+    observed, in_burst = _judge_pulls(free, holds, arrived, list(map(sub, arrived, asked)))
+    return Arrivals(_merge_bursts(arrived, observed, in_burst), observed, in_burst, holds)
+
+
+def _find_free_moments(timeline: Timeline, asked: list[int], arrived: list[int]) -> list[int]:
+    """Return when the consumer was free to ask for each chunk: its hold lasts from then until it asks.
+
+    What it did about chunks that were left out of a thinned timeline is not known, and counts as no hold.
+    """
+    if not asked:
+        return []
+    free = [asked[0] if timeline.headers is None else timeline.headers, *arrived[:-1]]
+    if timeline.skipped:
+        return [ask if skip else since for ask, since, skip in zip(asked, free, timeline.skipped, strict=True)]
+    return free
+
+
+def _find_typical_wait(waits: list[int]) -> int:
+    """Return the median wait (ns) of those pulls that wait at all, from a sample of them."""
+    waited = sorted(wait for wait in waits[:: len(waits) // MAX_SAMPLED_WAITS + 1] if wait >= MIN_BLOCKING_WAIT)
+    return waited[len(waited) // 2] if waited else MIN_BLOCKING_WAIT
+
+
+def _find_blocked_pulls(holds: list[int], waits: list[int], typical: int) -> bytearray:
+    """Return one flag per chunk: 1 where its pull blocked.
+
+    A chunk that is there already costs what it takes to decode it, which is well under 1 ms. Where chunks that have to
+    be waited for typically take much longer, a quarter of that is required, so that a hiccup while a backlog of chunks
+    is drained does not look like its end. After a long hold the first pull is slow by itself: more is required.
+    """
+    required = min(max(MIN_BLOCKING_WAIT, typical // 4), MAX_BLOCKING_WAIT)
+    blocked = bytearray([wait >= required for wait in waits])
+    # The first pull of a stream pays for what an SDK does once.
+    blocked[0] = waits[0] >= MAX_BLOCKING_WAIT
+    # A shorter hold requires no more than every pull has to wait anyway.
+    if max(holds) > COLD_CACHE_FACTOR * required:
+        for index, hold in enumerate(holds):
+            if waits[index] < min(hold // COLD_CACHE_FACTOR, MAX_BLOCKING_WAIT):
+                blocked[index] = 0
+    return blocked
+
+
+def _judge_pulls(
+    free: list[int], holds: list[int], arrived: list[int], waits: list[int]
+) -> tuple[bytes | bytearray, bytes | bytearray]:
+    """Return two flags per chunk: its arrival was observed; it came in a burst with its predecessor.
+
+    A consumer that pauses once and then drains the backlog hides all of the backlog, not only its first chunk.
+    """
+    if not waits:
+        return b"", b""
+    typical = _find_typical_wait(waits)
+    blocked = _find_blocked_pulls(holds, waits, typical)
+    observed = bytearray(blocked)
+    in_burst = bytearray(len(waits))
+    # Chunks of a fast and even upstream follow closely on one another as well, but no closer than their mean.
+    max_spacing = max(MAX_BURST_SPACING, (arrived[-1] - arrived[0]) // (4 * len(arrived)))
+    before, held, has_backlog = free[0], 0, False
+    index = observed.find(0)
+    while index >= 0:
+        hold = holds[index]
+        if index and blocked[index - 1]:
+            # This pull did not block. While a backlog is drained, the one before it may have been a hiccup.
+            is_draining = has_backlog and not blocked[index - 2]
+            has_backlog = (is_draining or holds[index - 1] > typical) and waits[index - 1] < typical // 2
+            if has_backlog:
+                observed[index - 1] = 0
+            else:
+                before, held = arrived[index - 1], 0
+        held += hold
+        has_backlog = (
+            has_backlog or hold > NEGLIGIBLE_HOLD or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)
+        )
+        if not has_backlog:
+            observed[index] = 1
+            in_burst[index] = index > 0 and arrived[index] - arrived[index - 1] < max_spacing
+        index = observed.find(0, index + 1)
+    return observed, in_burst
+
+
+def _merge_bursts(arrived: list[int], observed: bytes | bytearray, in_burst: bytes | bytearray) -> list[int]:
+    """Return the arrivals (ns) with those of each burst moved to that of its first chunk."""
+    follower = in_burst.find(1)
+    if follower < 0:
+        return arrived
+    moments = list(arrived)
+    while follower >= 0:
+        head, after = follower - 1, follower
+        while after < len(arrived) and in_burst[after] and arrived[after] - arrived[after - 1] < MAX_BURST_SPACING:
+            after += 1
+        duration = arrived[after - 1] - arrived[head]
+        if (
+            after < len(arrived)
+            and observed[after]
+            and duration * BURST_PAUSE_FACTOR <= arrived[after] - moments[after - 1]
+        ):
+            moments[follower:after] = repeat(arrived[head], after - follower)
+        follower = in_burst.find(1, max(after, follower + 1))
+    return moments

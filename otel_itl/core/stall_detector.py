@@ -1,0 +1,218 @@
+"""Finding the stalls of a stream, while it runs and from its finished timeline."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import NamedTuple
+
+from otel_itl.core.request import Request
+from otel_itl.core.stalls import RECOVERED, Cause, Phase, Stall, StallPolicy
+from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Outcome, Timeline
+
+MEDIAN_INTERVAL, MEDIAN_WINDOW = 16, 256
+"""The running median of the gaps is renewed every 16 chunks, over the last 256 chunks."""
+
+_KIND_MASK = 0xFF
+_KEEP_ALIVE = {int(Kind.PING), int(Kind.EMPTY)}
+_LEFT_BY_CALLER = {Outcome.CLOSED, Outcome.ABANDONED}
+"""A caller that leaves a stream is not waiting for it."""
+
+
+class Silence(NamedTuple):
+    """A silence that reached its threshold, which makes it a stall. Moments and times are nanoseconds."""
+
+    after: int
+    """Index of the output chunk before it; -1: there was none."""
+    phase: Phase
+    since: int
+    """When the consumer began to wait."""
+    until: int
+    """When the next output chunk arrived or the stream ended; else the moment of the check."""
+    waited: int
+    """How long the consumer waited, without the time for which it held the stream."""
+    threshold: int
+    is_alive: bool
+    """Pings or empty chunks arrived meanwhile."""
+    is_over: bool
+    """An output chunk, or the end of the stream, ended it."""
+
+
+class StallDetector:
+    """Finds the stalls of one stream while the stream's record grows.
+
+    A check looks at few chunks: a silence that began less than a threshold ago cannot be a stall, so that a stream that
+    flows costs nothing per chunk.
+
+    Args:
+        policy: the thresholds.
+        asked: when each chunk was asked for (ns); one more than `arrived` while a pull is under way.
+        arrived: when each chunk arrived (ns).
+        codes: what each chunk carried, flags of `Kind` in the lowest byte.
+        requested: the moment of the request (ns).
+    """
+
+    __slots__ = (
+        "_after", "_arrived", "_asked", "_began", "_codes", "_is_alive", "_median_at", "_median_gap", "_next", "_phase",
+        "_policy", "_requested", "_threshold", "_waited", "next_check",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        policy: StallPolicy,
+        asked: Sequence[int],
+        arrived: Sequence[int],
+        codes: Sequence[int],
+        requested: int = 0,
+    ) -> None:
+        self._policy = policy
+        self._asked, self._arrived, self._codes = asked, arrived, codes
+        self._requested = requested
+        self._after = -1
+        self._next = 0
+        self._began = requested
+        self._waited = 0
+        self._is_alive = False
+        self._median_gap: float | None = None
+        self._median_at = 0
+        self._phase = Phase.FIRST_TOKEN
+        self._threshold = policy.find_threshold(self._phase)
+        self.next_check = requested + policy.min_threshold
+        """The earliest moment (ns) at which a check can find another stall."""
+
+    def check(self, now: int, headers: int | None, *, is_over: bool = False) -> list[Silence]:
+        """Find the silences since the last check that reached their threshold; one that lasts is the last of them.
+
+        Args:
+            now: the moment of the check, or the end of the stream (ns).
+            headers: when the response headers were there (ns); None: not yet.
+            is_over: the stream has ended.
+        """
+        # The code of a chunk is appended last: a chunk without one has just arrived.
+        chunks = len(self._codes)
+        is_pulling = len(self._asked) > chunks and len(self._arrived) == chunks
+        found = list(self._process_chunks(now, headers, chunks))
+        waited = self._waited + self._response_wait(now, headers)
+        if is_pulling:
+            waited += max(now - self._asked[chunks], 0)
+        if waited >= self._threshold:
+            found.append(self._silence(now, waited, is_over=is_over))
+        # The next silence may have a shorter threshold than this one, and begin at once.
+        self.next_check = now + max(min(self._threshold - waited, self._policy.min_threshold), 0)
+        return found
+
+    @property
+    def threshold(self) -> int:
+        """The threshold in force (ns)."""
+        return self._threshold
+
+    def _process_chunks(self, now: int, headers: int | None, chunks: int) -> Iterator[Silence]:
+        """Advance to the last of `chunks` chunks; yields the silences on the way that reached their threshold."""
+        is_searched = False
+        while self._next < chunks:
+            # A silence that began less than the shortest threshold ago is no stall, nor is any later one.
+            if not is_searched and self._began > now - self._policy.min_threshold:
+                is_searched = True  # behind the last output chunk there is no other
+                last = next((i for i in range(chunks - 1, self._next - 1, -1) if self._codes[i] & OUTPUT), None)
+                if last is not None:
+                    self._start_silence(last)
+                    continue
+            index = self._next
+            self._waited += self._arrived[index] - self._asked[index]
+            kind = self._codes[index] & _KIND_MASK
+            if kind & OUTPUT:
+                waited = self._waited + self._response_wait(now, headers)
+                if waited >= self._threshold:
+                    yield self._silence(self._arrived[index], waited, is_over=True)
+                self._start_silence(index)
+            else:
+                self._is_alive = self._is_alive or kind in _KEEP_ALIVE
+                self._next += 1
+
+    def _response_wait(self, now: int, headers: int | None) -> int:
+        """Return how long (ns) the consumer waited for the response itself; 0 after the first output chunk.
+
+        Without `headers` it lasted until the first chunk was asked for, or lasts still.
+        """
+        if self._after >= 0:
+            return 0
+        if headers is None:
+            headers = self._asked[0] if self._asked else now
+        return headers - self._requested
+
+    def _silence(self, until: int, waited: int, *, is_over: bool) -> Silence:
+        since = self._asked[self._after + 1] if 0 <= self._after < len(self._asked) - 1 else self._began
+        return Silence(self._after, self._phase, since, until, waited, self._threshold, self._is_alive, is_over)
+
+    def _start_silence(self, index: int) -> None:
+        """Begin a new silence behind the output chunk at `index`, with the threshold of its phase."""
+        self._after, self._next = index, index + 1
+        self._began = self._arrived[index]
+        self._waited = 0
+        self._is_alive = False
+        is_answering = self._codes[index] & OUTPUT != Kind.REASONING
+        self._phase = Phase.DECODE if is_answering else Phase.REASONING
+        mark = (index + 1) // MEDIAN_INTERVAL * MEDIAN_INTERVAL
+        if mark != self._median_at and self._policy.relative is not None:
+            window = self._arrived[max(mark - MEDIAN_WINDOW, 0) : mark]
+            self._median_gap, self._median_at = median(after - before for before, after in pairwise(window)), mark
+        self._threshold = self._policy.find_threshold(self._phase, self._median_gap)
+
+
+def find_silences(timeline: Timeline, policy: StallPolicy) -> list[Silence]:
+    """Find the silences of a finished stream that were stalls; moments are nanoseconds after the request.
+
+    A timeline does not hold when its end was asked for: the wait for it is taken to begin with the last chunk.
+    """
+    asked = array("q", timeline.asked)
+    opened = timeline.arrived[-1] if timeline.arrived else timeline.headers
+    if timeline.outcome not in _LEFT_BY_CALLER and not timeline.unrecorded and opened is not None:
+        # The last pull waited for the end of the stream, and no chunk stands for it.
+        asked.append(opened)
+    detector = StallDetector(policy, asked, timeline.arrived, timeline.kinds)
+    # Where the headers are not known, they were there when the first chunk was asked for, at the latest.
+    headers = asked[0] if timeline.headers is None and asked else timeline.headers
+    return detector.check(timeline.end, headers, is_over=True)
+
+
+def find_stalls(timeline: Timeline, request: Request, policy: StallPolicy) -> tuple[Stall, ...]:
+    """Find the stalls of a stream from its timeline alone, for a stream that was not monitored while it ran.
+
+    Their cause is not known and taken to be the upstream.
+    """
+    return tuple(
+        Stall(
+            request=request,
+            number=number,
+            phase=silence.phase,
+            cause=Cause.UPSTREAM,
+            start=silence.since / SECOND,
+            duration=silence.waited / SECOND,
+            threshold=silence.threshold / SECOND,
+            is_alive=silence.is_alive,
+            end=timeline.outcome.value if silence.until == timeline.end else RECOVERED,
+        )
+        for number, silence in enumerate(find_silences(timeline, policy), start=1)
+    )
+
+
+def judge_cause(silence: Silence, frozen: Iterable[tuple[int, int]], blocked: Iterable[tuple[int, int]]) -> Cause:
+    """Decide what caused a stall: the process or the event loop, if it did not run for more than half of it.
+
+    Args:
+        silence: the stall.
+        frozen: intervals (ns) in which the process did not run.
+        blocked: intervals (ns) in which the event loop that reads the stream did not run.
+    """
+    half = (silence.until - silence.since) / 2
+    if _measure_overlap(silence, frozen) > half:
+        return Cause.PROCESS
+    if _measure_overlap(silence, blocked) > half:
+        return Cause.EVENT_LOOP
+    return Cause.UPSTREAM
+
+
+def _measure_overlap(silence: Silence, intervals: Iterable[tuple[int, int]]) -> int:
+    return sum(max(min(end, silence.until) - max(start, silence.since), 0) for start, end in intervals)
