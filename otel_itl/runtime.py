@@ -17,7 +17,6 @@ from opentelemetry import _logs, context, metrics, trace
 
 from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom
-from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
@@ -75,9 +74,7 @@ class Runtime:
         wall_clock: nanoseconds since the epoch.
     """
 
-    def __init__(
-        self, clock: Callable[[], int] = perf_counter_ns, wall_clock: Callable[[], int] = time_ns
-    ) -> None:
+    def __init__(self, clock: Callable[[], int] = perf_counter_ns, wall_clock: Callable[[], int] = time_ns) -> None:
         self._clock, self._wall_clock = clock, wall_clock
         self.errors = InternalErrors()
         self.open_streams = OpenStreams(clock)
@@ -184,7 +181,12 @@ class Runtime:
         if config.stall is not None:
             log = pipeline.stall_log(handle, request, unix_ns)
             monitor = StreamStallMonitor(
-                recorder, config.stall, pipeline.metrics, log, self._stall_reporting, config.on_stall
+                recorder,
+                config.stall,
+                self._stall_reporting,
+                counters=pipeline.metrics,
+                log=log,
+                on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)
         if not handle.is_own:
@@ -247,10 +249,10 @@ class Runtime:
             SpanStarter(get_tracer(tracer_provider, config.standard_names), self.sessions, self.measured_spans),
             SpanSink(self.measured_spans, generation, config.token_events),
             EndLog(stream_logger, config.token_events),
-            stream_logger,
-            stream_metrics,
-            config.slo,
-            self.errors,
+            logger=stream_logger,
+            metrics=stream_metrics,
+            objectives=config.slo,
+            errors=self.errors,
         )
 
     def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
@@ -314,7 +316,8 @@ class Runtime:
 def is_disabled() -> bool:
     """Whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
     return any(
-        os.environ.get(variable, "").strip().lower() == "true" for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
+        os.environ.get(variable, "").strip().lower() == "true"
+        for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
     )
 
 

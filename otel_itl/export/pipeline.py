@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 from weakref import ref
 
-from opentelemetry._logs import Logger
-from opentelemetry.context import Context
+from opentelemetry._logs import Logger  # noqa: TC002 - part of what is public
+from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
 from otel_itl.conventions import Where
@@ -50,6 +50,7 @@ class Pipeline:
         spans: SpanStarter,
         span_sink: SpanSink,
         end_log: EndLog,
+        *,
         logger: Logger,
         metrics: StreamMetrics,
         objectives: Objectives,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import get_current
 from opentelemetry.trace import (
     Link,
     Span,
@@ -22,8 +22,8 @@ from opentelemetry.trace import (
 from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
 from otel_itl.core.codec import encode_each, encode_later
-from otel_itl.core.sessions import Sessions, TrackedRequest
 from otel_itl.core.request import Request
+from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes

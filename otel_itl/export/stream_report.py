@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from opentelemetry.context import Context
-from opentelemetry.trace import Span
+from opentelemetry.context import Context  # noqa: TC002 - part of what is public
+from opentelemetry.trace import Span  # noqa: TC002 - part of what is public
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.sessions import SessionStatus, TrackedRequest

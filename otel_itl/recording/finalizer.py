@@ -28,7 +28,7 @@ MAX_PER_ROUND: Final = 64
 LONG_STREAM: Final = 1_024
 """Chunks from which on a stream is not finalized on its event loop, which that would block for half a millisecond."""
 PATIENCE_SECONDS: Final = 1.0
-"""How long a flush waits for another thread that is finalizing: it may wait for a lock that the flush's caller holds."""
+"""How long a flush waits for another thread that is finalizing, which may need a lock of the flush's caller."""
 
 
 class Finalizer:

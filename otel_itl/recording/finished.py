@@ -1,4 +1,4 @@
-"""From a recorder to a finished stream: the timeline in microseconds, with the lag of event loops and pauses charged."""
+"""From a recorder to a finished stream: its timeline, with loop lag and process pauses charged to the consumer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: 
     if not recorder.is_over:
         recorder.ended = recorder.clock()
         outcome = recorder.exhausted_outcome()
-        recorder.outcome = outcome if recorder.response.finished else Outcome.CLOSED
+        recorder.outcome = outcome if recorder.response.is_finished else Outcome.CLOSED
     return _finished(recorder, concurrency, build_timeline(recorder, pauses), is_over=recorder.is_over)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from otel_itl.core.stream import FinishedStream, Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Outcome
-from otel_itl.recording.abort import AbortSwitch, Aborter
+from otel_itl.recording.abort import Aborter, AbortSwitch
 from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
@@ -235,17 +236,17 @@ class StreamRecorder:
     def end_exhausted(self) -> BaseException | None:
         """End a stream whose SDK iterator is exhausted. Returns what the caller gets instead, if it was aborted."""
         outcome = self.exhausted_outcome()
-        is_whole = self.has_reader and self.response.finished
+        is_whole = self.has_reader and self.response.is_finished
         replacement = None if is_whole else self._end_aborted()
-        self._end(outcome, self.response.failure)
+        self._end(outcome, self.response.error_type)
         return replacement
 
     def exhausted_outcome(self) -> Outcome:
         """Compute the outcome of a stream that has nothing more to give."""
         self._before_outcome(self)
-        if self.response.failure is not None:
+        if self.response.error_type is not None:
             return Outcome.ERROR
-        return Outcome.COMPLETED if self.response.finished or not self.has_reader else Outcome.TRUNCATED
+        return Outcome.COMPLETED if self.response.is_finished or not self.has_reader else Outcome.TRUNCATED
 
     @never_raises("stream.end", None)
     def end_failed(self, error: BaseException) -> BaseException | None:

@@ -10,9 +10,10 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
-from otel_itl.core.stalls import NEVER, RECOVERED, SECOND, Cause, Silence, Stall, StallDetector, StallPolicy, cause_of
-from otel_itl.core.stream import Request
-from otel_itl.core.timeline import Outcome
+from otel_itl.core.request import Request
+from otel_itl.core.stall_detector import Silence, StallDetector, judge_cause
+from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Stall, StallPolicy
+from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import Lag, LoopLag
@@ -90,24 +91,35 @@ class StreamStallMonitor:
     Args:
         stream: the stream, held weakly.
         policy: from when on a silence is a stall.
+        reporting: what the monitors of a process share.
         counters: take stalls at once, in the thread that detects them: they must not block.
         log: takes stalls on a thread for reports, or on the stream's own when both end together.
-        reporting: what the monitors of a process share.
         on_stall: the application's callback, for each stall that begins and lasts.
     """
 
     __slots__ = (
-        "_counters", "_detector", "_is_finished", "_lock", "_log", "_on_stall", "_policy", "_reporting", "_reports",
-        "_stalls", "_stream", "__weakref__",
+        "__weakref__",
+        "_counters",
+        "_detector",
+        "_is_finished",
+        "_lock",
+        "_log",
+        "_on_stall",
+        "_policy",
+        "_reporting",
+        "_reports",
+        "_stalls",
+        "_stream",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - whom a stall is reported to
         self,
         stream: MonitoredStream,
         policy: StallPolicy,
+        reporting: StallReporting,
+        *,
         counters: StallReporter,
         log: StallReporter,
-        reporting: StallReporting,
         on_stall: OnStall | None = None,
     ) -> None:
         self._stream = ref(stream)
@@ -149,7 +161,7 @@ class StreamStallMonitor:
         with self._lock:
             if self._is_finished or stream.is_over:
                 return False
-            changes = self._judge(stream, self._detector.look(now, stream.headers), now)
+            changes = self._judge(stream, self._detector.check(now, stream.headers), now)
         self._abort_if_due(stream)
         self._count(changes)
         if self._reports.is_waiting:
@@ -171,7 +183,7 @@ class StreamStallMonitor:
         with self._lock:
             if stream is not None and not self._is_finished:
                 self._is_finished = is_over
-                found = self._detector.look(stream.ended, stream.headers, over=is_over)
+                found = self._detector.check(stream.ended, stream.headers, is_over=is_over)
                 changes = self._judge(stream, found, stream.ended)
             stalls = tuple(self._stalls.values())
         self._count(changes)
@@ -193,8 +205,8 @@ class StreamStallMonitor:
                 stall = self._make_stall(stream, silence, now)
                 changes.begun.append(stall)
                 self._reports.add(partial(self._log.stall_started, stall))
-            stall = replace(stall, duration=silence.waited / SECOND, alive=silence.alive)
-            if silence.over and stall.end is None:
+            stall = replace(stall, duration=silence.waited / SECOND, is_alive=silence.is_alive)
+            if silence.is_over and stall.end is None:
                 ended_with_it = self._is_finished and silence.until == stream.ended
                 stall = replace(stall, end=stream.outcome.value if ended_with_it else RECOVERED)
                 changes.ended.append(stall)
@@ -222,11 +234,11 @@ class StreamStallMonitor:
             request=stream.request,
             number=len(self._stalls) + 1,
             phase=silence.phase,
-            cause=cause_of(silence, self._reporting.find_pauses(now), blocked),
+            cause=judge_cause(silence, self._reporting.find_pauses(now), blocked),
             start=(silence.since - stream.requested) / SECOND,
             duration=silence.waited / SECOND,
             threshold=silence.threshold / SECOND,
-            alive=silence.alive,
+            is_alive=silence.is_alive,
             abort=partial(_abort, self._stream, ref(self), silence.after),
         )
 

@@ -111,7 +111,7 @@ def record_iterator(  # noqa: C901 - a branch for each way out
                 recorder.end_thrown(thrown)
                 if not hasattr(source, "throw"):
                     raise
-                pull = _pull_after_throw(source.throw, thrown, source.__next__)
+                pull = _pull_after_throw(source.throw, thrown, source.__next__)  # noqa: PLW2901 - from here on
 
 
 async def record_async_iterator(  # noqa: C901 - a branch for each way out
@@ -152,7 +152,7 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
                 recorder.end_thrown(thrown)
                 if not hasattr(source, "athrow"):
                     raise
-                pull = _pull_after_throw(source.athrow, thrown, source.__anext__)
+                pull = _pull_after_throw(source.athrow, thrown, source.__anext__)  # noqa: PLW2901 - from here on
 
 
 def _pull_after_throw(

@@ -9,7 +9,8 @@ from threading import RLock
 from time import perf_counter_ns
 from typing import Final
 
-from otel_itl.core.stalls import NEVER, SECOND
+from otel_itl.core.stalls import NEVER
+from otel_itl.core.timeline import SECOND
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
@@ -29,8 +30,8 @@ class Watchdog:
     """Checks each open stream when its deadline comes: until then nothing can be wrong with it.
 
     Nothing waits for a round: the streams registered since the last one are those with a higher key. Those that are
-    still open get a place in a heap, as a pair of integers. So the watchdog holds no stream, and what it does in a round
-    is bounded by the streams that are open.
+    still open get a place in a heap, as a pair of integers. So the watchdog holds no stream, and a round does no more
+    than the streams that are open need.
 
     Args:
         open_streams: the registry of open streams.

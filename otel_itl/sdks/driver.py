@@ -210,9 +210,7 @@ class Driver:
 
         return wrapper
 
-    def _call(
-        self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any
-    ) -> Any:
+    def _call(self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any) -> Any:
         opening = self.begin(description, has_inner_layer=streaming.has_inner_layer)
         if opening is None:
             return wrapped(*args, **kwargs)
@@ -423,4 +421,3 @@ def bind_stream(result: Any, recorder: StreamRecorder) -> Any:
         recorder.end_exhausted()
         return result
     return iterate_recorded(result, recorder)
-

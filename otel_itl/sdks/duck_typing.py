@@ -22,7 +22,7 @@ def classify_by_shape(chunk: Any, response_info: ResponseInfo) -> int:
     else has none, so that the end of its iterator is taken for the provider's.
     """
     if isinstance(chunk, (str, bytes)):
-        response_info.terminated = True
+        response_info.is_terminated = True
         return _ANSWER if chunk else _EMPTY
     fields = fields_of(chunk)
     if "choices" in fields:
@@ -31,5 +31,5 @@ def classify_by_shape(chunk: Any, response_info: ResponseInfo) -> int:
     if isinstance(name, str):
         is_response = name.startswith("response.") or name == "keepalive" or (name == "error" and "error" not in fields)
         return (classify_response_event if is_response else classify_message_event)(chunk, response_info)
-    response_info.terminated = True
+    response_info.is_terminated = True
     return _EMPTY if chunk is None else _ANSWER

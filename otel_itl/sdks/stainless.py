@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from otel_itl.conventions import provider_of
-from otel_itl.core.stream import Request
+from otel_itl.core.request import Request
 from otel_itl.recording.abort import HTTPAborter
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.ownership import Owner, refer_to
@@ -168,10 +168,8 @@ def find_recorder(response: Any) -> StreamRecorder | None:
     Some SDKs make the stream before the call has returned: the recorder is that of the call then.
     """
     extensions = getattr(response, "extensions", None)
-    if isinstance(extensions, dict):
-        found = extensions.get(RECORDER)
-    else:
-        found = getattr(response, _RECORDER_ATTRIBUTE, None)
+    is_real = isinstance(extensions, dict)
+    found = extensions.get(RECORDER) if is_real else getattr(response, _RECORDER_ATTRIBUTE, None)
     return found if isinstance(found, StreamRecorder) else current_recorder()
 
 

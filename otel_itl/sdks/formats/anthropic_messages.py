@@ -52,9 +52,9 @@ def classify_message_event(event: Any, response_info: ResponseInfo) -> int:
     elif name == "message_delta":
         return _record_end(response_info, fields)
     elif name == "message_stop":
-        response_info.terminated = True
+        response_info.is_terminated = True
     elif name == "error":
-        response_info.failure = short_str(fields_of(fields.get("error")).get("type")) or "error"
+        response_info.error_type = short_str(fields_of(fields.get("error")).get("type")) or "error"
     return OTHER_KINDS.get(name or "", LIFECYCLE)
 
 
@@ -64,14 +64,14 @@ def classify_legacy_completion(chunk: Any, response_info: ResponseInfo) -> int:
     kind = ANSWER if fields.get("completion") else EMPTY
     reason = short_str(fields.get("stop_reason"))
     if reason is not None:
-        response_info.finish(reason)
+        response_info.add_finish_reason(reason)
         kind |= FINISH
     return kind
 
 
 def record_ping(recorder: StreamRecorder) -> None:
     """Record the arrival of a `ping` event, for which the SDK yields no chunk."""
-    recorder.arrive(PING)
+    recorder.record_swallowed(PING)
 
 
 def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
@@ -79,7 +79,7 @@ def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
     kind = LIFECYCLE
     reason = short_str(fields_of(fields.get("delta")).get("stop_reason"))
     if reason is not None:
-        response_info.finish(reason)
+        response_info.add_finish_reason(reason)
         kind = FINISH
     usage = fields_of(fields.get("usage"))
     if usage:
@@ -90,7 +90,7 @@ def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
 
 def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> None:
     """Record the usage. Input that was read from or written to the cache is counted as input, too."""
-    response_info.use(
+    response_info.update_token_counts(
         cache_read_tokens=valid_count(usage.get("cache_read_input_tokens")),
         cache_creation_tokens=valid_count(usage.get("cache_creation_input_tokens")),
         output_tokens=valid_count(usage.get("output_tokens")),
@@ -99,4 +99,4 @@ def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> None:
     uncached = valid_count(usage.get("input_tokens"))
     if uncached is not None:
         cached = (response_info.cache_read_tokens or 0) + (response_info.cache_creation_tokens or 0)
-        response_info.use(input_tokens=valid_count(uncached + cached))
+        response_info.update_token_counts(input_tokens=valid_count(uncached + cached))

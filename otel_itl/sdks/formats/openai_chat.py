@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import OUTPUT, Kind
-from otel_itl.recording.recorder import StreamRecorder, code
+from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
@@ -64,7 +65,7 @@ def classify_text_completion(chunk: Any, response_info: ResponseInfo) -> int:
 
 def mark_terminated(recorder: StreamRecorder) -> None:
     """Record that the provider ended the stream: called for `[DONE]`, for which the SDK yields no chunk."""
-    recorder.answer.terminated = True
+    recorder.response.is_terminated = True
 
 
 def record_metadata(response_info: ResponseInfo, fields: dict[str, Any]) -> None:
@@ -103,7 +104,7 @@ def _classify_choices(
         reason = short_str(choice.get("finish_reason"))
         if reason is not None:
             kind |= FINISH
-            response_info.finish(reason)
+            response_info.add_finish_reason(reason)
         tokens += tokens_of(fields_of(choice.get("logprobs")))
     if "finish_reason" in fields and not kind & FINISH:  # together's text completions
         kind |= _record_chunk_finish(response_info, fields)
@@ -112,7 +113,7 @@ def _classify_choices(
         groq = fields_of(fields["x_groq"])
         usage, error = usage or fields_of(groq.get("usage")), error or groq.get("error")
     if error:  # most SDKs raise instead, fireworks yields it as a chunk
-        response_info.failure = _error_code(fields_of(error))
+        response_info.error_type = _error_code(fields_of(error))
         kind |= FINISH
     if usage:
         counted = _record_usage(response_info, usage)
@@ -120,7 +121,7 @@ def _classify_choices(
             tokens = tokens or counted
         else:
             kind |= USAGE
-    return code(kind, tokens if kind & OUTPUT else 0, index)
+    return chunk_code(kind, tokens if kind & OUTPUT else 0, index)
 
 
 def _record_chunk_finish(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
@@ -128,7 +129,7 @@ def _record_chunk_finish(response_info: ResponseInfo, fields: dict[str, Any]) ->
     reason = short_str(fields["finish_reason"])
     if reason is None:
         return EMPTY
-    response_info.finish(reason)
+    response_info.add_finish_reason(reason)
     return FINISH
 
 
@@ -171,7 +172,7 @@ def _text_tokens(logprobs: dict[str, Any]) -> int:
 def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> int:
     """Record the usage; return the output tokens since the usage before where every chunk has one, else 0."""
     total = valid_count(usage.get("completion_tokens"))
-    response_info.use(
+    response_info.update_token_counts(
         input_tokens=valid_count(usage.get("prompt_tokens")),
         output_tokens=total,
         reasoning_tokens=valid_count(fields_of(usage.get("completion_tokens_details")).get("reasoning_tokens")),

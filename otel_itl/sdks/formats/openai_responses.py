@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
-from otel_itl.recording.recorder import code
 from otel_itl.sdks.formats.openai_chat import record_metadata
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 
@@ -49,7 +49,7 @@ def classify_response_event(event: Any, response_info: ResponseInfo) -> int:
     name = short_str(fields.get("type")) or ""
     kind = DELTAS.get(name)
     if kind is not None:
-        return code(kind, len(items_of(fields.get("logprobs")))) if fields.get("delta") else EMPTY
+        return chunk_code(kind, len(items_of(fields.get("logprobs")))) if fields.get("delta") else EMPTY
     if name == "response.output_item.added":
         item = fields_of(fields.get("item"))
         return TOOL if short_str(item.get("type")) in TOOL_CALL_ITEMS and item.get("name") else LIFECYCLE
@@ -58,7 +58,7 @@ def classify_response_event(event: Any, response_info: ResponseInfo) -> int:
     elif name in ENDS:
         return _record_end(response_info, name, fields_of(fields.get("response")))
     elif name == "error":
-        response_info.failure = short_str(fields.get("code")) or "error"
+        response_info.error_type = short_str(fields.get("code")) or "error"
     return OTHER_KINDS.get(name, LIFECYCLE)
 
 
@@ -66,15 +66,15 @@ def _record_end(response_info: ResponseInfo, name: str, response: dict[str, Any]
     """Record how the response ended, and its usage; return the kind of the event."""
     if not response_info.response_id:
         record_metadata(response_info, response)
-    response_info.terminated = True
+    response_info.is_terminated = True
     if name == "response.failed":
-        response_info.failure = short_str(fields_of(response.get("error")).get("code")) or "failed"
+        response_info.error_type = short_str(fields_of(response.get("error")).get("code")) or "failed"
     incomplete = short_str(fields_of(response.get("incomplete_details")).get("reason"))
-    response_info.finish(incomplete or short_str(response.get("status")) or name.partition(".")[2])
+    response_info.add_finish_reason(incomplete or short_str(response.get("status")) or name.partition(".")[2])
     usage = fields_of(response.get("usage"))
     if not usage:
         return FINISH
-    response_info.use(
+    response_info.update_token_counts(
         input_tokens=valid_count(usage.get("input_tokens")),
         output_tokens=valid_count(usage.get("output_tokens")),
         reasoning_tokens=valid_count(fields_of(usage.get("output_tokens_details")).get("reasoning_tokens")),
