@@ -1,4 +1,4 @@
-"""Recordings without a network: a clock that moves when it is told to, and a registry whose sweeper stays out of it."""
+"""Recordings without a network: a clock that moves when a test moves it, and threads that never make a round."""
 
 from __future__ import annotations
 
@@ -12,84 +12,125 @@ import pytest
 from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Timeline
-from otel_itl.recording import internal_errors as fence
+from otel_itl.recording.finalizer import Finalizer
+from otel_itl.recording.finished import build_timeline
+from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.watchdog import Watchdog
 from otel_itl.testing import FakeClock
 
 WALL = 1_700_000_000_000_000_000
 REQUEST = Request(operation="chat", provider="openai", model="m")
+NEVER_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk of no SDK, which says itself what it carries."""
+    """A chunk of no SDK, which holds its own code."""
 
     code: int = 2
     text: str = ""
 
 
-def classify(chunk: Any, answer: ResponseInfo) -> int:
-    """What a `Chunk` says of itself; the text `done` is a terminator."""
+def classify(chunk: Any, response: ResponseInfo) -> int:
+    """Return the code of a `Chunk`; the text `done` is a terminator."""
     if chunk.text == "done":
-        answer.is_terminated = True
+        response.is_terminated = True
     code: int = chunk.code
     return code
+
+
+class Machinery:
+    """What a `Runtime` owns while streams are open, on a clock of the test's own. It touches no global."""
+
+    def __init__(self, clock: FakeClock | None = None, interval: float = NEVER_SECONDS) -> None:
+        self.clock = FakeClock() if clock is None else clock
+        self.errors = InternalErrors()
+        self.open_streams = OpenStreams(self.clock)
+        self.loop_lags = LoopLags(self.errors)
+        self.watchdog = Watchdog(self.open_streams, self.errors, self.clock, interval)
+        self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses, interval)
+
+    def open(
+        self,
+        on_finished: Callable[[FinishedStream], None] = lambda finished: None,
+        classify: Callable[[Any, ResponseInfo], int] = classify,
+        request: Request = REQUEST,
+        *,
+        may_be_deferred: bool = False,
+    ) -> StreamRecorder:
+        """Open a recording: its request is made now."""
+        recorder = StreamRecorder(
+            request,
+            classify,
+            self.finalizer,
+            self.loop_lags,
+            unix_ns=WALL,
+            requested=self.clock(),
+            clock=self.clock,
+        )
+        recorder.report_to(on_finished, None, may_be_deferred=may_be_deferred)
+        self.open_streams.add(recorder)
+        return recorder
 
 
 @dataclass
 class Recording:
     """A stream that is being recorded, and what was reported of it."""
 
-    clock: FakeClock
-    registry: OpenStreams
-    probe: StreamRecorder
-    ended: list[FinishedStream] = field(default_factory=list)
+    machinery: Machinery
+    recorder: StreamRecorder
+    finished: list[FinishedStream] = field(default_factory=list)
+
+    @property
+    def clock(self) -> FakeClock:
+        """The clock of the recording."""
+        return self.machinery.clock
 
     @property
     def timeline(self) -> Timeline:
-        """Of the one report that there is to be."""
-        (ended,) = self.ended
-        return ended.timeline
+        """The timeline of the one report that there is to be."""
+        (finished,) = self.finished
+        return finished.timeline
+
+    @property
+    def timeline_so_far(self) -> Timeline:
+        """The timeline of the chunks that were recorded, reported or not."""
+        return build_timeline(self.recorder, [])
 
     @property
     def outcome(self) -> str:
-        """How the stream was reported to have ended; a stream that is open still was not."""
-        self.registry.sweep()
-        return self.timeline.outcome.value if self.ended else "open"
+        """The outcome that was reported; `open` where none was."""
+        self.machinery.finalizer.finalize_pending()
+        return self.timeline.outcome.value if self.finished else "open"
 
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[OpenStreams]:
-    """A registry of open streams of this module's own; its thread sleeps, so that a test sweeps when it says so."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("otel_itl.recording.open_streams.SWEEP_SECONDS", 3_600.0)
-        fresh = OpenStreams()
-        patch.setattr("otel_itl.recording.recorder.open_streams", fresh)
-        yield fresh
+    def chunk_after(self, wait_ms: float, code: int = 2) -> None:
+        """Record a chunk that is asked for now and arrives after so many milliseconds."""
+        log = self.recorder.log
+        log.asked.append(self.clock())
+        self.clock.advance(wait_ms / 1e3)
+        log.arrived.append(self.clock())
+        log.codes.append(code)
 
 
 @pytest.fixture
-def record(registry: OpenStreams) -> Callable[..., Recording]:
-    """Open a recording: the request is made now, at 1 s on the clock."""
+def machinery() -> Machinery:
+    """The machinery of this test's own; its threads sleep, so that rounds are made when the test makes them."""
+    return Machinery()
 
-    def opened(classify: Callable[[Any, ResponseInfo], int] = classify, request: Request = REQUEST) -> Recording:
-        clock = FakeClock()
-        ended: list[FinishedStream] = []
-        probe = StreamRecorder(request, classify, ended.append, unix_ns=WALL, requested=clock(), clock=clock)
-        return Recording(clock, registry, probe, ended)
+
+@pytest.fixture
+def record() -> Callable[..., Recording]:
+    """Open a recording of its own machinery: the request is made now, at 1 s on its clock."""
+
+    def opened(**options: Any) -> Recording:
+        machinery = Machinery()
+        finished: list[FinishedStream] = []
+        return Recording(machinery, machinery.open(finished.append, **options), finished)
 
     return opened
-
-
-@pytest.fixture
-def failures() -> Iterator[dict[str, int]]:
-    """The failures that were contained in this test, by where they happened."""
-    before = dict(fence.failures)
-    fence.failures.clear()
-    yield fence.failures
-    fence.failures.clear()
-    fence.failures.update(before)
 
 
 @pytest.fixture
@@ -100,7 +141,7 @@ def chunk() -> type[Chunk]:
 
 @pytest.fixture
 def unraisable() -> Iterator[list[Any]]:
-    """What was raised where nobody could catch it."""
+    """What was raised where nothing could catch it."""
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "unraisablehook", seen.append)

@@ -10,7 +10,8 @@ from array import array
 
 import pytest
 
-from otel_itl.recording.loop_lag import TOLERANCE_NS, Lag, LoopLag, charged, lag_of_running_loop, opened
+from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.loop_lag import TOLERANCE_NS, Lag, LoopLag, LoopLags, charge_to_consumer, find_headers_moment
 
 MS = 1_000_000
 
@@ -19,64 +20,64 @@ def moments(*milliseconds: float) -> array[int]:
     return array("q", (round(moment * MS) for moment in milliseconds))
 
 
-def test_without_a_lag_nothing_is_charged() -> None:
-    assert charged(moments(0, 10), moments(10, 20), []) == moments(0, 10)
+def test_without_a_lag_nothing_is_charge_to_consumer() -> None:
+    assert charge_to_consumer(moments(0, 10), moments(10, 20), []) == moments(0, 10)
 
 
 def test_a_chunk_that_came_right_after_a_block_counts_as_asked_for_when_it_came() -> None:
-    assert charged(moments(0, 10), moments(10, 312), [Lag(20 * MS, 310 * MS)]) == moments(0, 312)
+    assert charge_to_consumer(moments(0, 10), moments(10, 312), [Lag(20 * MS, 310 * MS)]) == moments(0, 312)
 
 
 def test_a_chunk_that_came_long_after_a_block_was_waited_for_from_its_end() -> None:
     ready = 310 + TOLERANCE_NS / MS
-    assert charged(moments(0, 10), moments(10, 500), [Lag(20 * MS, 310 * MS)]) == moments(0, ready)
+    assert charge_to_consumer(moments(0, 10), moments(10, 500), [Lag(20 * MS, 310 * MS)]) == moments(0, ready)
 
 
 def test_a_chunk_that_was_asked_for_after_the_block_is_left_alone() -> None:
     asked = moments(0, 10, 312)
-    assert charged(asked, moments(10, 312, 330), [Lag(20 * MS, 310 * MS)])[2] == asked[2]
+    assert charge_to_consumer(asked, moments(10, 312, 330), [Lag(20 * MS, 310 * MS)])[2] == asked[2]
 
 
 def test_a_chunk_that_came_before_the_block_is_left_alone() -> None:
-    assert charged(moments(0), moments(10), [Lag(20 * MS, 310 * MS)]) == moments(0)
+    assert charge_to_consumer(moments(0), moments(10), [Lag(20 * MS, 310 * MS)]) == moments(0)
 
 
 def test_headers_that_came_right_after_a_block_may_have_been_there_from_its_start() -> None:
-    assert opened(312 * MS, [Lag(20 * MS, 310 * MS)]) == 20 * MS
+    assert find_headers_moment(312 * MS, [Lag(20 * MS, 310 * MS)]) == 20 * MS
 
 
 def test_after_a_long_block_headers_may_be_seen_later() -> None:
     # A twentieth of 290 ms.
-    assert opened(324 * MS, [Lag(20 * MS, 310 * MS)]) == 20 * MS
+    assert find_headers_moment(324 * MS, [Lag(20 * MS, 310 * MS)]) == 20 * MS
 
 
 @pytest.mark.parametrize("headers", [10, 325], ids=["before", "long after"])
 def test_headers_that_came_before_a_block_or_long_after_are_left_alone(headers: int) -> None:
-    assert opened(headers * MS, [Lag(20 * MS, 310 * MS)]) == headers * MS
+    assert find_headers_moment(headers * MS, [Lag(20 * MS, 310 * MS)]) == headers * MS
 
 
 def test_a_block_that_ended_as_the_request_was_made_is_none_of_its_own() -> None:
     loop = asyncio.new_event_loop()
-    lag = LoopLag(loop)
+    lag = LoopLag(loop, InternalErrors())
     loop.close()
-    lag.lags.append(Lag(20 * MS, 310 * MS))
+    lag._lags.append(Lag(20 * MS, 310 * MS))
     assert lag.since(308 * MS) == []
 
 
 def test_no_loop_no_lag() -> None:
-    assert lag_of_running_loop() is None
+    assert LoopLags(InternalErrors()).of_running_loop() is None
 
 
 def test_a_blocked_loop_is_noticed() -> None:
     async def blocked() -> list[Lag]:
-        lag = lag_of_running_loop()
+        lag = LoopLags(InternalErrors()).of_running_loop()
         assert lag is not None
         began = time.perf_counter_ns()
-        lag.join()
+        lag.add_stream()
         await asyncio.sleep(0.05)
         time.sleep(0.2)  # noqa: ASYNC251 - the point
         await asyncio.sleep(0.05)
-        lag.leave()
+        lag.remove_stream()
         return lag.since(began)
 
     longest = max(asyncio.run(blocked()), key=lambda lag: lag.end - lag.start)
@@ -86,8 +87,8 @@ def test_a_blocked_loop_is_noticed() -> None:
 def test_the_beat_stops_when_no_stream_is_open() -> None:
     async def beaten() -> bool:
         lag = LoopLag(asyncio.get_running_loop())
-        lag.join()
-        lag.leave()
+        lag.add_stream()
+        lag.remove_stream()
         await asyncio.sleep(0.06)
         return lag._beating
 
@@ -97,10 +98,10 @@ def test_the_beat_stops_when_no_stream_is_open() -> None:
 @pytest.mark.requirement("R26")
 def test_a_loop_that_is_done_is_not_kept() -> None:
     async def joined() -> weakref.ref[asyncio.AbstractEventLoop]:
-        lag = lag_of_running_loop()
+        lag = LoopLags(InternalErrors()).of_running_loop()
         assert lag is not None
-        lag.join()
-        lag.leave()
+        lag.add_stream()
+        lag.remove_stream()
         return weakref.ref(asyncio.get_running_loop())
 
     loop = asyncio.run(joined())

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from otel_itl.core.timeline import Kind
-from otel_itl.recording import recorder as probes
-from otel_itl.recording.stream_iterators import AsyncTapped, Body, record_async_iterator, record_iterator, tapped
+from otel_itl.recording import chunk_log
+from otel_itl.recording.response_body import WatchedBody
+from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
 
 MS = 1_000_000
 
@@ -34,7 +35,7 @@ class Mode:
         """The iterator of an SDK that plays these steps."""
         raise NotImplementedError
 
-    def face(self, source: Any, probe: Any) -> Any:
+    def face(self, source: Any, recorder: Any) -> Any:
         raise NotImplementedError
 
     def pull(self, stream: Any) -> Any:
@@ -75,8 +76,8 @@ class Sync(Mode):
     def source(self, clock: Any, *steps: Any) -> Any:
         return play(clock, steps)
 
-    def face(self, source: Any, probe: Any) -> Any:
-        return record_iterator(source, probe)
+    def face(self, source: Any, recorder: Any) -> Any:
+        return record_iterator(source, recorder)
 
     def pull(self, stream: Any) -> Any:
         return next(stream)
@@ -109,8 +110,8 @@ class Async(Mode):
 
         return played()
 
-    def face(self, source: Any, probe: Any) -> Any:
-        return record_async_iterator(source, probe)
+    def face(self, source: Any, recorder: Any) -> Any:
+        return record_async_iterator(source, recorder)
 
     def pull(self, stream: Any) -> Any:
         return driven(stream.__anext__())
@@ -135,14 +136,14 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 def test_chunks_are_the_same_objects_in_the_same_order(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
     chunks = [chunk(), chunk(), chunk()]
-    passed = mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.probe))
+    passed = mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.recorder))
     assert [id(passed_on) for passed_on in passed] == [id(given) for given in chunks]
 
 
 @pytest.mark.requirement("R11")
 def test_nothing_is_read_before_the_first_pull(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, 100, chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, 100, chunk()), recording.recorder)
     read_before = recording.clock()
     mode.pull(stream)
     assert (read_before, recording.clock()) == (1_000 * MS, 1_100 * MS)
@@ -151,7 +152,7 @@ def test_nothing_is_read_before_the_first_pull(mode: Mode, record: Any, chunk: A
 @pytest.mark.requirement("R11")
 def test_nothing_is_read_ahead(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, 100, chunk(), 100, chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, 100, chunk(), 100, chunk()), recording.recorder)
     mode.pull(stream)
     assert recording.clock() == 1_100 * MS
 
@@ -160,7 +161,7 @@ def test_nothing_is_read_ahead(mode: Mode, record: Any, chunk: Any) -> None:
 @pytest.mark.parametrize("error", [Failed("no"), KeyboardInterrupt(), asyncio.CancelledError(), SystemExit(3)])
 def test_what_the_upstream_raises_is_the_same_object(mode: Mode, record: Any, error: BaseException) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, error), recording.probe)
+    stream = mode.face(mode.source(recording.clock, error), recording.recorder)
     with pytest.raises(type(error)) as raised:
         mode.pull(stream)
     assert raised.value is error
@@ -168,7 +169,7 @@ def test_what_the_upstream_raises_is_the_same_object(mode: Mode, record: Any, er
 
 def test_a_stream_that_is_exhausted_stays_so(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, chunk()), recording.recorder)
     assert (len(mode.drain(stream)), mode.drain(stream)) == (1, [])
 
 
@@ -180,9 +181,9 @@ def test_each_chunk_has_the_moments_at_which_it_was_asked_for_and_came(mode: Mod
     # Headers at 190 ms, the first pull at 250. The upstream takes 100 and 40 ms, the consumer works 30 ms between.
     recording = record()
     recording.clock.advance(0.19)
-    recording.probe.responded(1)
+    recording.recorder.record_headers(1)
     recording.clock.advance(0.06)
-    stream = mode.face(mode.source(recording.clock, 100, chunk(), 40, chunk(), 5), recording.probe)
+    stream = mode.face(mode.source(recording.clock, 100, chunk(), 40, chunk(), 5), recording.recorder)
     mode.pull(stream)
     recording.clock.advance(0.03)
     mode.drain(stream)
@@ -198,23 +199,23 @@ def test_each_chunk_has_the_moments_at_which_it_was_asked_for_and_came(mode: Mod
 @pytest.mark.requirement("R34")
 def test_the_consumer_s_work_is_in_no_wait(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, 10, chunk(), 10, chunk(), 10, chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, 10, chunk(), 10, chunk(), 10, chunk()), recording.recorder)
     for _ in range(3):
         mode.pull(stream)
         recording.clock.advance(0.2)
-    assert recording.probe.timeline().waits == array("q", [10 * MS] * 3)
+    assert recording.timeline_so_far.waits == array("q", [10 * MS] * 3)
 
 
 def test_the_work_of_classifying_is_in_no_wait(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record(classify=lambda given, answer: recording.clock.advance(1) or 2)
-    mode.drain(mode.face(mode.source(recording.clock, 10, chunk(), 10, chunk()), recording.probe))
+    mode.drain(mode.face(mode.source(recording.clock, 10, chunk(), 10, chunk()), recording.recorder))
     assert recording.timeline.waits == array("q", [10 * MS] * 2)
 
 
 def test_each_chunk_has_what_it_carried(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
     kinds = [Kind.ROLE, Kind.REASONING, Kind.ANSWER | Kind.FINISH]
-    mode.drain(mode.face(mode.source(recording.clock, *[chunk(int(kind)) for kind in kinds]), recording.probe))
+    mode.drain(mode.face(mode.source(recording.clock, *[chunk(int(kind)) for kind in kinds]), recording.recorder))
     assert recording.timeline.kinds == bytes(kinds)
 
 
@@ -222,8 +223,8 @@ def test_each_chunk_has_what_it_carried(mode: Mode, record: Any, chunk: Any) -> 
 def test_a_chunk_costs_two_readings_of_the_clock(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
     readings = []
-    recording.probe.clock = lambda: readings.append(0) or recording.clock()
-    stream = mode.face(mode.source(recording.clock, *[chunk()] * 10), recording.probe)
+    recording.recorder.clock = lambda: readings.append(0) or recording.clock()
+    stream = mode.face(mode.source(recording.clock, *[chunk()] * 10), recording.recorder)
     for _ in range(10):
         mode.pull(stream)
     assert len(readings) == 20
@@ -235,14 +236,14 @@ def test_a_chunk_costs_two_readings_of_the_clock(mode: Mode, record: Any, chunk:
 @pytest.mark.requirement("R19")
 def test_an_exhausted_stream_is_reported_once(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    mode.drain(mode.face(mode.source(recording.clock, chunk(text="done")), recording.probe))
-    assert (recording.outcome, len(recording.ended)) == ("completed", 1)
+    mode.drain(mode.face(mode.source(recording.clock, chunk(text="done")), recording.recorder))
+    assert (recording.outcome, len(recording.finished)) == ("completed", 1)
 
 
 @pytest.mark.requirement("R52")
 def test_an_exhausted_stream_that_never_said_that_it_was_done_is_truncated(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    mode.drain(mode.face(mode.source(recording.clock, chunk()), recording.probe))
+    mode.drain(mode.face(mode.source(recording.clock, chunk()), recording.recorder))
     assert recording.outcome == "truncated"
 
 
@@ -255,7 +256,7 @@ def test_a_stream_that_fails_keeps_the_chunks_before(
     mode: Mode, record: Any, chunk: Any, error: BaseException, outcome: str
 ) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, 10, chunk(), 20, error), recording.probe)
+    stream = mode.face(mode.source(recording.clock, 10, chunk(), 20, error), recording.recorder)
     mode.pull(stream)
     with pytest.raises(type(error)):
         mode.pull(stream)
@@ -268,7 +269,7 @@ def test_a_stream_that_fails_keeps_the_chunks_before(
 
 def test_a_stream_that_is_left_open_is_not_reported(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.recorder)
     mode.pull(stream)
     assert recording.outcome == "open"
 
@@ -277,7 +278,7 @@ def test_a_stream_that_is_left_open_is_not_reported(mode: Mode, record: Any, chu
 def test_an_iterator_that_is_closed_is_abandoned(mode: Mode, record: Any, chunk: Any) -> None:
     # Who closes a stream closes its response; its iterator is closed by whoever collects it.
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.recorder)
     mode.pull(stream)
     mode.close(stream)
     assert recording.outcome == "abandoned"
@@ -286,16 +287,16 @@ def test_an_iterator_that_is_closed_is_abandoned(mode: Mode, record: Any, chunk:
 @pytest.mark.requirement("R25")
 def test_closing_an_iterator_reports_nothing_on_the_spot(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.recorder)
     mode.pull(stream)
     mode.close(stream)
-    assert recording.ended == []
+    assert recording.finished == []
 
 
 def test_closing_an_iterator_closes_that_of_the_sdk(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
     source = mode.source(recording.clock, chunk(), chunk())
-    stream = mode.face(source, recording.probe)
+    stream = mode.face(source, recording.recorder)
     mode.pull(stream)
     mode.close(stream)
     assert mode.drain(source) == []
@@ -304,14 +305,14 @@ def test_closing_an_iterator_closes_that_of_the_sdk(mode: Mode, record: Any, chu
 def test_an_iterator_that_is_closed_before_the_first_pull_stays_open(mode: Mode, record: Any, chunk: Any) -> None:
     # A generator that never ran has nothing to close: the response is closed by its owner.
     recording = record()
-    mode.close(mode.face(mode.source(recording.clock, chunk()), recording.probe))
+    mode.close(mode.face(mode.source(recording.clock, chunk()), recording.recorder))
     assert recording.outcome == "open"
 
 
 @pytest.mark.requirement("R19")
 def test_a_dropped_iterator_is_abandoned(mode: Mode, record: Any, chunk: Any, unraisable: list[Any]) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.recorder)
     mode.pull(stream)
     del stream
     assert (recording.outcome, unraisable) == ("abandoned", [])
@@ -322,8 +323,8 @@ def test_a_dropped_iterator_that_was_never_pulled_is_abandoned(
     mode: Mode, record: Any, chunk: Any, unraisable: list[Any]
 ) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk()), recording.probe)
-    del stream, recording.probe
+    stream = mode.face(mode.source(recording.clock, chunk()), recording.recorder)
+    del stream, recording.recorder
     assert (recording.outcome, unraisable) == ("abandoned", [])
 
 
@@ -336,7 +337,7 @@ def test_a_task_that_is_cancelled_while_it_waits_is_cancelled(record: Any) -> No
         yield
 
     async def consume() -> None:
-        stream = record_async_iterator(silent(), recording.probe)
+        stream = record_async_iterator(silent(), recording.recorder)
         task = asyncio.ensure_future(anext(stream))
         await asyncio.sleep(0)
         task.cancel()
@@ -357,7 +358,7 @@ def test_one_task_for_each_pull_is_fine(record: Any, chunk: Any) -> None:
             yield chunk(text="done")
 
     async def consume() -> int:
-        stream = record_async_iterator(upstream(), recording.probe)
+        stream = record_async_iterator(upstream(), recording.recorder)
         return len([await asyncio.ensure_future(anext(stream)) for _ in range(3)])
 
     assert asyncio.run(consume()) == 3
@@ -386,7 +387,7 @@ def catching(mode: Mode, *after: Any) -> Any:
 
 
 def caught_face(mode: Mode, recording: Any, *after: Any) -> Any:
-    stream = mode.face(catching(mode, *after), recording.probe)
+    stream = mode.face(catching(mode, *after), recording.recorder)
     mode.pull(stream)
     return stream
 
@@ -400,7 +401,7 @@ def quiet(record: Any) -> Any:
 @pytest.mark.requirement("R17")
 def test_an_exception_that_is_thrown_in_comes_out_as_the_same_object(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.recorder)
     mode.pull(stream)
     error = Refused()
     with pytest.raises(Refused) as raised:
@@ -411,7 +412,7 @@ def test_an_exception_that_is_thrown_in_comes_out_as_the_same_object(mode: Mode,
 @pytest.mark.requirement("R20")
 def test_an_exception_that_is_thrown_in_ends_the_recording_as_closed(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.probe)
+    stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.recorder)
     mode.pull(stream)
     with pytest.raises(Refused):
         mode.throw(stream, Refused())
@@ -446,7 +447,7 @@ def test_a_second_exception_that_is_thrown_in_comes_out_as_well(mode: Mode, quie
 
 def test_closing_after_something_was_thrown_in_closes_that_of_the_sdk(mode: Mode, quiet: Any) -> None:
     source = catching(mode, "second", "third")
-    stream = mode.face(source, quiet.probe)
+    stream = mode.face(source, quiet.recorder)
     mode.pull(stream)
     mode.throw(stream, Failed())
     mode.close(stream)
@@ -470,14 +471,14 @@ class Bare:
 
 
 def test_an_exception_that_is_thrown_into_an_iterator_without_throw_comes_out(mode: Mode, quiet: Any) -> None:
-    stream = mode.face(Bare(), quiet.probe)
+    stream = mode.face(Bare(), quiet.recorder)
     mode.pull(stream)
     with pytest.raises(Failed):
         mode.throw(stream, Failed())
 
 
 def test_an_iterator_without_close_is_closed_without_a_word(mode: Mode, quiet: Any) -> None:
-    stream = mode.face(Bare(), quiet.probe)
+    stream = mode.face(Bare(), quiet.recorder)
     mode.pull(stream)
     mode.close(stream)
     assert quiet.outcome == "abandoned"
@@ -492,62 +493,52 @@ def raising(given: Any, answer: Any) -> int:
 
 
 @pytest.mark.requirement("R16")
-def test_a_chunk_that_cannot_be_classified_passes(
-    mode: Mode, record: Any, chunk: Any, failures: dict[str, int]
-) -> None:
+def test_a_chunk_that_cannot_be_classified_passes(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record(classify=raising)
     chunks = [chunk(), chunk(), chunk()]
-    assert mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.probe)) == chunks
+    assert mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.recorder)) == chunks
 
 
 @pytest.mark.requirement("R16")
-def test_a_chunk_that_cannot_be_classified_is_timed_as_empty(
-    mode: Mode, record: Any, chunk: Any, failures: dict[str, int]
-) -> None:
+def test_a_chunk_that_cannot_be_classified_is_timed_as_empty(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record(classify=raising)
-    mode.drain(mode.face(mode.source(recording.clock, 10, chunk(), 10, chunk()), recording.probe))
+    mode.drain(mode.face(mode.source(recording.clock, 10, chunk(), 10, chunk()), recording.recorder))
     assert (recording.timeline.kinds, list(recording.timeline.arrived)) == (b"\0\0", [10 * MS, 20 * MS])
 
 
 @pytest.mark.requirement("R16")
-def test_each_chunk_that_cannot_be_classified_is_counted(
-    mode: Mode, record: Any, chunk: Any, failures: dict[str, int]
-) -> None:
+def test_each_chunk_that_cannot_be_classified_is_counted(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record(classify=raising)
-    mode.drain(mode.face(mode.source(recording.clock, chunk(), chunk(), chunk()), recording.probe))
-    assert failures == {"classifying a chunk": 3}
+    mode.drain(mode.face(mode.source(recording.clock, chunk(), chunk(), chunk()), recording.recorder))
+    assert recording.machinery.errors.counts == {"chunk.classify": 3}
 
 
 @pytest.mark.requirement("R16")
 @pytest.mark.requirement("R68")
 def test_chunks_that_cannot_be_classified_are_one_line_in_the_log_that_quotes_nothing(
-    mode: Mode, record: Any, chunk: Any, failures: dict[str, int], caplog: pytest.LogCaptureFixture
+    mode: Mode, record: Any, chunk: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording = record(classify=raising)
-    mode.drain(mode.face(mode.source(recording.clock, chunk(text="secret"), chunk(text="secret")), recording.probe))
+    mode.drain(mode.face(mode.source(recording.clock, chunk(text="secret"), chunk(text="secret")), recording.recorder))
     (said,) = caplog.messages
     assert ("LookupError" in said, "secret" in said) == (True, False)
 
 
 @pytest.mark.requirement("R16")
 @pytest.mark.parametrize("code", [-1, None, "answer", 2.5, 1 << 64, 1 << 50])
-def test_a_chunk_with_a_code_that_is_none_passes(
-    mode: Mode, record: Any, chunk: Any, failures: dict[str, int], code: Any
-) -> None:
+def test_a_chunk_with_a_code_that_is_none_passes(mode: Mode, record: Any, chunk: Any, code: Any) -> None:
     recording = record(classify=lambda given, answer: code)
     chunks = [chunk(), chunk()]
-    assert mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.probe)) == chunks
+    assert mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.recorder)) == chunks
 
 
 @pytest.mark.requirement("R19")
 @pytest.mark.parametrize("code", [-1, None, "answer", 2.5, 1 << 64, 1 << 50])
-def test_a_stream_with_a_code_that_is_none_is_reported(
-    mode: Mode, record: Any, chunk: Any, failures: dict[str, int], code: Any
-) -> None:
+def test_a_stream_with_a_code_that_is_none_is_reported(mode: Mode, record: Any, chunk: Any, code: Any) -> None:
     recording = record(classify=lambda given, answer: code if given.text == "odd" else 2)
     chunks = [chunk(), chunk(text="odd"), chunk()]
-    mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.probe))
-    assert len(recording.ended) == 1
+    mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.recorder))
+    assert len(recording.finished) == 1
 
 
 # --- More chunks than are timed ------------------------------------------------------------------------------------
@@ -555,14 +546,14 @@ def test_a_stream_with_a_code_that_is_none_is_reported(
 
 @pytest.fixture
 def three_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "CHUNK_LIMIT", 3)
+    monkeypatch.setattr(chunk_log, "MAX_CHUNKS", 3)
 
 
 @pytest.mark.requirement("R54")
 @pytest.mark.usefixtures("three_at_most")
 def test_chunks_beyond_the_limit_are_counted_and_not_timed(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    mode.drain(mode.face(mode.source(recording.clock, *[chunk()] * 10), recording.probe))
+    mode.drain(mode.face(mode.source(recording.clock, *[chunk()] * 10), recording.recorder))
     assert (len(recording.timeline), recording.timeline.unrecorded) == (3, 7)
 
 
@@ -571,7 +562,7 @@ def test_chunks_beyond_the_limit_are_counted_and_not_timed(mode: Mode, record: A
 def test_chunks_beyond_the_limit_pass(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
     chunks = [chunk(text=str(number)) for number in range(10)]
-    assert mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.probe)) == chunks
+    assert mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.recorder)) == chunks
 
 
 @pytest.mark.requirement("R52")
@@ -579,7 +570,7 @@ def test_chunks_beyond_the_limit_pass(mode: Mode, record: Any, chunk: Any) -> No
 def test_a_terminator_beyond_the_limit_is_seen(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
     chunks = [*[chunk()] * 9, chunk(text="done")]
-    mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.probe))
+    mode.drain(mode.face(mode.source(recording.clock, *chunks), recording.recorder))
     assert recording.outcome == "completed"
 
 
@@ -598,14 +589,14 @@ def test_a_close_while_a_chunk_beyond_the_limit_is_awaited_waits_for_the_end_of_
         def __next__(self) -> Any:
             self.left -= 1
             if self.left < 0:
-                recording.probe.closed()
+                recording.recorder.end_closed()
                 raise Failed
             return chunk()
 
         async def __anext__(self) -> Any:
             return next(self)
 
-    stream = mode.face(Closing(), recording.probe)
+    stream = mode.face(Closing(), recording.recorder)
     with pytest.raises(Failed):
         mode.drain(stream)
     assert recording.outcome == "error"
@@ -614,10 +605,10 @@ def test_a_close_while_a_chunk_beyond_the_limit_is_awaited_waits_for_the_end_of_
 @pytest.mark.usefixtures("three_at_most")
 def test_a_close_between_chunks_beyond_the_limit_is_the_caller_s(mode: Mode, record: Any, chunk: Any) -> None:
     recording = record()
-    stream = mode.face(mode.source(recording.clock, *[chunk()] * 10), recording.probe)
+    stream = mode.face(mode.source(recording.clock, *[chunk()] * 10), recording.recorder)
     for _ in range(6):
         mode.pull(stream)
-    recording.probe.closed()
+    recording.recorder.end_closed()
     assert recording.outcome == "closed"
 
 
@@ -626,7 +617,7 @@ def test_a_close_between_chunks_beyond_the_limit_is_the_caller_s(mode: Mode, rec
 
 def test_events_pass_as_the_same_objects(chunk: Any) -> None:
     events = [chunk(), chunk()]
-    assert [id(event) for event in tapped(iter(events), lambda event: None)] == [id(event) for event in events]
+    assert [id(event) for event in tap_events(iter(events), lambda event: None)] == [id(event) for event in events]
 
 
 def test_events_of_an_async_stream_pass_as_the_same_objects(chunk: Any) -> None:
@@ -637,7 +628,7 @@ def test_events_of_an_async_stream_pass_as_the_same_objects(chunk: Any) -> None:
             for event in events:
                 yield event
 
-        return [id(event) async for event in AsyncTapped(source(), lambda event: None)]
+        return [id(event) async for event in AsyncEventTap(source(), lambda event: None)]
 
     assert asyncio.run(read()) == [id(event) for event in events]
 
@@ -650,17 +641,17 @@ def test_a_ping_that_is_swallowed_is_in_the_timeline(mode: Mode, record: Any, ch
 
     def see(event: Any) -> None:
         if event is ping:
-            recording.probe.arrive(Kind.PING)
+            recording.recorder.record_swallowed(Kind.PING)
 
     def unpinged() -> Iterator[Any]:
-        return (event for event in tapped(play(recording.clock, (50, ping, 60, answer)), see) if event is not ping)
+        return (event for event in tap_events(play(recording.clock, (50, ping, 60, answer)), see) if event is not ping)
 
     async def aunpinged() -> AsyncIterator[Any]:
-        async for event in AsyncTapped(Async().source(recording.clock, 50, ping, 60, answer), see):
+        async for event in AsyncEventTap(Async().source(recording.clock, 50, ping, 60, answer), see):
             if event is not ping:
                 yield event
 
-    mode.drain(mode.face(unpinged() if isinstance(mode, Sync) else aunpinged(), recording.probe))
+    mode.drain(mode.face(unpinged() if isinstance(mode, Sync) else aunpinged(), recording.recorder))
     assert (recording.timeline.kinds, list(recording.timeline.arrived)) == (
         bytes([Kind.PING, Kind.ANSWER]),
         [50 * MS, 110 * MS],
@@ -712,22 +703,22 @@ def close(mode: Mode, body: Any) -> None:
 
 
 def test_a_body_is_the_sdk_s_own_to_isinstance(record: Any) -> None:
-    assert isinstance(Body(Bytes(), record().probe), Bytes)
+    assert isinstance(WatchedBody(Bytes(), record().recorder), Bytes)
 
 
 def test_the_attributes_of_a_body_are_its_own(record: Any) -> None:
-    assert Body(Bytes(), record().probe).encoding == "utf-8"
+    assert WatchedBody(Bytes(), record().recorder).encoding == "utf-8"
 
 
 @pytest.mark.requirement("R6")
 def test_the_bytes_of_a_body_pass(mode: Mode, record: Any) -> None:
-    assert blocks(mode, Body(Bytes(b"a", b"b"), record().probe)) == [b"a", b"b"]
+    assert blocks(mode, WatchedBody(Bytes(b"a", b"b"), record().recorder)) == [b"a", b"b"]
 
 
 @pytest.mark.requirement("R6")
 def test_a_body_that_was_read_to_its_end_is_completed(mode: Mode, record: Any) -> None:
     recording = record()
-    blocks(mode, Body(Bytes(b"a", b"b"), recording.probe))
+    blocks(mode, WatchedBody(Bytes(b"a", b"b"), recording.recorder))
     assert recording.outcome == "completed"
 
 
@@ -737,7 +728,7 @@ def test_a_body_that_fails_is_an_error_and_the_same_object(mode: Mode, record: A
     recording = record()
     error = Failed()
     with pytest.raises(Failed) as raised:
-        blocks(mode, Body(Bytes(b"a", error), recording.probe))
+        blocks(mode, WatchedBody(Bytes(b"a", error), recording.recorder))
     assert (raised.value is error, recording.outcome) == (True, "error")
 
 
@@ -745,7 +736,7 @@ def test_a_body_that_fails_is_an_error_and_the_same_object(mode: Mode, record: A
 def test_a_body_that_is_closed_is_closed(mode: Mode, record: Any) -> None:
     recording = record()
     bare = Bytes(b"a")
-    close(mode, Body(bare, recording.probe))
+    close(mode, WatchedBody(bare, recording.recorder))
     assert (recording.outcome, bare.closed) == ("closed", 1)
 
 
@@ -753,15 +744,15 @@ def test_a_body_that_is_closed_is_closed(mode: Mode, record: Any) -> None:
 def test_a_body_that_is_closed_twice_is_closed_twice_and_reported_once(mode: Mode, record: Any) -> None:
     recording = record()
     bare = Bytes(b"a")
-    body = Body(bare, recording.probe)
+    body = WatchedBody(bare, recording.recorder)
     close(mode, body)
     close(mode, body)
-    assert (len(recording.ended), bare.closed) == (1, 2)
+    assert (len(recording.finished), bare.closed) == (1, 2)
 
 
 def test_a_body_that_is_closed_when_it_was_read_stays_completed(mode: Mode, record: Any) -> None:
     recording = record()
-    body = Body(Bytes(b"a"), recording.probe)
+    body = WatchedBody(Bytes(b"a"), recording.recorder)
     blocks(mode, body)
     close(mode, body)
     assert recording.outcome == "completed"
@@ -769,7 +760,7 @@ def test_a_body_that_is_closed_when_it_was_read_stays_completed(mode: Mode, reco
 
 def test_a_body_that_is_closed_between_two_blocks_is_closed(mode: Mode, record: Any) -> None:
     recording = record()
-    body = Body(Bytes(b"a", b"b"), recording.probe)
+    body = WatchedBody(Bytes(b"a", b"b"), recording.recorder)
     if isinstance(mode, Sync):
         next(iter(body))
     else:
@@ -781,7 +772,7 @@ def test_a_body_that_is_closed_between_two_blocks_is_closed(mode: Mode, record: 
 def test_a_body_that_is_closed_while_a_block_is_awaited_ends_as_the_wait_does(mode: Mode, record: Any) -> None:
     recording = record()
     bare = Bytes(b"a")
-    body = Body(bare, recording.probe)
+    body = WatchedBody(bare, recording.recorder)
     bare.steps = (b"a", lambda: close(mode, body), Failed())
     with pytest.raises(Failed):
         blocks(mode, body)
@@ -802,23 +793,23 @@ class Unclosable(Bytes):
 def test_a_body_that_fails_to_close_says_so_and_is_closed(mode: Mode, record: Any) -> None:
     recording = record()
     with pytest.raises(Failed):
-        close(mode, Body(Unclosable(), recording.probe))
+        close(mode, WatchedBody(Unclosable(), recording.recorder))
     assert recording.outcome == "closed"
 
 
 def test_a_body_under_a_timed_iterator_does_not_end_the_recording_when_it_is_read(mode: Mode, record: Any) -> None:
     # The chunks end it: the bytes of `[DONE]` are still to be read as one.
     recording = record()
-    recording.probe.pulled = True
-    blocks(mode, Body(Bytes(b"a"), recording.probe))
+    recording.recorder.has_reader = True
+    blocks(mode, WatchedBody(Bytes(b"a"), recording.recorder))
     assert recording.outcome == "open"
 
 
 @pytest.mark.requirement("R26")
 def test_a_body_that_is_dropped_half_read_is_abandoned(mode: Mode, record: Any, unraisable: list[Any]) -> None:
     recording = record()
-    body = Body(Bytes(b"a", b"b"), recording.probe)
+    body = WatchedBody(Bytes(b"a", b"b"), recording.recorder)
     reading = iter(body) if isinstance(mode, Sync) else aiter(body)
     next(reading) if isinstance(mode, Sync) else mode.pull(reading)
-    del body, reading, recording.probe
+    del body, reading, recording.recorder
     assert (recording.outcome, unraisable) == ("abandoned", [])

@@ -1,61 +1,55 @@
-"""The probe under one stream: which moments it takes, and that it ends once, whichever way the stream ends."""
+"""The recorder of one stream: which moments it records, and that it ends once, whichever way the stream ends."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import threading
+import weakref
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
 import pytest
 
+from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import Kind, Outcome
-from otel_itl.recording import recorder as probes
+from otel_itl.recording import chunk_log, finalizer
 from otel_itl.recording.loop_lag import Lag, LoopLag
-from otel_itl.recording.recorder import StreamRecorder, code
+from otel_itl.recording.recorder import StreamRecorder
 
 MS = 1_000_000
 
 # --- What a chunk carried, as one integer --------------------------------------------------------------------------
 
 
-def chunk_at(recording: Any, wait_ms: float, carried: int = Kind.ANSWER) -> None:
-    """Take down a chunk as a face does: asked for now, there after so many milliseconds."""
-    recording.probe.asked.append(recording.clock())
-    recording.clock.advance(wait_ms / 1e3)
-    recording.probe.arrived.append(recording.clock())
-    recording.probe.codes.append(carried)
-
-
 def test_a_kind_alone_is_its_own_code() -> None:
-    assert code(Kind.ANSWER) == Kind.ANSWER
+    assert chunk_code(Kind.ANSWER) == Kind.ANSWER
 
 
 def test_a_code_holds_kind_tokens_and_choice(record: Any) -> None:
     recording = record()
-    chunk_at(recording, 1, code(Kind.TOOL | Kind.FINISH, 5, 3))
-    timeline = recording.probe.timeline()
+    recording.chunk_after(1, chunk_code(Kind.TOOL | Kind.FINISH, 5, 3))
+    timeline = recording.timeline_so_far
     assert (timeline.kinds, timeline.tokens, timeline.choices) == (b"\x44", array("I", [5]), b"\x03")
 
 
 @pytest.mark.parametrize(("tokens", "held"), [((1 << 24) - 1, (1 << 24) - 1), (1 << 24, (1 << 24) - 1)])
 def test_tokens_beyond_24_bits_do_not_run_over(record: Any, tokens: int, held: int) -> None:
     recording = record()
-    chunk_at(recording, 1, code(Kind.ANSWER, tokens))
-    timeline = recording.probe.timeline()
+    recording.chunk_after(1, chunk_code(Kind.ANSWER, tokens))
+    timeline = recording.timeline_so_far
     assert (timeline.tokens[0], timeline.kinds, timeline.choices) == (held, b"\2", b"")
 
 
 @pytest.mark.parametrize(("choice", "held"), [(255, 255), (256, 255), (100_000, 255)])
 def test_a_choice_beyond_one_byte_does_not_run_over(record: Any, choice: int, held: int) -> None:
     recording = record()
-    chunk_at(recording, 1, code(Kind.ANSWER, 1, choice))
-    assert recording.probe.timeline().choices == bytes([held])
+    recording.chunk_after(1, chunk_code(Kind.ANSWER, 1, choice))
+    assert recording.timeline_so_far.choices == bytes([held])
 
 
 # --- Moments -------------------------------------------------------------------------------------------------------
@@ -64,17 +58,17 @@ def test_a_choice_beyond_one_byte_does_not_run_over(record: Any, choice: int, he
 def test_moments_are_counted_from_the_request(record: Any) -> None:
     recording = record()
     recording.clock.advance(0.1)
-    chunk_at(recording, 50)
-    chunk_at(recording, 20)
-    timeline = recording.probe.timeline()
+    recording.chunk_after(50)
+    recording.chunk_after(20)
+    timeline = recording.timeline_so_far
     assert (timeline.asked, timeline.arrived) == (array("q", [100 * MS, 150 * MS]), array("q", [150 * MS, 170 * MS]))
 
 
 def test_moments_are_rounded_down_to_whole_microseconds(record: Any) -> None:
     recording = record()
     recording.clock.advance_ns(1_999)
-    chunk_at(recording, 0.0025)
-    timeline = recording.probe.timeline()
+    recording.chunk_after(0.0025)
+    timeline = recording.timeline_so_far
     assert (timeline.asked[0], timeline.arrived[0]) == (1_000, 4_000)
 
 
@@ -85,42 +79,42 @@ def test_the_wall_time_of_the_request_is_kept(record: Any) -> None:
 def test_the_headers_are_there_when_the_request_returns(record: Any) -> None:
     recording = record()
     recording.clock.advance(0.19)
-    recording.probe.responded(2)
-    timeline = recording.probe.timeline()
+    recording.recorder.record_headers(2)
+    timeline = recording.timeline_so_far
     assert (timeline.headers, timeline.attempts) == (190 * MS, 2)
 
 
 @pytest.mark.requirement("R40")
 def test_attempts_that_nobody_counted_are_unknown(record: Any) -> None:
     recording = record()
-    recording.probe.responded(None)
-    assert recording.probe.timeline().attempts is None
+    recording.recorder.record_headers(None)
+    assert recording.timeline_so_far.attempts is None
 
 
 def test_a_chunk_that_was_asked_for_and_never_came_is_none(record: Any) -> None:
     recording = record()
-    chunk_at(recording, 10)
-    recording.probe.asked.append(recording.clock())
-    assert len(recording.probe.timeline()) == 1
+    recording.chunk_after(10)
+    recording.recorder.log.asked.append(recording.clock())
+    assert len(recording.timeline_so_far) == 1
 
 
 def test_tokens_that_the_provider_never_counts_are_left_out(record: Any) -> None:
     recording = record()
-    chunk_at(recording, 10)
-    assert recording.probe.timeline().tokens == array("I")
+    recording.chunk_after(10)
+    assert recording.timeline_so_far.tokens == array("I")
 
 
 def test_a_single_choice_is_left_out(record: Any) -> None:
     recording = record()
-    chunk_at(recording, 10, code(Kind.ANSWER, 4))
-    assert recording.probe.timeline().choices == b""
+    recording.chunk_after(10, chunk_code(Kind.ANSWER, 4))
+    assert recording.timeline_so_far.choices == b""
 
 
 def test_the_usage_of_the_answer_is_on_the_timeline(record: Any) -> None:
     recording = record()
-    answer = recording.probe.answer
+    answer = recording.recorder.response
     answer.input_tokens, answer.output_tokens, answer.reasoning_tokens = 20, 14, 3
-    timeline = recording.probe.timeline()
+    timeline = recording.timeline_so_far
     assert (timeline.input_tokens, timeline.output_tokens, timeline.reasoning_tokens) == (20, 14, 3)
 
 
@@ -128,8 +122,8 @@ def test_the_usage_of_the_answer_is_on_the_timeline(record: Any) -> None:
 def test_a_chunk_takes_less_than_40_bytes(record: Any) -> None:
     recording = record()
     for _ in range(100_000):
-        chunk_at(recording, 0, code(Kind.ANSWER, 9, 1))
-    held = (recording.probe.asked, recording.probe.arrived, recording.probe.codes)
+        recording.chunk_after(0, chunk_code(Kind.ANSWER, 9, 1))
+    held = (recording.recorder.log.asked, recording.recorder.log.arrived, recording.recorder.log.codes)
     assert sum(moments.__sizeof__() for moments in held) / 100_000 < 40
 
 
@@ -140,31 +134,31 @@ def test_a_chunk_takes_less_than_40_bytes(record: Any) -> None:
 def test_a_ping_that_the_sdk_swallows_parts_the_wait_for_the_next_chunk(record: Any) -> None:
     # Asked at 0; a ping at 40; the chunk at 100.
     recording = record()
-    recording.probe.asked.append(recording.clock())
+    recording.recorder.log.asked.append(recording.clock())
     recording.clock.advance(0.04)
-    recording.probe.arrive(Kind.PING)
+    recording.recorder.record_swallowed(Kind.PING)
     recording.clock.advance(0.06)
-    recording.probe.arrived.append(recording.clock())
-    recording.probe.codes.append(Kind.ANSWER)
-    timeline = recording.probe.timeline()
+    recording.recorder.log.arrived.append(recording.clock())
+    recording.recorder.log.codes.append(Kind.ANSWER)
+    timeline = recording.timeline_so_far
     assert (timeline.kinds, timeline.waits) == (bytes([Kind.PING, Kind.ANSWER]), array("q", [40 * MS, 60 * MS]))
 
 
 def test_a_ping_that_nobody_waits_for_is_not_taken_down(record: Any) -> None:
     recording = record()
-    chunk_at(recording, 10)
-    recording.probe.arrive(Kind.PING)
-    assert len(recording.probe.timeline()) == 1
+    recording.chunk_after(10)
+    recording.recorder.record_swallowed(Kind.PING)
+    assert len(recording.timeline_so_far) == 1
 
 
 def test_a_ping_beyond_the_limit_is_not_taken_down(record: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "CHUNK_LIMIT", 2)
+    monkeypatch.setattr(chunk_log, "MAX_CHUNKS", 2)
     recording = record()
-    chunk_at(recording, 10)
-    recording.probe.asked.append(recording.clock())
+    recording.chunk_after(10)
+    recording.recorder.log.asked.append(recording.clock())
     for _ in range(5):
-        recording.probe.arrive(Kind.PING)
-    assert len(recording.probe.timeline()) == 2
+        recording.recorder.record_swallowed(Kind.PING)
+    assert len(recording.timeline_so_far) == 2
 
 
 # --- Outcomes ------------------------------------------------------------------------------------------------------
@@ -175,27 +169,27 @@ class RateLimitError(Exception):
 
 
 def exhausted(recording: Any) -> None:
-    recording.probe.exhausted()
+    recording.recorder.end_exhausted()
 
 
 def failed(recording: Any) -> None:
-    recording.probe.failed(RateLimitError("you said: hello"))
+    recording.recorder.end_failed(RateLimitError("you said: hello"))
 
 
 def cancelled(recording: Any) -> None:
-    recording.probe.failed(asyncio.CancelledError())
+    recording.recorder.end_failed(asyncio.CancelledError())
 
 
 def closed(recording: Any) -> None:
-    recording.probe.closed()
+    recording.recorder.end_closed()
 
 
 def thrown(recording: Any) -> None:
-    recording.probe.thrown(ValueError())
+    recording.recorder.end_thrown(ValueError())
 
 
 def orphaned(recording: Any) -> None:
-    recording.probe.abandon_from_gc()
+    recording.recorder.abandon_from_gc()
 
 
 ENDS: dict[Callable[[Any], None], str] = {
@@ -210,25 +204,25 @@ ENDS: dict[Callable[[Any], None], str] = {
 
 def test_an_exhausted_stream_whose_provider_said_that_it_was_done_is_completed(record: Any) -> None:
     recording = record()
-    recording.probe.pulled = True
-    recording.probe.answer.finish_reasons.append("stop")
-    recording.probe.exhausted()
+    recording.recorder.has_reader = True
+    recording.recorder.response.finish_reasons.append("stop")
+    recording.recorder.end_exhausted()
     assert recording.outcome == "completed"
 
 
 def test_an_exhausted_stream_with_a_terminator_is_completed(record: Any) -> None:
     recording = record()
-    recording.probe.pulled = True
-    recording.probe.answer.is_terminated = True
-    recording.probe.exhausted()
+    recording.recorder.has_reader = True
+    recording.recorder.response.is_terminated = True
+    recording.recorder.end_exhausted()
     assert recording.outcome == "completed"
 
 
 @pytest.mark.requirement("R52")
 def test_an_exhausted_stream_without_a_finish_or_a_terminator_is_truncated(record: Any) -> None:
     recording = record()
-    recording.probe.pulled = True
-    recording.probe.exhausted()
+    recording.recorder.has_reader = True
+    recording.recorder.end_exhausted()
     assert recording.outcome == "truncated"
 
 
@@ -236,78 +230,78 @@ def test_an_exhausted_stream_without_a_finish_or_a_terminator_is_truncated(recor
 def test_bytes_that_were_read_to_their_end_are_completed(record: Any) -> None:
     # Who reads bytes shows nobody a finish reason.
     recording = record()
-    recording.probe.exhausted()
+    recording.recorder.end_exhausted()
     assert recording.outcome == "completed"
 
 
 @pytest.mark.requirement("R21")
 def test_an_exhausted_stream_whose_provider_reported_a_failure_is_an_error_of_that_type(record: Any) -> None:
     recording = record()
-    recording.probe.answer.error_type = "server_error"
-    recording.probe.exhausted()
-    assert (recording.outcome, recording.ended[0].error_type) == ("error", "server_error")
+    recording.recorder.response.error_type = "server_error"
+    recording.recorder.end_exhausted()
+    assert (recording.outcome, recording.finished[0].error_type) == ("error", "server_error")
 
 
 @pytest.mark.requirement("R21")
 def test_an_exception_of_the_sdk_is_an_error_of_its_class(record: Any) -> None:
     recording = record()
     failed(recording)
-    assert (recording.outcome, recording.ended[0].error_type) == ("error", "RateLimitError")
+    assert (recording.outcome, recording.finished[0].error_type) == ("error", "RateLimitError")
 
 
 @pytest.mark.requirement("R68")
 def test_the_text_of_an_exception_is_in_no_report(record: Any) -> None:
     recording = record()
     failed(recording)
-    assert "hello" not in repr(recording.ended)
+    assert "hello" not in repr(recording.finished)
 
 
 @pytest.mark.requirement("R20")
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit()])
 def test_an_interrupted_wait_is_cancelled_and_no_error(record: Any, error: BaseException) -> None:
     recording = record()
-    recording.probe.failed(error)
-    assert (recording.outcome, recording.ended[0].error_type) == ("cancelled", None)
+    recording.recorder.end_failed(error)
+    assert (recording.outcome, recording.finished[0].error_type) == ("cancelled", None)
 
 
 def test_a_wait_that_is_thrown_away_is_abandoned(record: Any) -> None:
     recording = record()
-    recording.probe.failed(GeneratorExit())
+    recording.recorder.end_failed(GeneratorExit())
     assert recording.outcome == "abandoned"
 
 
 @pytest.mark.requirement("R20")
 def test_a_closed_stream_is_closed_and_no_error(record: Any) -> None:
     recording = record()
-    recording.probe.closed()
-    assert (recording.outcome, recording.ended[0].error_type) == ("closed", None)
+    recording.recorder.end_closed()
+    assert (recording.outcome, recording.finished[0].error_type) == ("closed", None)
 
 
 @pytest.mark.requirement("R20")
 def test_an_exception_of_the_caller_is_the_caller_s_leaving(record: Any) -> None:
     recording = record()
-    recording.probe.thrown(ValueError())
-    assert (recording.outcome, recording.ended[0].error_type) == ("closed", None)
+    recording.recorder.end_thrown(ValueError())
+    assert (recording.outcome, recording.finished[0].error_type) == ("closed", None)
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt()])
 def test_an_interruption_between_two_chunks_is_cancelled(record: Any, error: BaseException) -> None:
     recording = record()
-    recording.probe.thrown(error)
+    recording.recorder.end_thrown(error)
     assert recording.outcome == "cancelled"
 
 
 def test_a_close_while_a_chunk_is_awaited_waits_for_the_end_of_the_wait(record: Any) -> None:
     recording = record()
-    recording.probe.asked.append(recording.clock())
-    recording.probe.closed()
+    recording.recorder.log.asked.append(recording.clock())
+    recording.recorder.end_closed()
     assert recording.outcome == "open"
 
 
 def test_a_close_while_bytes_are_awaited_waits_for_the_end_of_the_wait(record: Any) -> None:
     recording = record()
-    recording.probe.waiting = True
-    recording.probe.closed()
+    recording.recorder.log.is_waiting = True
+    recording.recorder.end_closed()
     assert recording.outcome == "open"
 
 
@@ -319,9 +313,9 @@ class Owner:
 def test_a_close_of_what_is_being_collected_is_no_doing_of_the_caller(record: Any) -> None:
     recording = record()
     owner = Owner()
-    recording.probe.owned_by(owner)
+    recording.recorder.add_owner(owner)
     del owner
-    recording.probe.closed()
+    recording.recorder.end_closed()
     assert recording.outcome == "abandoned"
 
 
@@ -329,25 +323,25 @@ def test_a_close_of_what_is_being_collected_is_no_doing_of_the_caller(record: An
 def test_a_close_of_what_is_being_collected_is_not_reported_on_the_spot(record: Any) -> None:
     recording = record()
     owner = Owner()
-    recording.probe.owned_by(owner)
+    recording.recorder.add_owner(owner)
     del owner
-    recording.probe.closed()
-    assert recording.ended == []
+    recording.recorder.end_closed()
+    assert recording.finished == []
 
 
 def test_a_close_while_the_owner_lives_is_the_caller_s(record: Any) -> None:
     recording = record()
     owner = Owner()
-    recording.probe.owned_by(owner)
-    recording.probe.closed()
+    recording.recorder.add_owner(owner)
+    recording.recorder.end_closed()
     assert recording.outcome == "closed"
 
 
 def test_a_probe_keeps_no_owner_alive(record: Any) -> None:
     recording = record()
     owner = Owner()
-    recording.probe.owned_by(owner)
-    watched = probes.ref(owner)
+    recording.recorder.add_owner(owner)
+    watched = weakref.ref(owner)
     del owner
     assert watched() is None
 
@@ -366,26 +360,26 @@ def test_a_stream_ends_once_and_the_first_end_counts(
     recording = record()
     first(recording)
     second(recording)
-    recording.registry.sweep()
-    assert [ended.timeline.outcome for ended in recording.ended] == [Outcome(ENDS[first])]
+    recording.machinery.finalizer.finalize_pending()
+    assert [ended.timeline.outcome for ended in recording.finished] == [Outcome(ENDS[first])]
 
 
 @pytest.mark.requirement("R27")
 def test_the_end_is_the_moment_of_the_first_end(record: Any) -> None:
     recording = record()
     recording.clock.advance(0.3)
-    recording.probe.closed()
+    recording.recorder.end_closed()
     recording.clock.advance(5)
-    recording.probe.exhausted()
+    recording.recorder.end_exhausted()
     assert recording.timeline.end == 300 * MS
 
 
 def test_the_end_of_a_dropped_stream_is_the_moment_of_its_dropping(record: Any) -> None:
     recording = record()
     recording.clock.advance(0.3)
-    recording.probe.abandon_from_gc()
+    recording.recorder.abandon_from_gc()
     recording.clock.advance(5)
-    recording.registry.sweep()
+    recording.machinery.finalizer.finalize_pending()
     assert recording.timeline.end == 300 * MS
 
 
@@ -396,22 +390,22 @@ def test_of_many_threads_that_end_a_stream_one_does(record: Any) -> None:
 
     def end() -> None:
         together.wait()
-        recording.probe.closed()
+        recording.recorder.end_closed()
 
     threads = [threading.Thread(target=end) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=10)
-    assert len(recording.ended) == 1
+    assert len(recording.finished) == 1
 
 
 def test_the_report_names_the_request_and_what_the_response_said(record: Any) -> None:
     request = Request(operation="chat", provider="groq", model="x")
     recording = record(request=request)
-    answer = recording.probe.answer
-    recording.probe.closed()
-    assert (recording.ended[0].request, recording.ended[0].response is answer) == (request, True)
+    answer = recording.recorder.response
+    recording.recorder.end_closed()
+    assert (recording.finished[0].request, recording.finished[0].response is answer) == (request, True)
 
 
 # --- Dropped -------------------------------------------------------------------------------------------------------
@@ -419,7 +413,7 @@ def test_the_report_names_the_request_and_what_the_response_said(record: Any) ->
 
 def drop(recording: Any) -> None:
     """Let go of the one reference to a probe."""
-    del recording.probe
+    del recording.recorder
 
 
 @pytest.mark.requirement("R19")
@@ -433,187 +427,210 @@ def test_a_dropped_stream_is_abandoned(record: Any) -> None:
 def test_a_finaliser_reports_nothing(record: Any) -> None:
     recording = record()
     drop(recording)
-    assert recording.ended == []
+    assert recording.finished == []
 
 
 @pytest.mark.requirement("R42")
 def test_a_dropped_stream_keeps_its_partial_timing(record: Any) -> None:
     recording = record()
-    chunk_at(recording, 10)
+    recording.chunk_after(10)
     drop(recording)
-    recording.registry.sweep()
+    recording.machinery.finalizer.finalize_pending()
     assert recording.timeline.arrived == array("q", [10 * MS])
 
 
 def test_a_stream_that_ended_is_not_reported_again_when_it_is_dropped(record: Any) -> None:
     recording = record()
-    recording.probe.closed()
+    recording.recorder.end_closed()
     drop(recording)
-    recording.registry.sweep()
-    assert len(recording.ended) == 1
+    recording.machinery.finalizer.finalize_pending()
+    assert len(recording.finished) == 1
 
 
 def test_a_disowned_stream_is_never_reported(record: Any) -> None:
     recording = record()
-    recording.probe.forget_after_fork()
-    recording.probe.closed()
+    recording.recorder.forget_after_fork()
+    recording.recorder.end_closed()
     drop(recording)
-    recording.registry.sweep()
-    assert recording.ended == []
+    recording.machinery.finalizer.finalize_pending()
+    assert recording.finished == []
 
 
 # --- Failures of our own -------------------------------------------------------------------------------------------
 
 
-def failing(registry: Any) -> StreamRecorder:
-    def report(ended: FinishedStream) -> None:
-        message = "no report"
-        raise RuntimeError(message)
-
-    return StreamRecorder(
-        Request(operation="chat", provider="x"), lambda chunk, answer: 0, report, unix_ns=0, requested=0
-    )
+def fail(finished: FinishedStream) -> None:
+    message = "no report"
+    raise RuntimeError(message)
 
 
 @pytest.mark.requirement("R16")
-def test_a_report_that_fails_does_not_reach_the_caller(registry: Any, failures: dict[str, int]) -> None:
-    probe = failing(registry)
-    probe.closed()
-    assert failures == {"ending a stream": 1}
+def test_a_report_that_fails_does_not_reach_the_caller(machinery: Any) -> None:
+    machinery.open(fail).end_closed()
+    assert machinery.errors.counts == {"stream.report": 1}
 
 
 @pytest.mark.requirement("R16")
-def test_a_report_that_fails_is_logged_once(
-    registry: Any, failures: dict[str, int], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_report_that_fails_is_logged_once(machinery: Any, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
-        failing(registry).closed()
+        machinery.open(fail).end_closed()
     assert [(record.name, record.levelno) for record in caplog.records] == [("otel_itl", logging.WARNING)]
 
 
 @pytest.mark.requirement("R68")
 def test_the_log_of_a_failure_names_the_place_and_not_the_text(
-    registry: Any, failures: dict[str, int], caplog: pytest.LogCaptureFixture
+    machinery: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    failing(registry).closed()
-    (said,) = caplog.messages
-    assert ("RuntimeError" in said, __file__ in said, "no report" in said) == (True, True, False)
+    machinery.open(fail).end_closed()
+    (logged,) = caplog.messages
+    assert ("RuntimeError" in logged, __file__ in logged, "no report" in logged) == (True, True, False)
+
+
+@pytest.mark.requirement("R16")
+def test_a_report_that_fails_once_is_made_by_the_next_flush(machinery: Any) -> None:
+    finished: list[FinishedStream] = []
+    failures = [RuntimeError()]
+
+    def report(stream: FinishedStream) -> None:
+        if failures:
+            raise failures.pop()
+        finished.append(stream)
+
+    machinery.open(report).end_closed()
+    machinery.finalizer.finalize_pending()
+    assert [stream.timeline.outcome for stream in finished] == [Outcome.CLOSED]
+
+
+@pytest.mark.requirement("R16")
+def test_a_report_that_fails_twice_is_given_up(machinery: Any) -> None:
+    machinery.open(fail).end_closed()
+    for _ in range(3):
+        machinery.finalizer.finalize_pending()
+    assert (machinery.errors.counts, machinery.finalizer.pending) == ({"stream.report": 2}, 0)
 
 
 # --- The event loop that a stream is awaited on --------------------------------------------------------------------
 
 
-class _Joined:
-    """A loop's lag that counts who joins and who leaves."""
+class CountingLag:
+    """The lag of a loop that counts its streams."""
 
     def __init__(self) -> None:
         self.streams = 0
 
-    def join(self) -> None:
+    def add_stream(self) -> None:
         self.streams += 1
 
-    def leave(self) -> None:
+    def remove_stream(self) -> None:
         self.streams -= 1
 
     def since(self, moment: int) -> list[Lag]:
         return []
 
 
-def joined(probe: StreamRecorder, *loops: Any) -> list[int]:
+def streams_on(recorder: StreamRecorder, *loops: Any) -> list[int]:
     for loop in loops:
-        probe.read_on(loop)
+        recorder.set_loop(loop)
     return [loop.streams for loop in loops]
 
 
-def test_a_loop_that_the_request_and_the_stream_are_awaited_on_is_joined_once(record: Any) -> None:
-    loop = _Joined()
-    assert joined(record().probe, loop, loop) == [1, 1]
+def test_a_loop_that_the_request_and_the_stream_are_awaited_on_has_the_stream_once(record: Any) -> None:
+    loop = CountingLag()
+    assert streams_on(record().recorder, loop, loop) == [1, 1]
 
 
 def test_a_stream_that_is_read_on_another_loop_leaves_the_one_of_its_request(record: Any) -> None:
-    assert joined(record().probe, _Joined(), _Joined()) == [0, 1]
+    assert streams_on(record().recorder, CountingLag(), CountingLag()) == [0, 1]
 
 
-def test_a_stream_that_ended_joins_no_loop(record: Any) -> None:
-    probe = record().probe
-    probe.exhausted()
-    assert joined(probe, _Joined()) == [0]
+def test_a_stream_that_ended_is_on_no_loop(record: Any) -> None:
+    recorder = record().recorder
+    recorder.end_exhausted()
+    assert streams_on(recorder, CountingLag()) == [0]
 
 
 def test_an_ended_stream_has_left_its_loop(record: Any) -> None:
-    probe, loop = record().probe, _Joined()
-    probe.read_on(loop)
-    probe.exhausted()
+    recorder, loop = record().recorder, CountingLag()
+    recorder.set_loop(loop)
+    recorder.end_exhausted()
     assert loop.streams == 0
 
 
-# --- Put off -------------------------------------------------------------------------------------------------------
+# --- Long streams on an event loop ---------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def long(record: Any, registry: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A recording that an event loop would have to wait for, and that may wait itself; nobody concludes it."""
-    monkeypatch.setattr(registry, "put_off", registry.orphans.append)
-    monkeypatch.setattr(probes, "LONG_STREAM", 3)
-    recording = record()
-    recording.probe.may_wait, recording.probe.pulled = True, True
+def long(record: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A recording that is too long to be finalized on its event loop, and may be deferred; no thread finalizes it."""
+    monkeypatch.setattr(finalizer, "LONG_STREAM", 3)
+    recording = record(may_be_deferred=True)
+    monkeypatch.setattr(recording.machinery.finalizer.thread, "hurry", lambda: None)
+    recording.recorder.has_reader = True
     loop = asyncio.new_event_loop()
-    recording.probe.loop_lag = LoopLag(loop)
+    recording.recorder.set_loop(LoopLag(loop, recording.machinery.errors))
     for moment in (10, 20, 30):
-        chunk_at(recording, moment)
+        recording.chunk_after(moment)
     yield recording
-    registry.sweep()
+    recording.machinery.finalizer.finalize_pending()
     loop.close()
 
 
-class Silent:
-    """In place of a watch over a stream that has stalled."""
+class Stalled:
+    """Stands in for the monitor of a stream that has stalled."""
 
-    stalled, threshold = True, 1.0
+    is_stalled, threshold = True, 1.0
 
-    def stalls(self, *, over: bool) -> tuple[Any, ...]:
+    def finish(self, *, is_over: bool) -> tuple[Any, ...]:
         return ()
 
 
 @pytest.mark.requirement("R55")
 def test_a_long_stream_that_ends_on_an_event_loop_is_not_reported_there(long: Any) -> None:
-    long.probe.closed()
-    assert long.ended == []
+    long.recorder.end_closed()
+    assert long.finished == []
 
 
 @pytest.mark.requirement("R55")
-def test_it_is_reported_by_the_next_sweep_with_the_moment_of_its_end(long: Any) -> None:
-    long.probe.closed()
-    end = long.clock() - long.probe.requested
+def test_it_is_reported_by_the_next_flush_with_the_moment_of_its_end(long: Any) -> None:
+    long.recorder.end_closed()
+    end = long.clock() - long.recorder.requested
     long.clock.advance(5)
-    long.registry.sweep()
+    long.machinery.finalizer.finalize_pending()
     assert (long.timeline.end, long.timeline.outcome) == (end // 1_000 * 1_000, Outcome.CLOSED)
 
 
-def test_it_runs_beside_no_other_stream_any_more(long: Any) -> None:
-    long.probe.closed()
-    assert len(long.registry) == 0
+def test_it_is_among_the_open_streams_no_more(long: Any) -> None:
+    long.recorder.end_closed()
+    assert len(long.machinery.open_streams) == 0
+
+
+def test_where_too_many_long_streams_wait_the_next_is_reported_where_it_ends(
+    long: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finalizer, "MAX_DEFERRED", 0)
+    long.recorder.end_closed()
+    assert len(long.finished) == 1
 
 
 @pytest.mark.parametrize(
     "alter",
     [
-        pytest.param(lambda probe: setattr(probe, "may_wait", False), id="that no flush reaches"),
-        pytest.param(lambda probe: setattr(probe, "loop_lag", None), id="off a loop"),
-        pytest.param(lambda probe: probe.codes.pop(), id="that is short"),
-        pytest.param(lambda probe: setattr(probe, "watch", Silent()), id="that has stalled"),
+        pytest.param(lambda recorder: setattr(recorder, "may_be_deferred", False), id="that no flush reaches"),
+        pytest.param(lambda recorder: recorder.set_loop(None), id="off a loop"),
+        pytest.param(lambda recorder: recorder.log.codes.pop(), id="that is short"),
+        pytest.param(lambda recorder: recorder.watch_with(Stalled()), id="that has stalled"),
     ],
 )
 def test_a_stream_is_reported_where_it_ends(long: Any, alter: Callable[[Any], object]) -> None:
-    alter(long.probe)
-    long.probe.closed()
-    assert len(long.ended) == 1
+    alter(long.recorder)
+    long.recorder.end_closed()
+    assert len(long.finished) == 1
 
 
 @pytest.mark.parametrize("outcome", ["error", "truncated"])
-def test_an_end_that_makes_log_events_is_reported_at_once(long: Any, outcome: str) -> None:
+def test_an_end_that_emits_log_events_is_reported_at_once(long: Any, outcome: str) -> None:
     if outcome == "error":
         failed(long)
     else:
-        long.probe.exhausted()
-    assert [ended.timeline.outcome.value for ended in long.ended] == [outcome]
+        long.recorder.end_exhausted()
+    assert [finished.timeline.outcome.value for finished in long.finished] == [outcome]

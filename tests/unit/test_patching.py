@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import wrapt
 
-from otel_itl.sdks.patching import Hooks, Target
+from otel_itl.sdks.patching import PackagePatches, Target
 
 SOURCE = """
 def shout(text):
@@ -51,7 +51,7 @@ _numbers = count()
 def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The name of a package that can be imported and was not; its functions are hooked inside, or all around."""
     if request.param == "around":
-        monkeypatch.setattr("otel_itl.sdks.patching.takes", lambda _: False)
+        monkeypatch.setattr("otel_itl.sdks.patching._has_exchangeable_code", lambda _: False)
     # A name of its own for each test: import hooks cannot be taken back.
     name = f"sdk_of_test_{next(_numbers)}"
     home = tmp_path / name
@@ -84,9 +84,9 @@ def log() -> Log:
     return Log()
 
 
-def hooks(package: str, log: Log, *paths: str, name: str = "ours") -> Hooks:
+def hooks(package: str, log: Log, *paths: str, name: str = "ours") -> PackagePatches:
     targets = tuple(Target(f"{package}._client", path, log.wrapper(name)) for path in paths or ("Client.ask",))
-    return Hooks(package, targets)
+    return PackagePatches(package, targets)
 
 
 def client(package: str) -> Any:
@@ -204,7 +204,7 @@ def test_what_a_wrapped_function_raises_is_the_same_object(package: str, log: Lo
     def failing(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         raise error
 
-    Hooks(package, (Target(f"{package}._client", "shout", failing),)).install()
+    PackagePatches(package, (Target(f"{package}._client", "shout", failing),)).install()
     with pytest.raises(LookupError) as raised:
         module.shout("a")
     assert raised.value is error
@@ -526,7 +526,7 @@ def test_hooks_with_a_missing_function_can_be_removed(package: str, log: Log, pa
 @pytest.mark.requirement("R64")
 def test_a_missing_module_is_one_warning(package: str, log: Log, caplog: pytest.LogCaptureFixture) -> None:
     client(package)
-    installed = Hooks(package, (Target(f"{package}._never", "Client.ask", log.wrapper("ours")),))
+    installed = PackagePatches(package, (Target(f"{package}._never", "Client.ask", log.wrapper("ours")),))
     installed.install()
     installed.remove()
     assert caplog.messages == [
@@ -542,7 +542,7 @@ def test_a_module_that_fails_to_load_does_not_reach_the_application(
     (tmp_path / package / "_broken.py").write_text("raise RuntimeError('at import')", encoding="utf-8")
     broken = Target(f"{package}._broken", "Client.ask", log.wrapper("ours"))
     whole = Target(f"{package}._client", "Client.ask", log.wrapper("ours"))
-    Hooks(package, (broken, whole)).install()
+    PackagePatches(package, (broken, whole)).install()
     module.Client().ask("a")
     assert (log.calls, len(caplog.messages)) == (["ours"], 1)
 
