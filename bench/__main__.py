@@ -24,7 +24,10 @@ BENCHMARKS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run every benchmark once, one after another. It takes hours; a section of a page is replaced as soon as it is measured."""
+    """Run every benchmark once, one after another, which takes hours.
+
+    A section of a page is replaced as soon as it is measured.
+    """
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="also replace the sections of the pages in FOLDER")
     folder = parser.parse_args(arguments).write
