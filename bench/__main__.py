@@ -1,4 +1,10 @@
-"""`python -m bench`: every benchmark there is."""
+"""`python -m bench`: run every benchmark once and print its tables, or write them into the pages of docs/."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
 
 from bench.overhead.__main__ import main as overhead
 from bench.scale.__main__ import main as scale
@@ -6,9 +12,28 @@ from bench.sessions.__main__ import main as sessions
 from bench.stalls.__main__ import main as stalls
 from bench.truth.__main__ import main as truth
 
-overhead()
-truth([])
-stalls([])
-sessions([])
-scale([])
-stalls([])
+BENCHMARKS = (
+    (overhead, [], "performance.md"),
+    (overhead, ["--instructions"], "performance.md"),
+    (truth, [], "truth.md"),
+    (stalls, [], "stalls.md"),
+    (sessions, [], "sessions.md"),
+    (scale, [], "scale.md"),
+)
+"""Benchmark, its arguments, and the page of docs/ that has a section for its tables."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every benchmark once, one after another, which takes hours.
+
+    A section of a page is replaced as soon as it is measured.
+    """
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="also replace the sections of the pages in FOLDER")
+    folder = parser.parse_args(arguments).write
+    for run, fixed, page in BENCHMARKS:
+        run([*fixed, *(["--write", str(folder / page)] if folder else [])])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""What every test shares: failures that were contained before it do not count, and requirement numbers are checked."""
+"""Shared by all tests: hypothesis profile, a reset of the counted failures, a check of the requirement marks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import re
 import pytest
 from hypothesis import settings
 
-from otel_itl.recording.internal_errors import failures
+from otel_itl.runtime import runtime
+
+pytest_plugins = ("pytester", "tests.plugins.skipped_tests", "tests.plugins.ci_record")
 
 settings.register_profile("checked", derandomize=True, deadline=None)
-if "CI" in os.environ:  # a change fails by what it changes, and not by the examples of the day
+if "CI" in os.environ:  # CI tries the same examples in every run, so that only a change of the code can fail it
     settings.load_profile("checked")
 
 
 @pytest.fixture(autouse=True)
 def _no_failures_from_before() -> None:
-    """What an earlier test planted was contained for good: the count of failures is the process's."""
-    failures.clear()
+    """Clear the process-wide count of contained failures, which an earlier test may have caused on purpose."""
+    runtime.errors.counts.clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

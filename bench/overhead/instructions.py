@@ -1,8 +1,8 @@
 """Machine instructions and Python bytecodes per chunk: unlike time, they do not depend on what else the machine does.
 
-A driver reads one stream after the other and marks the places between. Valgrind's callgrind counts the instructions
-of the process from mark to mark (a mark is a call of `getsid`, which nothing else makes); `sys.monitoring` counts
-bytecodes. The garbage collector is off: when it runs depends on what ran before.
+A driver reads one stream after the other and marks the places between. Valgrind's callgrind counts the instructions of
+the process from mark to mark (a mark is a call of `getsid`, which nothing else makes); the interpreter counts its own
+bytecodes. The garbage collector is off, because when it runs depends on what ran before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,24 +91,50 @@ def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: S
 
 
 def bytecodes(subject: Subject, variants: Sequence[Variant], sizes: Sizes) -> Readings:
-    """Python bytecodes that were executed until each mark; none before Python 3.12, which cannot count them."""
-    monitoring: Any = getattr(sys, "monitoring", None)
-    if monitoring is None:
-        return {}
+    """Return the number of Python bytecodes that were executed until each mark."""
+    with _counted_bytecodes() as executed:
+        return drive(subject, variants, sizes, executed)
+
+
+@contextmanager
+def _counted_bytecodes() -> Iterator[SwallowedEvent]:
+    """Count the bytecodes that are executed in the block; yield a function that returns the number so far.
+
+    From Python 3.12 on `sys.monitoring` counts those of all threads. Before, only a trace function can: it counts those
+    of this thread, in frames that are entered in the block. The benchmark does its work in such frames.
+    """
     executed = 0
+    monitoring: Any = getattr(sys, "monitoring", None)
+    if monitoring is not None:
 
-    def another(_: object, __: int) -> None:
-        nonlocal executed
-        executed += 1
+        def count_instruction(_: object, __: int) -> None:
+            nonlocal executed
+            executed += 1
 
-    monitoring.use_tool_id(monitoring.PROFILER_ID, "bench")
-    monitoring.register_callback(monitoring.PROFILER_ID, monitoring.events.INSTRUCTION, another)
-    monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.INSTRUCTION)
-    try:
-        return drive(subject, variants, sizes, lambda: executed)
-    finally:
-        monitoring.set_events(monitoring.PROFILER_ID, 0)
-        monitoring.free_tool_id(monitoring.PROFILER_ID)
+        monitoring.use_tool_id(monitoring.PROFILER_ID, "bench")
+        monitoring.register_callback(monitoring.PROFILER_ID, monitoring.events.INSTRUCTION, count_instruction)
+        monitoring.set_events(monitoring.PROFILER_ID, monitoring.events.INSTRUCTION)
+        try:
+            yield lambda: executed
+        finally:
+            monitoring.set_events(monitoring.PROFILER_ID, 0)
+            monitoring.free_tool_id(monitoring.PROFILER_ID)
+    else:
+
+        def count_opcode(frame: Any, event: str, _: object) -> Any:
+            nonlocal executed
+            if event == "call":
+                frame.f_trace_lines, frame.f_trace_opcodes = False, True
+            elif event == "opcode":
+                executed += 1
+            return count_opcode
+
+        before = sys.gettrace()
+        sys.settrace(count_opcode)
+        try:
+            yield lambda: executed
+        finally:
+            sys.settrace(before)
 
 
 def machine_instructions(command: Sequence[str], environment: Mapping[str, str]) -> Readings:
@@ -132,7 +159,7 @@ def machine_instructions(command: Sequence[str], environment: Mapping[str, str])
         readings: Readings = pickle.loads(result.read_bytes())  # noqa: S301 - our own driver's
         marks = max(mark for marks in readings.values() for mark in marks)
         totals = list(accumulate(_counted(Path(f"{out}.{mark}")) for mark in range(1, marks + 1)))
-        assert not Path(f"{out}.{marks + 1}").exists(), "somebody else calls getsid"
+        assert not Path(f"{out}.{marks + 1}").exists(), "getsid is called by something else, too"
         return {cell: [totals[mark - 1] for mark in marks] for cell, marks in readings.items()}
 
 

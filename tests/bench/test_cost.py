@@ -14,8 +14,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FACES = ("sync", "async")
 FEW, SOME, MANY = 25, 100, 400
-MOST_FLOORS = 4.0
-"""What a chunk may cost while its stream runs, in floors: it is 3.2 to 3.8."""
+MOST_FLOORS = 4.0 if sys.version_info >= (3, 11) else 5.0
+"""What a chunk may cost while its stream runs, in floors: it is 3.2 to 3.8, and up to 4.9 in the longer bytecode of
+Python 3.10."""
 MOST_AT_THE_END = 45
 """What a chunk may cost when its stream is over: it is 36, a fifth of what a call of a function for each would be."""
 MOST_FOR_EVENTS = 20
@@ -36,10 +37,7 @@ readings = instructions.bytecodes(SUBJECTS[sys.argv[1]], variants, sizes)
 print(json.dumps({{" ".join(map(str, cell)): instructions.count(marks) for cell, marks in readings.items()}}))
 """
 
-pytestmark = [
-    pytest.mark.skipif(sys.version_info < (3, 12), reason="bytecodes can be counted from Python 3.12 on"),
-    pytest.mark.timeout(180),
-]
+pytestmark = pytest.mark.timeout(180)
 
 
 class Counts(NamedTuple):

@@ -118,7 +118,6 @@ def test_a_run_says_what_it_measured_and_on_what(times: str, sdk: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="bytecodes can be counted from Python 3.12 on")
 @pytest.mark.parametrize("heading", COUNTED_ROWS)
 def test_a_quick_count_prints_every_row_of_a_table(heading: str, counts: str) -> None:
     assert rows(counts)[heading.format(sdk="openai")] == COUNTED_ROWS[heading]
@@ -132,7 +131,6 @@ def counts() -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="bytecodes can be counted from Python 3.12 on")
 def test_a_section_of_a_page_is_replaced_and_the_rest_of_it_kept(tmp_path: Path) -> None:
     pytest.importorskip("openai")
     page = tmp_path / "page.md"

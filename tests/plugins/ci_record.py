@@ -1,0 +1,91 @@
+"""Records which tests each environment of CI ran, and fails the last run when a test ran in none of them.
+
+Two environment variables switch it on. `ITL_TEST_RECORD_DIR` names a folder, to which every run adds a file. The run
+for which `ITL_TEST_RECORD_IS_LAST` is set as well has to collect all tests; it reads the files of the runs before it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+FOLDER_VARIABLE: Final = "ITL_TEST_RECORD_DIR"
+LAST_VARIABLE: Final = "ITL_TEST_RECORD_IS_LAST"
+ADDRESS: Final = re.compile(r"\b0x[0-9a-f]+")
+
+
+def stable_id(node_id: str) -> str:
+    """Return the node id of a test without what differs from process to process: addresses of objects."""
+    return ADDRESS.sub("0x…", node_id)
+
+
+def never_ran(collected: set[str], ran: set[str]) -> list[str]:
+    """Return, sorted, the collected node ids that did not run.
+
+    A module that was skipped as a whole is collected by its path; it ran when any test in it ran.
+    """
+    modules = {node_id.partition("::")[0] for node_id in ran}
+    return sorted(node_id for node_id in collected - ran if node_id not in modules)
+
+
+class RunRecorder:
+    """pytest plugin: writes down which tests a run collected and which of them it ran.
+
+    Args:
+        folder: where each run leaves a file with one node id per line.
+        is_last: whether this run compares what it collected with what any run ran.
+    """
+
+    def __init__(self, folder: Path, *, is_last: bool) -> None:
+        self._folder = folder
+        self._is_last = is_last
+        self._collected: set[str] = set()
+        self._ran: set[str] = set()
+        self._missing: list[str] | None = None
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a module that was skipped when it was imported: its tests are not known."""
+        if report.skipped:
+            self._collected.add(stable_id(report.nodeid))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note every test that was collected and not deselected."""
+        self._collected.update(stable_id(item.nodeid) for item in session.items)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test that ran: it was called, or failed before that. A skipped test did not run."""
+        is_expected_failure = hasattr(report, "wasxfail")
+        if report.failed or (report.when == "call" and (report.passed or is_expected_failure)):
+            self._ran.add(stable_id(report.nodeid))
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Write the record; in the last run, compare, and fail the run when a test never ran."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", suffix=".ran", dir=self._folder, encoding="utf-8", delete=False) as file:
+            file.write("\n".join(sorted(self._ran)))
+        if self._is_last and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+            self._missing = never_ran(self._collected, self._read())
+            if self._missing:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the tests that no run ran. pytest calls this before it prints its own last line."""
+        if self._missing is not None:
+            terminalreporter.write_line(f"tests that no environment ran: {len(self._missing) or 'none'}")
+            for node_id in self._missing:
+                terminalreporter.write_line(f"  {node_id}")
+
+    def _read(self) -> set[str]:
+        return {line for file in self._folder.glob("*.ran") for line in file.read_text(encoding="utf-8").split("\n")}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the recorder where the environment asks for it."""
+    if folder := os.environ.get(FOLDER_VARIABLE):
+        recorder = RunRecorder(Path(folder), is_last=LAST_VARIABLE in os.environ)
+        config.pluginmanager.register(recorder, "ci_record")
