@@ -49,16 +49,7 @@ def test_the_page_names_the_files_of_an_adapter() -> None:
 
 
 def test_the_tests_of_the_page_pass(followed: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--import-mode=importlib",
-        "-p",
-        "no:cacheprovider",
-        "test_acme.py",
-    ]
+    options = ["-q", "--import-mode=importlib", "-p", "no:cacheprovider"]
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", *options, "test_acme.py"],
         cwd=followed,
