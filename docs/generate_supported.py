@@ -65,19 +65,15 @@ def _call(surface: Surface) -> tuple[str, str, str, str]:
 
 
 def table() -> str:
-    """Return the README's table: each SDK, its oldest supported release, and the resources of its client."""
-    lines = ["| SDK | from | `client.` |", "|---|---|---|"]
-    for sdk in MEMBERS:
-        oldest = ".".join(map(str, import_module(MEMBERS[sdk]).MEMBER.oldest))
-        resources = dict.fromkeys(_resource(surface.call) for surface in SURFACES if surface.sdk == sdk)
-        lines.append(f"| {sdk} | {oldest} | {', '.join(f'`{resource}`' for resource in resources)} |")
+    """The README's table: what is called, and who serves it."""
+    lines = ["| SDK | `client.` (sync and async) | read by |", "|---|---|---|"]
+    rows: dict[tuple[str, str], dict[str, None]] = {}
+    for surface in SURFACES:
+        call = _call(surface)[1]
+        reading = "a loop" if surface.reading.text == "for-loop" else f"`{surface.reading.text}`"
+        rows.setdefault((surface.sdk, call), {})[reading] = None
+    lines += [f"| {sdk} | `{call}` | {', '.join(readings)} |" for (sdk, call), readings in rows.items()]
     return "\n".join(lines) + "\n"
-
-
-def _resource(call: str) -> str:
-    """Return the resource of a call: `chat.completions` for `chat.completions.create(stream=True)`."""
-    path = call.partition("(")[0].rpartition(".")[0]
-    return path.removesuffix(".with_raw_response").removesuffix(".with_streaming_response")
 
 
 def readme() -> str:
