@@ -21,45 +21,45 @@ HEAD: Final = """\
 
 # Neighbours
 
-otel_itl is innermost: whatever else is instrumented, in whatever order it came and goes, one HTTP call is one record.
-Each row is tested over real sockets, with the versions shown.
+otel_itl is the innermost layer: beside any other instrumentation, in any order of installing and removing, one HTTP
+call is one record. Each row is tested over real sockets, with the versions shown.
 """
 INSTRUMENTATION_HEAD: Final = """
 ## Other instrumentations
 
-In both orders of putting on, and in both orders of taking off; chat completions and responses, sync and async, the
-stream helper, and a request that fails. What the caller gets, the bytes of the request's body and the other's own
-spans are the same with and without otel_itl; a request is one ITL record; no standard metric of a request is
-recorded twice.
+Tested in both orders of instrumenting and of uninstrumenting, with chat completions and responses, sync and async, the
+stream helper, and a request that fails. What the caller gets, the bytes of the request's body and the other
+instrumentation's own spans are the same with and without otel_itl; a request is one ITL record; no standard metric of a
+request is recorded twice.
 
 """
 FRAMEWORK_HEAD: Final = """
 ## Frameworks
 
-What the framework gives and what it sends is the same with and without otel_itl; each of its HTTP calls is one
-record, with every output chunk. A dash: not tested with that SDK (`instructor`, `litellm` and
-`llama-index-llms-openai` ask for an older openai than the newest).
+What the framework returns and what it sends is the same with and without otel_itl; each of its HTTP calls is one
+record, with every output chunk. A dash means that it is not tested with that SDK (`instructor`, `litellm` and
+`llama-index-llms-openai` require an older openai than the newest).
 
 """
 FOOT: Final = """
-## Worth knowing
+## Remarks
 
-* **Logfire** suppresses other instrumentations within its request (`suppress_other_instrumentation`), and means
-  that of the HTTP client. otel_itl records all the same where the span that is current is Logfire's own. What *you*
-  suppress, with `opentelemetry.instrumentation.utils.suppress_instrumentation()`, stays suppressed.
-* **OpenLLMetry** records `gen_ai.client.operation.duration` and `gen_ai.client.token.usage` of chat completions,
-  and **pydantic-ai**, when it is told to instrument, `gen_ai.client.token.usage` and
-  `gen_ai.client.operation.time_to_first_chunk`: otel_itl then records the others. It knows them by the span that is
-  current, so that requests which are not sampled are counted by both. With OpenLLMetry's instrumentation of
-  *anthropic*, which makes no span current, `gen_ai.client.*` are recorded by both: tell them apart by their
+* **Logfire** suppresses other instrumentations within its request (`suppress_other_instrumentation`), which is meant
+  for the HTTP client's. otel_itl records all the same if the current span is Logfire's own. What *you* suppress, with
+  `opentelemetry.instrumentation.utils.suppress_instrumentation()`, stays suppressed.
+* **OpenLLMetry** records `gen_ai.client.operation.duration` and `gen_ai.client.token.usage` of chat completions, and
+  **pydantic-ai**, if its instrumentation is on, `gen_ai.client.token.usage` and
+  `gen_ai.client.operation.time_to_first_chunk`: otel_itl then records the others only. It recognises them by the
+  current span, so requests that are not sampled are counted by both. With OpenLLMetry's instrumentation of
+  *anthropic*, which makes no span current, `gen_ai.client.*` are recorded by both: distinguish them by their
   instrumentation scope.
-* **OpenLLMetry** stays on the SDK when it is uninstrumented, with or without otel_itl.
-* **The anthropic SDK**, from version 2 on, makes spans of its own and sends a `traceparent` header whenever it
-  makes one. It does so when OpenTelemetry is set up, or any span is current, with or without otel_itl; as otel_itl
-  makes a span current, the header is there with it. `ANTHROPIC_OPEN_TELEMETRY=false` turns both off. The body is
-  the same in any case.
-* **HTTP clients**: openai 3 and anthropic 2 speak through `httpx2`. For the span of the HTTP call, instrument with
-  `HTTPX2ClientInstrumentor`; it is a child of ours.
+* **OpenLLMetry** leaves its wrappers on the SDK when it is uninstrumented, with or without otel_itl.
+* **The anthropic SDK**, from version 2 on, makes its own spans and sends a `traceparent` header whenever it makes
+  one. It does so if OpenTelemetry is set up, or any span is current, with or without otel_itl; because otel_itl makes
+  a span current, the header is sent with it. `ANTHROPIC_OPEN_TELEMETRY=false` turns both off. The body is the same in
+  any case.
+* **HTTP clients**: openai 3 and anthropic 2 use `httpx2`. For the span of the HTTP call, instrument with
+  `HTTPX2ClientInstrumentor`; that span is a child of ours.
 """
 
 

@@ -16,8 +16,8 @@ HEAD: Final = """\
 
 # Requirements
 
-Each stands for a failure that users of similar libraries have met. The tests that prove one carry its number:
-`@pytest.mark.requirement("R12")`. Files are those of `tests/`.
+Each requirement stands for a failure that users of similar libraries have reported. The tests that prove one carry its
+number: `@pytest.mark.requirement("R12")`. Files are those of `tests/`.
 """
 
 REQUIREMENTS: Final[dict[str, dict[str, str]]] = {
@@ -51,13 +51,13 @@ REQUIREMENTS: Final[dict[str, dict[str, str]]] = {
         "R25": "The garbage collector's path calls no OpenTelemetry and takes no lock; a minute of stress passes.",
         "R26": "100,000 abandoned streams return memory and registries to where they were.",
         "R27": "A stream ends once, whether by closing, exhaustion or the garbage collector.",
-        "R28": "An interpreter that exits with open streams prints nothing, and tells of them as abandoned.",
+        "R28": "An interpreter that exits with open streams prints nothing, and exports them as abandoned.",
     },
     "Measurement": {
         "R29": "A step of the wall clock changes nothing.",
         "R30": "The clock starts with the call, not the first pull; a late first pull is visible as hold.",
         "R31": "Role, empty, usage, lifecycle and ping events are no first token.",
-        "R32": "First chunk, first token and first answer token are told apart.",
+        "R32": "First chunk, first token and first answer token are separate figures.",
         "R33": "Deltas of tool arguments are tokens.",
         "R34": "A caller who sleeps on every chunk never appears in the inter-token latency.",
         "R35": "The caller's time is a figure of its own; gaps that it hides are flagged.",
@@ -65,7 +65,7 @@ REQUIREMENTS: Final[dict[str, dict[str, str]]] = {
         "R37": "Arrival in bursts is flagged.",
         "R38": "Percentiles equal the documented method exactly, from 2 to 1,000,000 samples.",
         "R39": "Several choices in one stream are handled.",
-        "R40": "Attempts and their time are told apart from the time to first token.",
+        "R40": "The number of attempts is reported beside the time to first token.",
         "R41": "Without a token there is no sample of the time to first token.",
         "R42": "Streams that failed or were cancelled keep their timing so far.",
         "R43": "Metrics are recorded when the span is not sampled, or there is no tracer provider.",

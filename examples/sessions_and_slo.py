@@ -1,7 +1,7 @@
-"""An agent's requests as one session, held against an objective, and stalls told of while they last.
+"""An agent's requests as one session, compared with an objective, and stalls reported while they last.
 
-Each span says which request of the session it is, and whether tokens come slower than they used to (`itl.session.*`);
-whether it missed the objective (`itl.slo.*`); and how long it was silent (`itl.stall.*`).
+Each span carries the number of the request in its session and whether tokens come slower than before (`itl.session.*`),
+whether it missed the objective (`itl.slo.*`), and how long it was silent (`itl.stall.*`).
 """
 
 import sys
@@ -12,15 +12,15 @@ import otel_itl
 from otel_itl import SLO, Stall, StallPolicy
 
 
-def tell(stall: Stall) -> None:
-    """Runs on a thread of its own, while the stream is silent; `stall.abort()` would break it off."""
+def report_stall(stall: Stall) -> None:
+    """Print a stall. Called on a thread of its own, while the stream is silent; `stall.abort()` would break it off."""
     print(f"[silent for {stall.duration:.1f} s: {stall.phase.value}, {stall.cause.value}]", file=sys.stderr)
 
 
 otel_itl.instrument(
     slo={"gpt-4o*": SLO(ttft=2.0, itl=0.5), "*": "chat"},
     stall=StallPolicy(first_token=10, next_token=5),
-    on_stall=tell,
+    on_stall=report_stall,
 )
 
 client = openai.OpenAI()

@@ -13,6 +13,8 @@ import pytest
 from otel_itl.testing import ScriptedServer, chat
 
 README = Path(__file__).parents[1] / "README.md"
+REPORT_PAGE = README.parent / "docs" / "report.md"
+TELEMETRY_PAGE = README.parent / "docs" / "telemetry.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 MAKEFILE = README.with_name("Makefile")
 
@@ -42,7 +44,7 @@ def programs() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("program", "printed"), [*zip(programs(), ["Rayleigh scattering.any iterator of chunks", ""], strict=True)]
+    ("program", "printed"), [*zip(programs(), ["Rayleigh scattering.any iterator of chunks"], strict=True)]
 )
 def test_the_python_blocks_run_one_after_another(program: str, printed: str) -> None:
     pytest.importorskip("openai")
@@ -76,6 +78,12 @@ def test_the_variables_are_set_by_a_shell() -> None:
     assert ran.stdout == "my-chat\n"
 
 
+def test_every_name_on_the_span_is_documented() -> None:
+    (span,) = blocks("text")
+    documented = set(re.findall(r"`([^`\n]+)`", TELEMETRY_PAGE.read_text(encoding="utf-8")))
+    assert set(re.findall(r"\b(?:gen_ai|itl)\.[a-z_.0-9]+", span)) - documented == set()
+
+
 @pytest.fixture(scope="module")
 def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the demo prints, and the telemetry that it left."""
@@ -89,7 +97,7 @@ def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
 
 
 def test_the_picture_is_what_the_demo_draws(demonstrated: tuple[str, Path]) -> None:
-    (picture,) = blocks("text")
+    picture = REPORT_PAGE.read_text(encoding="utf-8").split("<!-- demo:begin -->")[1].split("<!-- demo:end -->")[0]
     shown, _ = demonstrated
     printed = [re.findall(r"[a-zA-Z,/-]*[a-zA-Z]{2}[a-zA-Z,/-]*", line) for line in shown.splitlines()]
     headings = re.findall(

@@ -12,7 +12,13 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
-    ("page", "name"), [("testing.md", "captured_telemetry"), ("stalls.md", "said"), ("slo.md", "tokens")]
+    ("page", "name"),
+    [
+        ("testing.md", "captured_telemetry"),
+        ("stalls.md", "message"),
+        ("slo.md", "tokens"),
+        ("concepts.md", "evidence"),
+    ],
 )
 def test_the_blocks_of_a_page_run(page: str, name: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
