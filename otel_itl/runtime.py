@@ -20,16 +20,16 @@ from otel_itl.config import Config, SessionFrom
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
-from otel_itl.export.logs import EndLog
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
 from otel_itl.export.pipeline import Pipeline
 from otel_itl.export.scope import get_logger, get_meter, get_tracer
-from otel_itl.export.sdk_internals.configurator import configure_from_environment
+from otel_itl.export.sdk_internals.configurator import application_has_providers, configure_sdk
 from otel_itl.export.sdk_internals.processor_order import prepend_processor
 from otel_itl.export.span import SpanSink, SpanStarter
 from otel_itl.export.span_processor import SpanEventProcessor
+from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.finalizer import Finalizer
@@ -225,8 +225,8 @@ class Runtime:
             return self._pipeline
 
     def _make_pipeline(self, config: Config, given: Providers) -> Pipeline:
-        if not given.are_given and not _is_any_provider_set():
-            configure_from_environment(self.errors)
+        if not given.are_given and not application_has_providers():
+            self._set_up_sdk()
         generation = names.STANDARD_NAMES[config.standard_names]
         tracer_provider = given.tracer_provider or trace.get_tracer_provider()
         meter_provider = given.meter_provider or metrics.get_meter_provider()
@@ -244,10 +244,10 @@ class Runtime:
         # Again for every set of providers: what is registered last runs first, before they shut down.
         atexit.unregister(self.finalizer.abandon_all)
         atexit.register(self.finalizer.abandon_all)
-        stream_logger = get_logger(given.logger_provider, config.standard_names)
+        stream_logger = get_logger(given.logger_provider or _logs.get_logger_provider(), config.standard_names)
         return Pipeline(
             SpanStarter(get_tracer(tracer_provider, config.standard_names), self.sessions, self.measured_spans),
-            SpanSink(self.measured_spans, generation, config.token_events),
+            SpanSink(self.measured_spans, generation, config.token_events, self.errors),
             EndLog(stream_logger, config.token_events),
             logger=stream_logger,
             metrics=stream_metrics,
@@ -255,24 +255,49 @@ class Runtime:
             errors=self.errors,
         )
 
+    def _set_up_sdk(self) -> None:
+        """Set up the OpenTelemetry SDK from the `OTEL_*` environment, which is never written to."""
+        try:
+            exporters = configure_sdk()
+        except Exception as error:  # noqa: BLE001 - whatever the SDK raises for an environment it does not accept
+            # Nothing here comes from a prompt: the text may be logged.
+            self.errors.counts[Where.SDK_SETUP] += 1
+            logger.warning("otel_itl could not set up the OpenTelemetry SDK from the OTEL_* environment: %s", error)
+        else:
+            # A warning, so that it is seen where logging is not configured.
+            logger.warning(
+                "No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment (%s).",
+                exporters,
+            )
+
     def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
         """Have the spans of a provider pass our processor; there is one for each, as none can be removed."""
         processor = self._processors.get(provider)
         if processor is not None:
-            processor.reconfigure(config, stream_metrics)
+            processor.reconfigure(
+                chunk_events=config.chunk_events,
+                stall=config.stall,
+                objectives=config.slo,
+                stream_metrics=stream_metrics,
+            )
         elif hasattr(provider, "add_span_processor"):
             processor = SpanEventProcessor(
-                config.chunk_events,
+                chunk_events=config.chunk_events,
                 stall=config.stall,
-                slo=config.slo,
+                objectives=config.slo,
                 stream_metrics=stream_metrics,
                 measured_spans=self.measured_spans,
                 errors=self.errors,
-                before_flush=self.finalizer.finalize_pending,
+                flush=self._flush,
             )
             if prepend_processor(provider, processor):
                 self._runs_first.add(provider)
             self._processors[provider] = processor
+
+    def _flush(self) -> None:
+        """Finalize the streams that ended, and record their metrics: for flushes of a tracer provider."""
+        self.finalizer.finalize_pending()
+        self.metrics.pending.record_all()
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
         return [
@@ -325,12 +350,6 @@ def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedS
     """Return a stream as if it ended now; None: it is gone."""
     recorder = reference()
     return None if recorder is None else finalizer.snapshot(recorder)
-
-
-def _is_any_provider_set() -> bool:
-    """Whether the application has set a global provider: the API's own stand-ins are called proxies."""
-    providers = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
-    return not all("Proxy" in type(provider).__name__ for provider in providers)
 
 
 runtime = Runtime()

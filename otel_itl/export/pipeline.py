@@ -11,17 +11,18 @@ from opentelemetry.context import Context  # noqa: TC002 - part of what is publi
 from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
 from otel_itl.conventions import Where
-from otel_itl.core.measures import Measures, first_and_last_output, measure
+from otel_itl.core.measures import Measures, measure
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import SessionStatus
 from otel_itl.core.slo import Objectives, SLOResult, evaluate
 from otel_itl.core.stalls import Cause
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
-from otel_itl.export.logs import EndLog, EventLog, StallLog
+from otel_itl.export.logs import EventLog
 from otel_itl.export.measured_stream import MeasuredStream, measured_stream
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.export.span import SpanSink, SpanStarter, describe_before_end, end_span
+from otel_itl.export.stream_log import EndLog, StallLog
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors
 
@@ -106,7 +107,7 @@ class Pipeline:
                 measures = measure(finished.timeline)
                 self._span_sink(StreamReport(handle, finished, measures, self._evaluate(finished, measures), None))
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.SPAN_DESCRIBE, error)
+            self.errors.report(Where.SPAN_ENRICH, error)
 
     def finish(self, handle: SpanHandle, finished: FinishedStream) -> None:
         """Report a stream that ended. A second report of it does nothing."""
@@ -116,10 +117,10 @@ class Pipeline:
         try:
             report = self._derive(handle, finished)
             for sink in self._sinks:
-                self._try(Where.STREAM_REPORT, lambda sink=sink: sink(report), None)  # type: ignore[misc]
-            measured = self._try(Where.STREAM_MEASURE, lambda: _measure_for_metrics(report), None)
+                self._try(Where.STREAM_END, lambda sink=sink: sink(report), None)
+            measured = self._try(Where.STREAM_END, lambda: _measure_for_metrics(report), None)
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.STREAM_REPORT, error)
+            self.errors.report(Where.STREAM_END, error)
         finally:
             self._conclude(handle, finished, measured)
 
@@ -128,7 +129,7 @@ class Pipeline:
         try:
             end_span(handle, finished)
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.SPAN_END, error)
+            self.errors.report(Where.STREAM_END, error)
             if handle.is_own and handle.span.is_recording():
                 handle.span.end()
         if measured is None:
@@ -138,18 +139,18 @@ class Pipeline:
 
     def _derive(self, handle: SpanHandle, finished: FinishedStream) -> StreamReport:
         """Measure a stream, and hold it against its objective and its session."""
-        measures = self._try(Where.STREAM_MEASURE, lambda: measure(finished.timeline), None)
+        measures = self._try(Where.STREAM_END, lambda: measure(finished.timeline), None)
         if measures is None:
             measures = measure(_without_chunks(finished).timeline)
         return StreamReport(
             handle=handle,
             finished=finished,
             measures=measures,
-            slo=self._try(Where.STREAM_SLO, lambda: self._evaluate(finished, measures), None),
-            session=self._try(Where.STREAM_SESSION, lambda: _end_session_request(handle, finished, measures), None),
+            slo=self._try(Where.STREAM_END, lambda: self._evaluate(finished, measures), None),
+            session=self._try(Where.STREAM_END, lambda: _end_session_request(handle, finished, measures), None),
         )
 
-    def _try(self, where: Where, step: Callable[[], T], default: T) -> T:
+    def _try(self, where: str, step: Callable[[], T], default: T) -> T:
         """Take a step; where it fails, report that and return `default`."""
         try:
             return step()
@@ -189,7 +190,7 @@ def _end_session_request(handle: SpanHandle, finished: FinishedStream, measures:
     if handle.session_request is None:
         return None
     timeline = finished.timeline
-    first, last = first_and_last_output(timeline)
+    first, last = timeline.output_flags.find(1), timeline.output_flags.rfind(1)
     decode = (timeline.arrived[last] - timeline.arrived[first]) / SECOND if first >= 0 else 0.0
     return handle.session_request.end(
         measures.upstream_samples.nanoseconds, stall_count=len(finished.stalls), decode_duration=decode

@@ -21,17 +21,18 @@ from opentelemetry.trace import (
 
 from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
-from otel_itl.core.codec import encode_each, encode_later
+from otel_itl.core.codec import encode_each, encode_lazily
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.measured_spans import MeasuredSpans
-from otel_itl.export.other_instrumentations import in_charge, recorded_by, unsuppressed
+from otel_itl.export.other_instrumentations import is_other_in_charge, metrics_recorded_within, without_suppression
 from otel_itl.export.sdk_internals.lazy_events import add_events
-from otel_itl.export.sdk_internals.span_limits import remaining_events
+from otel_itl.export.sdk_internals.span_limits import event_limit
 from otel_itl.export.stream_report import SpanHandle, StreamReport
+from otel_itl.recording.internal_errors import InternalErrors
 
 logger = logging.getLogger("otel_itl")
 
@@ -66,12 +67,12 @@ class SpanStarter:
         )
         previous = None if session_request is None else session_request.previous_link
         links = [previous] if isinstance(previous, SpanContext) else []
-        if in_charge(context):
+        if is_other_in_charge(context):
             for link in links:
                 outer.add_link(link)
             handle = SpanHandle(outer, context, session_request, is_own=False)
         else:
-            with unsuppressed():
+            with without_suppression():
                 span = self._tracer.start_span(
                     f"{request.operation} {request.model}" if request.model else request.operation,
                     kind=SpanKind.CLIENT,
@@ -85,7 +86,7 @@ class SpanStarter:
                 set_span_in_context(span),
                 session_request,
                 is_own=True,
-                recorded_elsewhere=recorded_by(outer),
+                recorded_elsewhere=metrics_recorded_within(outer),
             )
         if session_request is not None:
             session_request.set_link(handle.span.get_span_context())
@@ -113,9 +114,17 @@ class SpanSink:
         measured_spans: takes the ids of spans that no processor is to measure again.
         standard_names: the generation of the standard names.
         token_events: the form of the token events, as the option takes it.
+        errors: where failures of our own are reported.
     """
 
-    def __init__(self, measured_spans: MeasuredSpans, standard_names: StandardNames, token_events: str) -> None:
+    def __init__(
+        self,
+        measured_spans: MeasuredSpans,
+        standard_names: StandardNames,
+        token_events: str,
+        errors: InternalErrors,
+    ) -> None:
+        self._errors = errors
         self._measured_spans = measured_spans
         self._standard_names = standard_names
         self._token_events = token_events
@@ -144,7 +153,7 @@ class SpanSink:
             self._add_token_events(span, finished.timeline)
 
     def _add_token_events(self, span: Span, timeline: Timeline) -> None:
-        limit = remaining_events(span)
+        limit = event_limit(span)
         each = encode_each(timeline, limit) if self._token_events == "each" else None
         if each is not None:
             for event in each:
@@ -157,7 +166,7 @@ class SpanSink:
                 "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
-        add_events(span, encode_later(timeline, limit))
+        add_events(span, encode_lazily(timeline, limit), self._errors)
 
 
 def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
@@ -168,7 +177,7 @@ def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
         return
     if timeline.outcome is Outcome.ERROR:
         span.set_status(Status(StatusCode.ERROR))
-    with unsuppressed():
+    with without_suppression():
         span.end(end_time=timeline.request_unix_ns + timeline.end)
 
 

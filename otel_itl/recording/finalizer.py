@@ -55,7 +55,7 @@ class Finalizer:
         self.errors = errors
         self._open_streams = open_streams
         self._find_pauses = find_pauses
-        self._round_tasks: list[Callable[[], None]] = []
+        self._round_tasks: list[Callable[[], object]] = []
         self.thread = PeriodicThread("otel_itl finalizer", interval, self._make_round, self._has_work)
         self._forget()
 
@@ -71,7 +71,7 @@ class Finalizer:
         self._forget()
         self.thread.forget_after_fork()
 
-    def add_round_task(self, task: Callable[[], None]) -> None:
+    def add_round_task(self, task: Callable[[], object]) -> None:
         """Have a function called in every round of the thread, after the dropped streams."""
         self._round_tasks.append(task)
 

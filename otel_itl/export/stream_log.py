@@ -1,0 +1,67 @@
+"""The log events of one stream: its stalls while they happen, and what is worth an event when it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from opentelemetry._logs import Logger, SeverityNumber
+
+from otel_itl import conventions as names
+from otel_itl.core.codec import encode
+from otel_itl.core.stalls import Stall
+from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.export import attributes
+from otel_itl.export.logs import EventLog
+from otel_itl.export.stream_report import StreamReport
+
+
+class StallLog:
+    """Emits a log event when a stall begins and when it ends, for the first `MAX_REPORTED_STALLS` of a stream."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    def stall_started(self, stall: Stall) -> None:
+        """Emit the event of a stall that has begun."""
+        self._emit(names.STALL_STARTED_EVENT, stall, SeverityNumber.WARN)
+
+    def stall_ended(self, stall: Stall) -> None:
+        """Emit the event of a stall that is over."""
+        self._emit(names.STALL_ENDED_EVENT, stall, SeverityNumber.INFO)
+
+    def _emit(self, name: str, stall: Stall, severity: SeverityNumber) -> None:
+        if stall.number <= names.MAX_REPORTED_STALLS:
+            offset_ns = round((stall.start + stall.duration) * SECOND)
+            self._log.emit_about_request(name, offset_ns, attributes.of_stall(stall), severity)
+
+
+class EndLog:
+    """Emits the log events of a stream's end: a failure, a truncation, the onset of a session's degradation.
+
+    Args:
+        logger: emits them.
+        token_events: the form of the token events; `log`: they are log events as well.
+    """
+
+    def __init__(self, logger: Logger, token_events: str) -> None:
+        self._logger = logger
+        self._token_events = token_events
+
+    def __call__(self, report: StreamReport) -> None:
+        """Emit the events of a stream that ended."""
+        handle, finished = report.handle, report.finished
+        timeline = finished.timeline
+        log = EventLog(self._logger, handle.context, finished.request, timeline.request_unix_ns)
+        if self._token_events == "log":
+            for event in encode(timeline):
+                log.emit(event.name, event.unix_ns, event.attributes)
+        if handle.is_own and timeline.outcome is Outcome.ERROR:
+            # Without the exception's text: it may quote the prompt.
+            failure: dict[str, Any] = {"exception.type": finished.error_type or "unknown"}
+            log.emit(names.EXCEPTION_EVENT, timeline.request_unix_ns + timeline.end, failure, SeverityNumber.WARN)
+        if timeline.outcome is Outcome.TRUNCATED:
+            count = {names.CHUNK_COUNT: len(timeline) + timeline.unrecorded}
+            log.emit_about_request(names.TRUNCATED_EVENT, timeline.end, count, SeverityNumber.WARN)
+        if report.session is not None and report.session.onset is not None:
+            onset = attributes.of_degradation(report.session.onset)
+            log.emit_about_request(names.SESSION_DEGRADED_EVENT, timeline.end, onset, SeverityNumber.WARN)
