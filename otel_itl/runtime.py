@@ -17,6 +17,7 @@ from opentelemetry import _logs, context, metrics, trace
 
 from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom
+from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream

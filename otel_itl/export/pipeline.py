@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 from weakref import ref
 
@@ -117,7 +118,7 @@ class Pipeline:
         try:
             report = self._derive(handle, finished)
             for sink in self._sinks:
-                self._try(Where.STREAM_END, lambda sink=sink: sink(report), None)
+                self._try(Where.STREAM_END, partial(sink, report), None)
             measured = self._try(Where.STREAM_END, lambda: _measure_for_metrics(report), None)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)

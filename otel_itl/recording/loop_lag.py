@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
-from otel_itl.core.measures import SLOW_AFTER
+from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 TIMER_SECONDS: Final = 0.02
@@ -113,7 +113,7 @@ def find_headers_moment(headers: int, lags: list[Lag]) -> int:
     waiting. The longer a block, the more the loop has to catch up with.
     """
     for start, end in lags:
-        if start < headers <= end + max(TOLERANCE_NS, (end - start) // SLOW_AFTER):
+        if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR):
             return start
     return headers
 

@@ -138,7 +138,7 @@ class StreamStallMonitor:
     @property
     def due(self) -> int:
         """The moment (ns) before which no stall can be found."""
-        return self._detector.due
+        return self._detector.next_check
 
     @property
     def threshold(self) -> float:

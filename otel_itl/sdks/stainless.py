@@ -168,8 +168,10 @@ def find_recorder(response: Any) -> StreamRecorder | None:
     Some SDKs make the stream before the call has returned: the recorder is that of the call then.
     """
     extensions = getattr(response, "extensions", None)
-    is_real = isinstance(extensions, dict)
-    found = extensions.get(RECORDER) if is_real else getattr(response, _RECORDER_ATTRIBUTE, None)
+    travels_on = (
+        extensions if isinstance(extensions, dict) else {RECORDER: getattr(response, _RECORDER_ATTRIBUTE, None)}
+    )
+    found = travels_on.get(RECORDER)
     return found if isinstance(found, StreamRecorder) else current_recorder()
 
 
