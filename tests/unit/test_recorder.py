@@ -73,7 +73,7 @@ def test_moments_are_rounded_down_to_whole_microseconds(record: Any) -> None:
 
 
 def test_the_wall_time_of_the_request_is_kept(record: Any) -> None:
-    assert record().probe.timeline().request_unix_ns == 1_700_000_000_000_000_000
+    assert record().timeline_so_far.request_unix_ns == 1_700_000_000_000_000_000
 
 
 def test_the_headers_are_there_when_the_request_returns(record: Any) -> None:
