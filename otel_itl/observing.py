@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from typing import Any, TypeVar, overload
 
 from otel_itl.config import load
+from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import Classify
@@ -87,7 +88,7 @@ def observe(  # noqa: PLR0913 - what describes the request
         recorder.record_headers(None)
         return proxy_stream(stream, recorder)
     except Exception as error:  # noqa: BLE001 - the guard
-        runtime.errors.report("stream.open", error)
+        runtime.errors.report(Where.STREAM_OPEN, error)
         return stream
 
 

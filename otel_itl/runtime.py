@@ -82,8 +82,12 @@ class Runtime:
         self.loop_lags = LoopLags(self.errors)
         self.watchdog = Watchdog(self.open_streams, self.errors, clock)
         self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses)
-        self.log_threads = ReporterThreads("reports", self.errors, max_threads=8, max_waiting=4_096)
-        self.callback_threads = ReporterThreads("callbacks", self.errors, max_threads=1, max_waiting=1_000)
+        self.log_threads = ReporterThreads(
+            "reports", self.errors, where=Where.STALL_REPORT, max_threads=8, max_waiting=4_096
+        )
+        self.callback_threads = ReporterThreads(
+            "callbacks", self.errors, where=Where.CALLBACK_ON_STALL, max_threads=1, max_waiting=1_000
+        )
         self.measured_spans = MeasuredSpans()
         self.sessions = Sessions()
         self.installer = SDKInstaller(self)

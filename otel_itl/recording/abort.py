@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ref
 
+from otel_itl.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors
 
 
@@ -81,7 +82,7 @@ class AbortSwitch:
         try:
             is_shut_down = self._aborter.shut_down()
         except Exception as error:  # noqa: BLE001 - the guard
-            self._errors.report("stream.abort", error)
+            self._errors.report(Where.STREAM_ABORT, error)
             is_shut_down = False
         if not is_shut_down:
             self._message = None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Final
 
+from otel_itl.conventions import Where
 from otel_itl.core.stream import Concurrency, FinishedStream
 from otel_itl.core.timeline import Outcome
 from otel_itl.recording.finished import finish_stream, finish_without_facts, snapshot_stream
@@ -104,9 +105,9 @@ class Finalizer:
         if len(self._abandoned) < MAX_ABANDONED:
             self._abandoned.append(recorder)
         else:
-            self.errors.count_dropped("queue.abandoned")
+            self.errors.count_dropped(Where.QUEUE_ABANDONED)
 
-    @never_raises("stream.help", None)
+    @never_raises(Where.STREAM_FINALIZE, None)
     def help(self) -> None:
         """Finalize a few dropped streams, so that none pile up while the thread gets no CPU."""
         if self._abandoned and self._finalizing.acquire(blocking=False):
@@ -123,7 +124,7 @@ class Finalizer:
 
     # --- Streams that wait -----------------------------------------------------------------------------------------
 
-    @never_raises("stream.finalize_pending", None)
+    @never_raises(Where.STREAM_FINALIZE, None)
     def finalize_pending(self) -> None:
         """Finalize what waits now, and wait for what another thread is finalizing, for up to a second. For flushes."""
         is_locked = self._finalizing.acquire(timeout=PATIENCE_SECONDS)
@@ -147,7 +148,7 @@ class Finalizer:
         if self._finalizing.acquire(timeout=PATIENCE_SECONDS):
             self._finalizing.release()
 
-    @never_raises("stream.abandon", None)
+    @never_raises(Where.STREAM_DROP, None)
     def abandon_all(self) -> None:
         """End every open stream as abandoned and finalize it: the process ends, or `uninstrument()` was called."""
         for recorder in self._open_streams.recorders():
@@ -157,7 +158,7 @@ class Finalizer:
     def _has_work(self) -> bool:
         return bool(self._open_streams or self._abandoned or self._deferred)
 
-    @never_raises("stream.finalize_pending", default=False)
+    @never_raises(Where.STREAM_FINALIZE, default=False)
     def _make_round(self) -> bool:
         with self._finalizing:
             for _ in range(min(self.pending, MAX_PER_ROUND)):
@@ -172,7 +173,7 @@ class Finalizer:
             try:
                 task()
             except Exception as error:  # noqa: BLE001 - the guard: one that fails keeps no other from being done
-                self.errors.report("metrics.record", error)
+                self.errors.report(Where.METRICS_RECORD, error)
 
     def _finalize_next(self) -> None:
         """Finalize one stream that waits, if there is one."""
@@ -196,12 +197,12 @@ class Finalizer:
         try:
             finished = finish_stream(recorder, concurrency, self._find_pauses(recorder.ended))
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report("stream.finish", error)
+            self.errors.report(Where.STREAM_END, error)
             finished = finish_without_facts(recorder)
         try:
             recorder.report(finished)
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report("stream.report", error)
+            self.errors.report(Where.STREAM_END, error)
             if recorder.can_be_retried():
                 self.add_abandoned(recorder)
 
@@ -210,7 +211,7 @@ class Finalizer:
             recorder.leave_loop()
             return self._open_streams.remove(recorder.key)
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report("stream.remove", error)
+            self.errors.report(Where.STREAM_END, error)
             return Concurrency(at_start=1, mean=1.0)
 
     def _can_be_deferred(self, recorder: StreamRecorder) -> bool:

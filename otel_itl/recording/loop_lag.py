@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
@@ -75,7 +76,7 @@ class LoopLag:
             self._due = perf_counter_ns() + round(TIMER_SECONDS * 1e9)
             loop.call_later(TIMER_SECONDS, self._fire)
 
-    @never_raises("loop.lag", None)
+    @never_raises(Where.EVENT_LOOP_WATCH, None)
     def _fire(self) -> None:
         now = perf_counter_ns()
         if now - self._due > TOLERANCE_NS:
@@ -93,7 +94,7 @@ class LoopLags:
         self.errors = errors
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopLag] = WeakKeyDictionary()
 
-    @never_raises("loop.lag", None)
+    @never_raises(Where.EVENT_LOOP_WATCH, None)
     def of_running_loop(self) -> LoopLag | None:
         """Return the lag of the asyncio loop that runs in this thread; None where none does."""
         try:

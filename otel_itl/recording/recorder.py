@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any, Protocol
 
+from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Outcome
@@ -173,7 +174,7 @@ class StreamRecorder:
         """Tie the stream to an object that lives as long as it does. The object is held weakly."""
         self._ownership.add(refer_to(owner))
 
-    @never_raises("loop.lag", None)
+    @never_raises(Where.EVENT_LOOP_WATCH, None)
     def follow_running_loop(self) -> None:
         """Charge the lag of the event loop of this thread to the consumer: the stream is awaited there."""
         self.set_loop(self._loop_lags.of_running_loop())
@@ -195,7 +196,7 @@ class StreamRecorder:
 
     # --- While the stream is read ----------------------------------------------------------------------------------
 
-    @never_raises("stream.read", None)
+    @never_raises(Where.STREAM_READ, None)
     def start_reading(self, source: object, owner: Owner | None) -> None:
         """Note that chunks are pulled from `source` from here on.
 
@@ -213,7 +214,7 @@ class StreamRecorder:
         try:
             return self.log.append_targets(self.classify, pull)
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report("stream.read", error)
+            self.errors.report(Where.STREAM_READ, error)
             return (record_nothing(pull),)
 
     def record_swallowed(self, kind: int) -> None:
@@ -225,14 +226,14 @@ class StreamRecorder:
         return not self.is_over and self._abort.abort(waited)
 
     @property
-    @never_raises("stream.end", default=False)
+    @never_raises(Where.STREAM_END, default=False)
     def is_collected(self) -> bool:
         """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
         return self._ownership.is_collected
 
     # --- How the stream ends ---------------------------------------------------------------------------------------
 
-    @never_raises("stream.end", None)
+    @never_raises(Where.STREAM_END, None)
     def end_exhausted(self) -> BaseException | None:
         """End a stream whose SDK iterator is exhausted. Returns what the caller gets instead, if it was aborted."""
         outcome = self.exhausted_outcome()
@@ -248,7 +249,7 @@ class StreamRecorder:
             return Outcome.ERROR
         return Outcome.COMPLETED if self.response.is_finished or not self.has_reader else Outcome.TRUNCATED
 
-    @never_raises("stream.end", None)
+    @never_raises(Where.STREAM_END, None)
     def end_failed(self, error: BaseException) -> BaseException | None:
         """End a stream whose SDK raised, or whose wait was interrupted (by anything but an `Exception`).
 
@@ -264,7 +265,7 @@ class StreamRecorder:
             self._end(Outcome.CANCELLED)
         return replacement
 
-    @never_raises("stream.end", None)
+    @never_raises(Where.STREAM_END, None)
     def end_closed(self) -> None:
         """End a stream that its caller closed, or whose response was closed.
 
@@ -277,12 +278,12 @@ class StreamRecorder:
         else:
             self._end(Outcome.CLOSED)
 
-    @never_raises("stream.end", None)
+    @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
         """End a stream that its caller threw an exception into."""
         self._end(Outcome.CLOSED if isinstance(error, Exception) else Outcome.CANCELLED)
 
-    @never_raises("stream.abandon", None, in_finalizer=True)
+    @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def abandon_from_gc(self) -> None:
         """End a stream that was dropped. Takes no lock and calls no OpenTelemetry API: it runs in finalizers."""
         if self._claim_end(Outcome.ABANDONED):
@@ -299,9 +300,11 @@ class StreamRecorder:
         return self._on_finished is None
 
     def can_be_retried(self) -> bool:
-        """Whether a report that failed may be tried once more: True the first time only."""
-        was_tried, self._was_retried = self._was_retried, True
-        return not was_tried and not self.is_reported
+        """Whether a report that failed may be tried once more; the second time the report is given up."""
+        if self._was_retried:
+            self._on_finished = None
+        self._was_retried = True
+        return not self.is_reported
 
     def report(self, finished: FinishedStream) -> None:
         """Hand the finished stream to what reports it."""

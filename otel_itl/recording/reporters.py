@@ -8,6 +8,7 @@ from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Final
 
+from otel_itl.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors
 
 IDLE_SECONDS: Final = 2.0
@@ -22,13 +23,15 @@ class ReporterThreads:
     Args:
         name: the threads' name.
         errors: where a function that raises, and what a full queue drops, is reported.
+        where: the identifier that a function that raises is counted under.
         max_threads: as many functions run at the same time; with one thread they run in order.
         max_waiting: as many may wait for a thread; a further one is dropped, and counted as `queue.<name>`.
     """
 
-    def __init__(self, name: str, errors: InternalErrors, *, max_threads: int, max_waiting: int) -> None:
+    def __init__(self, name: str, errors: InternalErrors, *, where: str, max_threads: int, max_waiting: int) -> None:
         self._name = name
         self._errors = errors
+        self._where = where
         self._max_threads = max_threads
         self._max_waiting = max_waiting
         self.forget_after_fork()
@@ -83,7 +86,7 @@ class ReporterThreads:
             try:
                 task()
             except BaseException as error:  # noqa: BLE001 - the thread serves other streams as well
-                self._errors.report(f"{self._name}.call", error)
+                self._errors.report(self._where, error)
             del task
 
 
@@ -119,4 +122,4 @@ class OrderedReports:
         try:
             report()
         except Exception as error:  # noqa: BLE001 - the guard: what was reported once is not reported again
-            self._errors.report("stall.report", error)
+            self._errors.report(Where.STALL_REPORT, error)

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
+from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.stall_detector import Silence, StallDetector, judge_cause
 from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Stall, StallPolicy
@@ -221,7 +222,7 @@ class StreamStallMonitor:
             for stall in changes.ended:
                 self._counters.stall_ended(stall)
         except Exception as error:  # noqa: BLE001 - the guard
-            self._reporting.errors.report("stall.count", error)
+            self._reporting.errors.report(Where.STALL_REPORT, error)
 
     def _is_lasting(self, stall: Stall) -> bool:
         current = next((known for known in list(self._stalls.values()) if known.number == stall.number), None)

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from itertools import filterfalse
 from typing import Any, Protocol, TypeVar
 
+from otel_itl.conventions import Where
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import AppendTargets
 from otel_itl.recording.internal_errors import InternalErrors
@@ -99,7 +100,7 @@ def record_iterator(  # noqa: C901 - a branch for each way out
             try:
                 carried(classify(chunk, response))
             except Exception as error:  # noqa: BLE001 - the guard
-                recorder.errors.report("chunk.classify", error)
+                recorder.errors.report(Where.CHUNK_CLASSIFY, error)
                 carried(0)
             try:
                 yield chunk
@@ -138,7 +139,7 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
             try:
                 carried(classify(chunk, response))
             except Exception as error:  # noqa: BLE001 - the guard
-                recorder.errors.report("chunk.classify", error)
+                recorder.errors.report(Where.CHUNK_CLASSIFY, error)
                 carried(0)
             try:
                 yield chunk

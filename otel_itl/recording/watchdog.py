@@ -9,6 +9,7 @@ from threading import RLock
 from time import perf_counter_ns
 from typing import Final
 
+from otel_itl.conventions import Where
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
@@ -83,7 +84,7 @@ class Watchdog:
         """Expect the next round in so many seconds: where it comes much later, the process did not run."""
         self._due = self._clock() + int(seconds * SECOND)
 
-    @never_raises("stall.watch", None)
+    @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
         """Check the streams whose deadline has come by `now` (ns)."""
         self._pauses.extend(self._overdue(now))
@@ -125,7 +126,7 @@ class Watchdog:
         try:
             goes_on = monitor.check(now)
         except Exception as error:  # noqa: BLE001 - the guard: one stream keeps no other from being checked
-            self.errors.report("stall.watch", error)
+            self.errors.report(Where.STALL_WATCH, error)
             return
         if goes_on:
             self._await(recorder)

@@ -19,6 +19,7 @@ from time import perf_counter_ns
 from typing import Any, Literal, NamedTuple, Protocol
 
 from otel_itl.config import SessionFrom
+from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import AppendTargets, Classify, record_nothing
@@ -139,13 +140,13 @@ class OpenCall:
         recorder, self._recorder = self._recorder, None
         return recorder
 
-    @never_raises("stream.open", None)
+    @never_raises(Where.STREAM_OPEN, None)
     def follow_loop(self) -> None:
         """Follow the lag of the event loop on which the response is awaited."""
         if self._recorder is not None:
             self._recorder.follow_running_loop()
 
-    @never_raises("stream.open", None)
+    @never_raises(Where.STREAM_OPEN, None)
     def fail(self, error: BaseException) -> None:
         """End a call that raised, or whose wait was interrupted: there is no stream."""
         recorder = self._recorder
@@ -155,7 +156,7 @@ class OpenCall:
             # Else the coroutine is being thrown away, perhaps in another context, which is not to be changed.
             self.leave()
 
-    @never_raises("stream.open", default=None)
+    @never_raises(Where.STREAM_OPEN, default=None)
     def leave(self) -> StreamRecorder | None:
         """Give the caller's context back; returns the recorder, unless another layer has taken it over.
 
@@ -240,17 +241,17 @@ class Driver:
             recorder = opening.leave()
             return result if recorder is None else streaming.bind(result, recorder)
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report("stream.bind", error)
+            self.errors.report(Where.RESPONSE_FOLLOW, error)
             return result
 
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
         try:
             return iterate_recorded(result, _FirstPull(self, description, streaming.has_inner_layer))
         except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report("stream.bind", error)
+            self.errors.report(Where.RESPONSE_FOLLOW, error)
             return result
 
-    @never_raises("stream.open", None)
+    @never_raises(Where.STREAM_OPEN, None)
     def begin(self, description: Description, *, has_inner_layer: bool = False) -> OpenCall | None:
         """Open the recording of a request that is sent now, or take over that of an outer layer's call.
 
@@ -266,7 +267,7 @@ class Driver:
             return None
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
 
-    @never_raises("stream.describe", None)
+    @never_raises(Where.STREAM_OPEN, None)
     def _describe(self, streaming: StreamingCall, call: Call) -> Description | None:
         description = streaming.describe(call)
         session_from = self._opener.session_from
@@ -275,7 +276,7 @@ class Driver:
         try:
             session_id = short_str(session_from(description.body, description.headers))
         except Exception as error:  # noqa: BLE001 - the application's function
-            self.errors.report("session.from", error)
+            self.errors.report(Where.CALLBACK_SESSION_FROM, error)
             return description
         return description._replace(request=replace(description.request, session_id=session_id))
 

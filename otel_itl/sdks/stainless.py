@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from otel_itl.conventions import provider_of
+from otel_itl.conventions import Where, provider_of
 from otel_itl.core.request import Request
 from otel_itl.recording.abort import HTTPAborter
 from otel_itl.recording.chunk_log import Classify
@@ -136,7 +136,7 @@ class StainlessSDK:
                     return events
                 return tap(events, (_remember_last if swallowed.is_last else _handle_each)(swallowed, recorder))
             except Exception as error:  # noqa: BLE001 - the guard
-                errors.report("stream.events", error)
+                errors.report(Where.SSE_READ, error)
                 return events
 
         return watch
@@ -185,7 +185,7 @@ def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], An
             recorder = find_recorder(instance.response)
             return chunks if recorder is None else record(chunks, recorder, refer_to(instance))
         except Exception as error:  # noqa: BLE001 - the guard
-            errors.report("stream.bind", error)
+            errors.report(Where.RESPONSE_FOLLOW, error)
             return chunks
 
     return stream
@@ -267,6 +267,6 @@ def _handle_each(swallowed: SwallowedEvent, recorder: StreamRecorder) -> Callabl
             if getattr(event, name) == value:
                 handle(recorder)
         except Exception as error:  # noqa: BLE001 - the guard
-            recorder.errors.report("stream.events", error)
+            recorder.errors.report(Where.SSE_READ, error)
 
     return see

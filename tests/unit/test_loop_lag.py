@@ -86,7 +86,7 @@ def test_a_blocked_loop_is_noticed() -> None:
 
 def test_the_beat_stops_when_no_stream_is_open() -> None:
     async def beaten() -> bool:
-        lag = LoopLag(asyncio.get_running_loop())
+        lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
         lag.add_stream()
         lag.remove_stream()
         await asyncio.sleep(0.06)

@@ -85,7 +85,9 @@ def log() -> Log:
 
 
 def hooks(package: str, log: Log, *paths: str, name: str = "ours") -> PackagePatches:
-    targets = tuple(Target(f"{package}._client", path, log.wrapper(name)) for path in paths or ("Client.ask",))
+    targets = tuple(
+        Target(f"{package}._client", path, log.wrapper(name), replaces_code=True) for path in paths or ("Client.ask",)
+    )
     return PackagePatches(package, targets)
 
 
@@ -204,7 +206,7 @@ def test_what_a_wrapped_function_raises_is_the_same_object(package: str, log: Lo
     def failing(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         raise error
 
-    PackagePatches(package, (Target(f"{package}._client", "shout", failing),)).install()
+    PackagePatches(package, (Target(f"{package}._client", "shout", failing, replaces_code=True),)).install()
     with pytest.raises(LookupError) as raised:
         module.shout("a")
     assert raised.value is error
@@ -526,7 +528,9 @@ def test_hooks_with_a_missing_function_can_be_removed(package: str, log: Log, pa
 @pytest.mark.requirement("R64")
 def test_a_missing_module_is_one_warning(package: str, log: Log, caplog: pytest.LogCaptureFixture) -> None:
     client(package)
-    installed = PackagePatches(package, (Target(f"{package}._never", "Client.ask", log.wrapper("ours")),))
+    installed = PackagePatches(
+        package, (Target(f"{package}._never", "Client.ask", log.wrapper("ours"), replaces_code=True),)
+    )
     installed.install()
     installed.remove()
     assert caplog.messages == [
@@ -540,8 +544,8 @@ def test_a_module_that_fails_to_load_does_not_reach_the_application(
 ) -> None:
     module = client(package)
     (tmp_path / package / "_broken.py").write_text("raise RuntimeError('at import')", encoding="utf-8")
-    broken = Target(f"{package}._broken", "Client.ask", log.wrapper("ours"))
-    whole = Target(f"{package}._client", "Client.ask", log.wrapper("ours"))
+    broken = Target(f"{package}._broken", "Client.ask", log.wrapper("ours"), replaces_code=True)
+    whole = Target(f"{package}._client", "Client.ask", log.wrapper("ours"), replaces_code=True)
     PackagePatches(package, (broken, whole)).install()
     module.Client().ask("a")
     assert (log.calls, len(caplog.messages)) == (["ours"], 1)

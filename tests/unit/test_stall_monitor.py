@@ -49,7 +49,7 @@ class CallingThreads(ReporterThreads):
         try:
             task()
         except BaseException as error:
-            self._errors.report(f"{self._name}.call", error)
+            self._errors.report(self._where, error)
 
 
 @dataclass
@@ -116,8 +116,8 @@ def watch(
     """Have a recorded stream watched."""
     machinery = watched.recording.machinery
     reporting = StallReporting(
-        threads("reports", machinery.errors, max_threads=8, max_waiting=100),
-        threads("callbacks", machinery.errors, max_threads=1, max_waiting=100),
+        threads("reports", machinery.errors, where="stall.report", max_threads=8, max_waiting=100),
+        threads("callbacks", machinery.errors, where="callback.on_stall", max_threads=1, max_waiting=100),
         machinery.watchdog.find_pauses,
         machinery.errors,
     )
@@ -128,7 +128,7 @@ def watch(
             policy,
             reporting,
             counters=watched.counters,
-            log=reporter or watched.reports,
+            log=watched.reports if reporter is None else reporter,
             on_stall=watched.callbacks.append if on_stall is None else on_stall,
         )
     )
@@ -490,7 +490,7 @@ def test_a_callback_that_fails_is_contained(watched: Make, error: type[BaseExcep
     stream.arrive()
     stream.chunk(2.5)
     stream.wait(0.1)
-    assert (len(stream.reports), stream.recording.machinery.errors.counts) == (4, {"callbacks.call": 2})
+    assert (len(stream.reports), stream.recording.machinery.errors.counts) == (4, {"callback.on_stall": 2})
 
 
 @pytest.mark.requirement("R16")
