@@ -89,7 +89,6 @@ class Runtime:
             "callbacks", self.errors, where=Where.CALLBACK_ON_STALL, max_threads=1, max_waiting=1_000
         )
         self.measured_spans = MeasuredSpans()
-        self.sessions = Sessions()
         self.installer = SDKInstaller(self)
         self.metrics = MetricsRegistry(
             self.errors,
@@ -251,7 +250,7 @@ class Runtime:
         atexit.register(self.finalizer.abandon_all)
         stream_logger = get_logger(given.logger_provider or _logs.get_logger_provider(), config.standard_names)
         return Pipeline(
-            SpanStarter(get_tracer(tracer_provider, config.standard_names), self.sessions, self.measured_spans),
+            SpanStarter(get_tracer(tracer_provider, config.standard_names), Sessions(), self.measured_spans),
             SpanSink(self.measured_spans, generation, config.token_events, self.errors),
             EndLog(stream_logger, config.token_events),
             logger=stream_logger,

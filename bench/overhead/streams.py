@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from bench.overhead.subjects import AsyncOpen, Open
 from otel_itl.core.stall_detector import StallDetector
+from otel_itl.sdks.stainless import RECORDER
 
-PROBE = "otel_itl.probe"
-"""Where a response holds its recording."""
 PACE_NS = 20_000_000
 HOLD_NS = 50_000
 
@@ -52,18 +51,20 @@ class Pace:
 
         A stream without pauses is not what a model sends, and cheaper to end: most of its gaps cannot be known.
         """
-        probe = stream.response.extensions.get(PROBE)
-        if probe is not None:
-            assert len(probe.arrived) == len(self.arrived), (len(probe.arrived), len(self.arrived))
-            probe.requested, probe.headers, probe.clock = self.requested, self.headers, repeat(self.end).__next__
-            probe.asked[:], probe.arrived[:] = self.asked, self.arrived
-            watch = probe.watch
-            if watch is not None:
+        recorder = stream.response.extensions.get(RECORDER)
+        if recorder is not None:
+            log = recorder.log
+            assert len(log.arrived) == len(self.arrived), (len(log.arrived), len(self.arrived))
+            recorder.requested, recorder.headers = self.requested, self.headers
+            recorder.clock = repeat(self.end).__next__
+            log.asked[:], log.arrived[:] = self.asked, self.arrived
+            monitor = recorder.stall_monitor
+            if monitor is not None:
                 # The watchdog would have looked at the stream many times by now. At copies, which do not have the last
                 # pull: its moment is that of the real clock.
-                recorded = (probe.asked[:], probe.arrived[:], probe.codes[:])
-                watch._lookout = StallDetector(watch._policy, *recorded, self.requested)  # noqa: SLF001
-                watch._lookout.check(self.arrived[-1], self.headers)  # noqa: SLF001
+                recorded = (log.asked[:], log.arrived[:], log.codes[:])
+                monitor._detector = StallDetector(monitor._policy, *recorded, self.requested)  # noqa: SLF001
+                monitor._detector.check(self.arrived[-1], self.headers)  # noqa: SLF001
 
 
 def as_recorded(_: Any) -> None:

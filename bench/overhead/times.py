@@ -14,7 +14,7 @@ from bench.overhead.steady import Steady
 from bench.overhead.streams import Pace, Spent, aconsume, as_recorded, consume
 from bench.overhead.subjects import Subject
 from bench.overhead.variants import Pipeline, Variant
-from otel_itl.recording import open_streams
+from otel_itl.runtime import runtime
 from otel_itl.testing import ScriptedServer
 
 FACES = ("sync", "async")
@@ -79,8 +79,8 @@ class Reader:
 
 def still() -> None:
     """Keep `otel_itl` from working in the background: what is left to it is done when metrics are collected."""
-    open_streams.SWEEP_SECONDS = _NEVER_SECONDS
-    open_streams.open_streams.put_off = open_streams.open_streams.orphans.append  # type: ignore[assignment, method-assign]
+    runtime.finalizer.thread.interval = runtime.watchdog.thread.interval = _NEVER_SECONDS
+    runtime.finalizer.thread.hurry = lambda: None  # type: ignore[method-assign]
 
 
 def settled() -> None:

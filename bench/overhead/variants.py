@@ -20,8 +20,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 import otel_itl
 from bench.overhead.subjects import Subject
-from otel_itl.recording.open_streams import open_streams
-from otel_itl.recording.watchdog import watchdog
+from otel_itl.runtime import runtime
 
 UNINSTRUMENTED = "uninstrumented"
 FLOOR = "floor"
@@ -73,8 +72,8 @@ class Pipeline:
 
     def collect(self) -> int:
         """Collect the metrics, as a periodic reader does, once what is over is; returns how many points there are."""
-        watchdog.round(perf_counter_ns())
-        open_streams.sweep()
+        runtime.watchdog.make_round(perf_counter_ns())
+        runtime.finalizer.finalize_pending()
         data = self._reader.get_metrics_data()
         return sum(
             len(metric.data.data_points)

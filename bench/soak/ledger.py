@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 import otel_itl
-from otel_itl.recording.internal_errors import failures
+from otel_itl.runtime import runtime
 
 
 class Held(NamedTuple):
@@ -67,7 +67,7 @@ class Ledger(SpanProcessor):
     @property
     def failures(self) -> dict[str, int]:
         """Failures of otel_itl's own."""
-        return dict(failures)
+        return dict(runtime.errors.counts)
 
     def growth(self) -> Held:
         """How much more is held in the last quarter than in the second: the first is for warming up."""

@@ -12,11 +12,10 @@ import pytest
 FORKED = """
 import json, os, threading
 import otel_itl
-from otel_itl import runtime as running
-from otel_itl.recording import open_streams
+from otel_itl.runtime import runtime
 from otel_itl.testing import capture_telemetry
 
-open_streams.SWEEP_SECONDS = 60  # nothing is recorded before somebody collects
+runtime.finalizer.thread.interval = 60  # nothing is recorded before somebody collects
 
 def read():
     with otel_itl.session("s"):
@@ -28,9 +27,9 @@ def outcomes(telemetry):
 with capture_telemetry() as telemetry:
     otel_itl.instrument(meter_provider=telemetry.meter_provider, tracer_provider=telemetry.tracer_provider)
     read()
-    sessions = running.runtime._telemetry._sessions
+    sessions = runtime._pipeline._spans._sessions
     reading, writing = os.pipe()
-    with sessions._models.lock, running.runtime._lock:
+    with sessions._models.lock, runtime._lock:
         child = os.fork()
     if not child:
         counted = [outcomes(telemetry)]

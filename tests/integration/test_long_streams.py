@@ -14,14 +14,14 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_itl
-from otel_itl.recording import recorder as probe
-from otel_itl.recording.open_streams import open_streams
+from otel_itl.recording.finalizer import LONG_STREAM
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry
 
 if TYPE_CHECKING:
     from conftest import Instrument
 
-LONG, SHORT = probe.LONG_STREAM, probe.LONG_STREAM - 1
+LONG, SHORT = LONG_STREAM, LONG_STREAM - 1
 
 
 class Threads(SpanProcessor):
@@ -74,7 +74,7 @@ def test_a_long_stream_on_an_event_loop_is_measured_by_another_thread_at_once(
     threads = ended_on(captured_telemetry)
     asyncio.run(read(LONG))
     assert threads.ended.wait(10)
-    assert threads.seen == ["otel_itl watchdog"]
+    assert threads.seen == ["otel_itl finalizer"]
 
 
 @pytest.mark.parametrize("failure", [None, ConnectionError()], ids=["short", "failed"])
@@ -108,10 +108,11 @@ def test_log_events_do_not_wait_as_no_flush_of_theirs_would_reach_them(
 def test_a_stream_that_waits_is_no_open_one_any_more(
     instrument: Instrument, captured_telemetry: CapturedTelemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_streams, "put_off", open_streams.orphans.append)
+    monkeypatch.setattr(runtime.finalizer.thread, "hurry", lambda: None)
+    monkeypatch.setattr(runtime.finalizer.thread, "interval", 3_600.0)
     instrument()
     asyncio.run(read(LONG))
-    assert (len(open_streams), len(open_streams.orphans)) == (0, 1)
+    assert (len(runtime.open_streams), runtime.finalizer.pending) == (0, 1)
 
 
 def test_metrics_that_are_collected_at_once_have_it(

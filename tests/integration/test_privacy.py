@@ -171,15 +171,12 @@ def test_a_failure_of_ours_says_nothing_of_what_was_said(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    from otel_itl.recording import internal_errors as fence
-    from otel_itl.recording import recorder as probe
-
-    fence.failures.clear()
+    from otel_itl.recording import finished
 
     def fault(*_: object) -> None:
         raise ValueError(f"unexpected {PROMPT!r}")
 
-    monkeypatch.setattr(probe.StreamRecorder, "timeline", fault)
+    monkeypatch.setattr(finished, "build_timeline", fault)
     assert leaked(chat.reply([f"{SAID} one"]), ask_chat) == (False, False, False, 0)
     assert [record.levelname for record in caplog.records if record.name == "otel_itl"] == ["WARNING"]
 

@@ -23,8 +23,7 @@ import otel_itl
 from otel_itl import Stall, StallPolicy
 from otel_itl.core.codec import decode
 from otel_itl.core.stall_detector import find_silences
-from otel_itl.recording.internal_errors import failures
-from otel_itl.recording.open_streams import open_streams
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, capture_telemetry, chat, faults, messages
 
 if TYPE_CHECKING:
@@ -367,7 +366,7 @@ def stage(server: ScriptedServer) -> Iterator[Stage]:
 def played(stage: Stage) -> Results:
     """What came of every scenario in which nothing is broken off."""
     found = stage.play({**SILENT, **OTHERS})
-    assert failures == {}
+    assert runtime.errors.counts == {}
     return found
 
 
@@ -703,7 +702,7 @@ def fall_behind(server: ScriptedServer, told: Kept) -> None:
     time.sleep(0.2)
     # That stall is over, so that who was told of it can do nothing any more.
     assert told.first().abort() is False
-    (probe,) = open_streams.probes()
+    (probe,) = runtime.open_streams.recorders()
     assert probe.abort() is True
 
 
@@ -1040,7 +1039,7 @@ async def crowd(server: ScriptedServer) -> dict[str, int]:
             await asyncio.sleep(0)
         ready.set()
         await asyncio.sleep(3.0 + 1.5)
-        assert (len(open_streams), [task for task in tasks if task.done()]) == (STREAMS, [])
+        assert (len(runtime.open_streams), [task for task in tasks if task.done()]) == (STREAMS, [])
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

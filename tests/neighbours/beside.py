@@ -14,7 +14,7 @@ import openai
 from openai.resources import responses as responses_module
 
 import otel_itl
-from otel_itl.recording.internal_errors import failures
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, faults, responses
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Pair:
     def records(self) -> int:
         """How many streams were recorded since the telemetry was cleared; nothing of ours failed meanwhile."""
         self.captured.tracer_provider.force_flush()
-        assert failures == {}
+        assert runtime.errors.counts == {}
         return int(sum(point.value for point in self.captured.metrics.get("itl.client.stream.outcomes", ())))
 
     def spans(self, scope: str) -> list[Any]:

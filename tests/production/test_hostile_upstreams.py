@@ -19,8 +19,8 @@ from surfaces import CREATED, Surface
 from wires import EVENT_STREAM, Line, Wire, client_on
 
 from otel_itl import observe
-from otel_itl.recording.open_streams import open_streams
-from otel_itl.recording.recorder import CHUNK_LIMIT
+from otel_itl.recording.chunk_log import MAX_CHUNKS as CHUNK_LIMIT
+from otel_itl.runtime import runtime
 
 if TYPE_CHECKING:
     from faces import Face
@@ -87,8 +87,9 @@ def test_a_stream_of_more_than_a_million_chunks_is_recorded_up_to_the_limit_and_
         stream = observe(("x" for _ in range(chunks)), provider="p", model="m")
         for _ in range(chunks):
             next(stream)
-        (probe,) = open_streams.probes()
-        held = sum(getsizeof(moments) for moments in (probe.asked, probe.arrived, probe.codes))
+        (recorder,) = runtime.open_streams.recorders()
+        log = recorder.log
+        held = sum(getsizeof(moments) for moments in (log.asked, log.arrived, log.codes))
         assert next(stream, None) is None
         telemetry.tracer_provider.force_flush()
         (span,) = telemetry.spans

@@ -19,9 +19,7 @@ from surfaces import CREATED
 from wires import Line, client_on
 
 from otel_itl import observe
-from otel_itl.recording.internal_errors import failures
-from otel_itl.recording.open_streams import open_streams
-from otel_itl.recording.watchdog import watchdog
+from otel_itl.runtime import runtime
 
 SECONDS: Final = float(os.environ.get("ITL_TEST_SECONDS", "60"))
 """How long the stress of the garbage collector goes on."""
@@ -35,8 +33,8 @@ def abandon(streams: int) -> None:
 
 
 def settle() -> None:
-    open_streams.sweep()
-    watchdog.reset()  # a stream's deadline is forgotten when it comes, and that is seconds away
+    runtime.finalizer.finalize_pending()
+    runtime.watchdog.forget_after_fork()  # a stream's deadline is forgotten when it comes, and that is seconds away
     SHARED.tracer_provider.force_flush()
     assert "itl.client.stream.outcomes" in SHARED.metrics
     SHARED.clear()
@@ -56,7 +54,7 @@ def test_a_hundred_thousand_abandoned_streams_return_memory_and_registries_to_wh
             settle()
         grown = sys.getallocatedblocks() - before
         # A twentieth of a block a stream is not a thing that is kept for each.
-        assert (grown < STREAMS // 20, len(open_streams), len(open_streams.orphans)) == (True, 0, 0)
+        assert (grown < STREAMS // 20, len(runtime.open_streams), runtime.finalizer.pending) == (True, 0, 0)
 
 
 @pytest.mark.slow
@@ -102,8 +100,8 @@ def test_streams_that_the_collector_ends_while_metrics_are_collected_do_not_hang
             True,
         )
         gc.collect()
-        open_streams.sweep()
-        assert (len(open_streams), dict(failures)) == (0, {})
+        runtime.finalizer.finalize_pending()
+        assert (len(runtime.open_streams), dict(runtime.errors.counts)) == (0, {})
 
 
 def test_nothing_listens_on_anything_but_this_machine(tmp_path: Path) -> None:
@@ -125,7 +123,7 @@ def test_nothing_listens_on_anything_but_this_machine(tmp_path: Path) -> None:
         for process in (False, True):
             with ScriptedServer():
                 pass
-        from otel_itl.recording.open_streams import open_streams
+        from otel_itl.runtime import runtime
         import otel_itl
         otel_itl.instrument(token_events="none")
         list(otel_itl.observe(iter("ab"), provider="p", model="m"))

@@ -27,9 +27,7 @@ from surfaces import CREATED, SURFACES, Surface
 from otel_itl import observe
 from otel_itl.core.codec import encode
 from otel_itl.core.timeline import Timeline
-from otel_itl.recording.internal_errors import failures
-from otel_itl.recording.open_streams import open_streams
-from otel_itl.recording.watchdog import watchdog
+from otel_itl.runtime import runtime
 
 if TYPE_CHECKING:
     from faces import Face
@@ -145,9 +143,9 @@ def logged() -> Iterator[list[str]]:
 
 def settle() -> None:
     """Nothing of a stream is left over for the next one."""
-    open_streams.abandon()
+    runtime.finalizer.abandon_all()
     SHARED.clear()
-    failures.clear()
+    runtime.errors.counts.clear()
 
 
 def nothing() -> None:
@@ -166,19 +164,19 @@ def harm(place: Place, act: Act, expected: object) -> Iterator[str]:
     with logged() as lines:
         seen = act(planted.arm, planted.disarm)
         gc.collect()
-        open_streams.sweep()
+        runtime.finalizer.finalize_pending()
     if not planted.fired:
         return
     if seen != expected:
         yield f"the application sees {seen} for {expected}"
-    if not failures:
+    if not runtime.errors.counts:
         yield "it is not counted"
-    if len(lines) != len(failures):
+    if len(lines) != len(runtime.errors.counts):
         yield f"it is logged {len(lines)} times"
     if place.function not in CONTEXT:
         if get_current_span() is not INVALID_SPAN:
             yield "the application is left with another span"
-        if len(open_streams):
+        if len(runtime.open_streams):
             yield "a stream is taken to be open"
     if place.event == "return":
         return
@@ -293,8 +291,8 @@ def stalled(before_step: Callable[[], None], after_steps: Callable[[], None]) ->
     def words() -> Iterator[str]:
         yield "one"
         before_step()
-        watchdog.due = now = perf_counter_ns() + 100 * 10**9
-        watchdog.round(now)
+        runtime.watchdog._due = now = perf_counter_ns() + 100 * 10**9
+        runtime.watchdog.make_round(now)
         before_step()
         yield "two"
 
@@ -335,25 +333,21 @@ def test_a_fault_of_ours_does_not_harm_an_application(act: Act) -> None:
 
 
 def test_a_failure_is_contained_where_the_applications_logging_fails() -> None:
-    from otel_itl.recording.internal_errors import report_error
-
     def refuse(_: logging.LogRecord) -> bool:
         raise RuntimeError("a filter of the application's")
 
     logger = logging.getLogger("otel_itl")
     logger.addFilter(refuse)
     try:
-        report_error("a test", ValueError("x"))
+        runtime.errors.report("a test", ValueError("x"))
     finally:
         logger.removeFilter(refuse)
-    assert failures["a test"] == 1
+    assert runtime.errors.counts["a test"] == 1
 
 
 def test_what_fails_in_the_garbage_collector_is_logged_by_the_next_sweep() -> None:
-    from otel_itl.recording.internal_errors import note_error
-
     with logged() as lines:
-        note_error("a test", ValueError("x"))
+        runtime.errors.note("a test", ValueError("x"))
         before = list(lines)
-        open_streams.sweep()
+        runtime.finalizer.finalize_pending()
     assert (before, len(lines)) == ([], 1)

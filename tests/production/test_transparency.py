@@ -14,7 +14,7 @@ from replies import BODIES, ODD_EVENTS, cut
 from surfaces import CREATED, STREAMS, SURFACES, Surface
 from wires import EVENT_STREAM, Wire
 
-from otel_itl.recording.internal_errors import failures
+from otel_itl.runtime import runtime
 
 if TYPE_CHECKING:
     from faces import Face
@@ -63,9 +63,9 @@ def compare(surface: Surface, face: Face, wire: Wire, steps: list[str]) -> None:
     bare()
     expected = seen_by_caller(surface, face, wire, steps)
     instrument(SHARED)
-    failures.clear()
+    runtime.errors.counts.clear()
     assert seen_by_caller(surface, face, wire, steps) == expected
-    assert dict(failures) == {}
+    assert dict(runtime.errors.counts) == {}
 
 
 @pytest.mark.parametrize("surface", STREAM_ROWS)

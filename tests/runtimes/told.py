@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import otel_itl
-from otel_itl.recording.internal_errors import failures
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry
 
 CAPTURED = CapturedTelemetry()
@@ -67,7 +67,7 @@ def told(*, flush: bool = True) -> dict[str, Any]:
         "ttft": [found.get("itl.time_to_first_token") for found in attributes],
         "itl": [found.get("itl.latency.p50") for found in attributes],
         "counted": sum(point.value for point in outcomes),
-        "failures": dict(failures),
+        "failures": dict(runtime.errors.counts),
         "threads": sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("otel_itl")),
     }
     CAPTURED.clear()

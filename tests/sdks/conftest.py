@@ -12,7 +12,7 @@ from faces import FACES, Face, taken
 from measuring import bare, measured
 from surfaces import STREAMS, Surface
 
-from otel_itl.recording import open_streams
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer
 
 
@@ -71,4 +71,4 @@ def telemetry() -> Iterator[CapturedTelemetry]:
 @pytest.fixture
 def brisk_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was dropped is swept up ten times as often as usual: tests are not to wait for it."""
-    monkeypatch.setattr(open_streams, "SWEEP_SECONDS", 0.025)
+    monkeypatch.setattr(runtime.finalizer.thread, "interval", 0.025)

@@ -10,8 +10,7 @@ from typing import Any, Final
 import otel_itl
 from otel_itl.core.codec import decode
 from otel_itl.core.timeline import Timeline
-from otel_itl.recording.internal_errors import failures
-from otel_itl.recording.open_streams import open_streams
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, capture_telemetry
 
 SHARED: Final = CapturedTelemetry(temporality="delta")
@@ -24,7 +23,7 @@ def measured() -> Iterator[CapturedTelemetry]:
 
     They go on being measured after it: who wants none of that, calls `bare()`.
     """
-    if len(open_streams):  # left open by a test before
+    if len(runtime.open_streams):  # left open by a test before
         bare()
     if not otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
         instrument(SHARED)
@@ -54,9 +53,9 @@ def bare() -> None:
 
 @contextmanager
 def nothing_fails() -> Iterator[None]:
-    report_error = dict(failures)
+    report_error = dict(runtime.errors.counts)
     yield
-    assert failures == report_error
+    assert runtime.errors.counts == report_error
 
 
 def instrument(captured: CapturedTelemetry, **options: Any) -> None:

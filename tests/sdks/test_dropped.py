@@ -17,8 +17,7 @@ from measuring import measured, measured_by, spans_within
 from scripts import pinned
 from surfaces import CREATED, Surface
 
-import otel_itl.recording.open_streams
-from otel_itl.recording.open_streams import open_streams
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
 
 created = pytest.mark.parametrize("surface", CREATED, ids=str)
@@ -66,7 +65,7 @@ def recorded_locks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             for attribute, original in originals.items():
                 if getattr(module, attribute, None) is original:
                     monkeypatch.setattr(module, attribute, made_by(original))
-    monkeypatch.setattr(open_streams, "_lock", RecordingLock(originals["Lock"]()))
+    monkeypatch.setattr(runtime.open_streams, "_lock", RecordingLock(originals["Lock"]()))
     RecordingLock.acquired.clear()
     return RecordingLock.acquired
 
@@ -108,7 +107,7 @@ def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
             with called_functions() as called:
                 gc.collect()
             locks = [thread for thread in recorded_locks if thread == threading.get_ident()]
-            return len(open_streams), called, locks
+            return len(runtime.open_streams), called, locks
         finally:
             gc.enable()
             await drop()
@@ -150,7 +149,7 @@ def test_a_dropped_stream_is_reported_by_the_background_sweep(
         await drop()
 
     play(scenario, surface, "sync", server)
-    within = 4 * otel_itl.recording.open_streams.SWEEP_SECONDS
+    within = 4 * runtime.finalizer.thread.interval
     assert [span.attributes["itl.stream.outcome"] for span in spans_within(telemetry, 1, within)] == ["abandoned"]
 
 
@@ -171,4 +170,4 @@ def test_two_thousand_abandoned_streams_leave_nothing_behind() -> None:
             gc.collect()
         telemetry.tracer_provider.force_flush()
         (point,) = telemetry.metrics["itl.client.stream.outcomes"]
-        assert (point.value, len(open_streams), len(open_streams.orphans)) == (2_000, 0, 0)
+        assert (point.value, len(runtime.open_streams), runtime.finalizer.pending) == (2_000, 0, 0)

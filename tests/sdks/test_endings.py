@@ -31,7 +31,7 @@ from opentelemetry.trace import StatusCode
 from surfaces import STREAMS, Surface
 
 import otel_itl
-from otel_itl.recording.internal_errors import failures
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, chat, faults, messages, responses
 
 BUILDERS: Final[dict[str, ModuleType]] = {"chat": chat, "responses": responses, "messages": messages}
@@ -421,7 +421,7 @@ def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server.always(ending.script(surface.wire))
-    report_error = sum(failures.values())
+    report_error = sum(runtime.errors.counts.values())
     error: BaseException | None = None
 
     async def scenario(surface: Surface, client: Any) -> None:
@@ -450,7 +450,7 @@ def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
         chunks=[span.attributes["itl.chunk.count"] for span in spans],
         first_tokens=sum(point.count for point in metrics.get("itl.client.time_to_first_token", ())),
         logs=[record.getMessage() for record in caplog.records if record.name.split(".")[0] in WATCHED],
-        report_error=sum(failures.values()) - report_error,
+        report_error=sum(runtime.errors.counts.values()) - report_error,
     ) == SpanFacts(
         outcomes=[ending.outcome],
         counted={ending.outcome: 1},

@@ -17,7 +17,7 @@ from scripts import WIRES
 from surfaces import CREATED, STREAMS, Surface
 
 import otel_itl
-from otel_itl.recording.open_streams import open_streams
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer
 
 Scenario = Callable[[Surface, Any], Any]
@@ -184,7 +184,7 @@ def test_nothing_is_recorded_before_the_first_pull(
 ) -> None:
     async def scenario(surface: Surface, client: Any) -> list[tuple[int, int]]:
         async with surface.stream(client):
-            return [(len(probe.asked), len(probe.arrived)) for probe in open_streams.probes()]
+            return [(len(probe.asked), len(probe.arrived)) for probe in runtime.open_streams.recorders()]
 
     assert play(scenario, surface, face) == [(0, 0)]
 

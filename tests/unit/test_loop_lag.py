@@ -90,7 +90,7 @@ def test_the_beat_stops_when_no_stream_is_open() -> None:
         lag.add_stream()
         lag.remove_stream()
         await asyncio.sleep(0.06)
-        return lag._beating
+        return lag._is_running
 
     assert asyncio.run(beaten()) is False
 
