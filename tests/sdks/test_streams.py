@@ -184,7 +184,7 @@ def test_nothing_is_recorded_before_the_first_pull(
 ) -> None:
     async def scenario(surface: Surface, client: Any) -> list[tuple[int, int]]:
         async with surface.stream(client):
-            return [(len(probe.asked), len(probe.arrived)) for probe in runtime.open_streams.recorders()]
+            return [(len(each.log.asked), len(each.log.arrived)) for each in runtime.open_streams.recorders()]
 
     assert play(scenario, surface, face) == [(0, 0)]
 
