@@ -80,6 +80,19 @@ class StreamingCall:
     """The call may go through another hooked SDK, which takes over the recording then."""
 
 
+@dataclass(frozen=True, slots=True)
+class SDK:
+    """An SDK as a table of the calls that make its streams: what the module of an SDK defines as `SDK`."""
+
+    name: str
+    """Its name in the registry."""
+    calls: tuple[StreamingCall, ...]
+
+    def targets(self, driver: Driver) -> tuple[Target, ...]:
+        """Return what is patched."""
+        return tuple(map(driver.target, self.calls))
+
+
 class RecordingOpener(Protocol):
     """Opens recordings, and makes their spans current: the `Runtime`."""
 

@@ -15,7 +15,7 @@ from otel_itl.sdks.registry import REGISTRY, SDKEntry
 logger = logging.getLogger("otel_itl")
 
 
-class SDK(Protocol):
+class PatchTable(Protocol):
     """What the module of an SDK defines as `SDK`."""
 
     def targets(self, driver: Driver) -> tuple[Target, ...]:
@@ -62,7 +62,7 @@ class SDKInstaller:
     def _patches_of(self, name: str) -> PackagePatches:
         if name not in self._patches:
             entry = REGISTRY[name]
-            sdk: SDK = import_module(entry.module).SDK
+            sdk: PatchTable = import_module(entry.module).SDK
             self._patches[name] = PackagePatches(entry.package, sdk.targets(self.driver))
         return self._patches[name]
 

@@ -122,6 +122,12 @@ def machinery() -> Machinery:
 
 
 @pytest.fixture
+def brisk() -> Machinery:
+    """The machinery of this test's own, whose threads make their rounds at once."""
+    return Machinery(interval=0.005)
+
+
+@pytest.fixture
 def record() -> Callable[..., Recording]:
     """Open a recording of its own machinery: the request is made now, at 1 s on its clock."""
 

@@ -8,19 +8,14 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Machinery
 
 from otel_itl.core.stream import Concurrency, FinishedStream
 from otel_itl.recording import finalizer
 
 if TYPE_CHECKING:
+    from conftest import Machinery
+
     from otel_itl.recording.recorder import StreamRecorder
-
-
-@pytest.fixture
-def brisk() -> Machinery:
-    """Machinery of this test's own whose threads make their rounds at once."""
-    return Machinery(interval=0.005)
 
 
 def opened(
