@@ -656,7 +656,7 @@ def test_a_stream_that_breaks_behind_its_finish_reason_still_gets_the_breakers_e
     assert type(stream.recorder.end_failed(ConnectionError())) is TimeoutError
 
 
-# --- What blocks delays nothing else -----------------------------------------------------------------------------------
+# --- What blocks delays nothing else ---------------------------------------------------------------------------------
 
 
 class Blocking(Reports):
@@ -748,7 +748,7 @@ def test_stalls_are_counted_whatever_the_log_does(watched: Make) -> None:
     assert counted == ["started"]
 
 
-# --- The streams of a process ------------------------------------------------------------------------------------------
+# --- The streams of a process ----------------------------------------------------------------------------------------
 
 
 def both_watched(record: Any) -> tuple[Watched, Watched]:
