@@ -11,7 +11,7 @@ wire takes over the recording that the outer one has opened: it sees more.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -323,6 +323,7 @@ class _FirstPull:
 
     def start_reading(self, source: object, owner: Owner | None) -> None:
         """Open the recording."""
+        self._is_async = hasattr(source, "__anext__")
         self._opening = self._driver.begin(self._description, has_inner_layer=self._has_inner_layer)
         self._recorder = None if self._opening is None else self._opening.recorder
         if self._recorder is not None:
@@ -378,24 +379,19 @@ class _FirstPull:
 
         def pull_first() -> Any:
             try:
-                chunk = pull()
-            except BaseException:
-                self._sent()
-                raise
-            if inspect.isawaitable(chunk):
-                return self._await_first(chunk)
-            self._sent()
-            return chunk
+                return pull()
+            finally:
+                self._give_context_back()
 
-        return pull_first
+        async def await_first() -> Any:
+            try:
+                return await pull()
+            finally:
+                self._give_context_back()
 
-    async def _await_first(self, pulled: Awaitable[Any]) -> Any:
-        try:
-            return await pulled
-        finally:
-            self._sent()
+        return await_first if self._is_async else pull_first
 
-    def _sent(self) -> None:
+    def _give_context_back(self) -> None:
         opening, self._opening = self._opening, None
         if opening is not None and opening.leave() is None:
             self.is_taken_over = True
@@ -417,6 +413,7 @@ class _FirstPull:
             log.codes.append(code)
 
     _opening: OpenCall | None = None
+    _is_async = False
 
 
 def iterate_recorded(source: Any, recorder: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from types import SimpleNamespace
@@ -112,7 +113,7 @@ def read(result: Any) -> list[Any]:
     """Everything that a call of whatever shape streams."""
 
     async def drained() -> list[Any]:
-        stream = await result if asyncio.iscoroutine(result) else result
+        stream = await result if inspect.iscoroutine(result) else result
         if hasattr(stream, "__aiter__"):
             return [chunk async for chunk in stream]
         return list(stream)
