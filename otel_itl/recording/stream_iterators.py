@@ -83,7 +83,9 @@ def record_iterator(  # noqa: C901 - a branch for each way out
     """
     recorder.start_reading(source, owner)
     clock, response = recorder.clock, recorder.response
-    for asked, arrived, carried, classify, pull, turns in recorder.append_targets(source.__next__):
+    after_throw = None
+    for asked, arrived, carried, classify, pull_next, turns in recorder.append_targets(source.__next__):
+        pull = after_throw or pull_next
         for _ in turns:
             asked(clock())
             try:
@@ -112,7 +114,7 @@ def record_iterator(  # noqa: C901 - a branch for each way out
                 recorder.end_thrown(thrown)
                 if not hasattr(source, "throw"):
                     raise
-                pull = _pull_after_throw(source.throw, thrown, source.__next__)  # noqa: PLW2901 - from here on
+                pull = after_throw = _pull_after_throw(source.throw, thrown, source.__next__)
 
 
 async def record_async_iterator(  # noqa: C901 - a branch for each way out
@@ -122,7 +124,9 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
     recorder.start_reading(source, owner)
     recorder.follow_running_loop()
     clock, response = recorder.clock, recorder.response
-    for asked, arrived, carried, classify, pull, turns in recorder.append_targets(source.__anext__):
+    after_throw = None
+    for asked, arrived, carried, classify, pull_next, turns in recorder.append_targets(source.__anext__):
+        pull = after_throw or pull_next
         for _ in turns:
             asked(clock())
             try:
@@ -153,7 +157,7 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
                 recorder.end_thrown(thrown)
                 if not hasattr(source, "athrow"):
                     raise
-                pull = _pull_after_throw(source.athrow, thrown, source.__anext__)  # noqa: PLW2901 - from here on
+                pull = after_throw = _pull_after_throw(source.athrow, thrown, source.__anext__)
 
 
 def _pull_after_throw(
