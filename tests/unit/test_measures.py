@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
@@ -307,6 +307,28 @@ def test_pooled_samples_of_two_streams_give_the_percentiles_of_both() -> None:
         [*measure(A_MAIN.timeline()).itl_samples.nanoseconds, *measure(B_SMOOTH.timeline()).itl_samples.nanoseconds]
     )
     assert [percentile(pooled, q) / MS for q in (50, 99)] == pytest.approx([40, 896.6], rel=1e-12)
+
+
+def test_samples_are_read_in_seconds() -> None:
+    assert list(measure(consumed([100, 130, 170])).itl_samples) == [0.03, 0.04]
+
+
+def test_a_sample_is_found_by_its_place_in_seconds() -> None:
+    assert measure(consumed([100, 130, 170])).itl_samples[-1] == 0.04
+
+
+def test_a_part_of_the_samples_is_in_seconds_as_well() -> None:
+    assert list(measure(consumed([100, 130, 170, 220])).itl_samples[1:]) == [0.04, 0.05]
+
+
+def test_samples_can_be_pooled_over_streams() -> None:
+    streams = [consumed([100, 130, 170]), consumed([100, 120])]
+    assert sorted(sample for stream in streams for sample in measure(stream).itl_samples) == [0.02, 0.03, 0.04]
+
+
+def test_samples_do_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        measure(consumed([100, 130])).itl_samples.nanoseconds = []  # type: ignore[misc]
 
 
 # --- The worked example of the module ------------------------------------------------------------------------------
@@ -838,6 +860,28 @@ def test_a_stream_is_bound_by_its_consumer_when_more_than_half_of_its_gaps_are_n
 ) -> None:
     timeline = consumed(upstream, holds=[0, 0, 30, 0, 0, 0])
     assert measure(timeline).is_consumer_bound is bound
+
+
+# Six arrivals, three of them exact or not, as above; two chunks of fifty tokens stand for a hundred samples.
+FEW_GAPS_MANY_TOKENS = array("I", [1, 50, 1, 1, 1, 50])
+
+
+def test_samples_of_a_stream_with_mostly_inexact_gaps_do_not_show_the_pace() -> None:
+    # Three gaps are imputed, two are exact.
+    timeline = consumed([100, 120, 125, 130, 230, 260], holds=[0, 0, 30, 0, 0, 0], tokens=FEW_GAPS_MANY_TOKENS)
+    assert list(measure(timeline).upstream_samples) == []
+
+
+def test_samples_of_a_stream_with_mostly_exact_gaps_show_the_pace() -> None:
+    # Two gaps are imputed, three are exact.
+    timeline = consumed([100, 120, 125, 190, 230, 260], holds=[0, 0, 30, 0, 0, 0], tokens=FEW_GAPS_MANY_TOKENS)
+    assert len(measure(timeline).upstream_samples) == 50 + 1 + 1 + 1 + 50
+
+
+def test_gaps_are_counted_as_gaps_however_many_tokens_a_chunk_has() -> None:
+    timeline = consumed([100, 120, 125, 190, 230, 260], holds=[0, 0, 30, 0, 0, 0], tokens=FEW_GAPS_MANY_TOKENS)
+    measures = measure(timeline)
+    assert (measures.exact, measures.imputed, measures.excluded) == (3, 2, 0)
 
 
 def test_a_hold_of_one_millisecond_hides_nothing() -> None:

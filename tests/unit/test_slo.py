@@ -226,3 +226,32 @@ def test_a_name_of_ours_is_taken() -> None:
         ValueError, match=r"^SLO\(profile='chat'\) is not accepted: that is the name of a built-in objective"
     ):
         SLO(ttft=9, itl=9, profile="chat")
+
+
+# --- Fluidity --------------------------------------------------------------------------------------------------------
+
+
+def test_the_fluidity_of_a_stream_is_the_share_of_deadlines_that_it_met() -> None:
+    # The first token is 400 ms early: that slack is 400 and 250 after the next two. The last one is 1,150 late, which
+    # misses 1 + 11 deadlines; three were met.
+    assert verdict(stream(100, 100, 250, 1500)).fluidity == 1 - 12 / 15
+
+
+@pytest.mark.parametrize("slo", [SLO(ttft=0.5), SLO(itl=0.1), PROFILES["batch"]])
+def test_without_both_objectives_there_is_no_fluidity(slo: SLO) -> None:
+    assert verdict(stream(100, 20), slo).fluidity is None
+
+
+def test_a_consumer_that_was_too_slow_leaves_no_fluidity() -> None:
+    slow = Timeline(
+        request_unix_ns=0,
+        asked=array("q", [0, 900 * MS]),
+        arrived=array("q", [100 * MS, 900 * MS]),
+        kinds=bytes([Kind.ANSWER] * 2),
+        end=900 * MS,
+    )
+    assert verdict(slow).fluidity is None
+
+
+def test_an_objective_of_less_than_a_nanosecond_has_a_fluidity() -> None:
+    assert verdict(stream(100, 20), SLO(ttft=1e-12, itl=1e-12)).fluidity == 0.0
