@@ -14,7 +14,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
     BaseInstrumentor,
 )
 
-from otel_itl.config import SDKS, load
+from otel_itl.config import load
 from otel_itl.runtime import Providers, runtime
 from otel_itl.sdks import MEMBERS
 from otel_itl.sdks.patching import Hooks
@@ -23,6 +23,7 @@ from otel_itl.sdks.stainless import Member, Stainless
 logger = logging.getLogger("otel_itl")
 
 _PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter", "logger_provider": "get_logger"}
+_SDK_NAMES = tuple(MEMBERS)
 _BASE_OPTIONS = {"skip_dep_check", "raise_exception_on_conflict"}
 _hooks: dict[str, Hooks] = {}
 _installed: set[str] = set()
@@ -41,7 +42,7 @@ class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no
         """Begin to measure; options that come too late are checked, and said to come too late."""
         given = {name: value for name, value in options.items() if name not in _BASE_OPTIONS}
         if self.is_instrumented_by_opentelemetry and given:
-            load({name: value for name, value in given.items() if name not in _PROVIDERS})
+            load({name: value for name, value in given.items() if name not in _PROVIDERS}, sdk_names=_SDK_NAMES)
             logger.warning("instrument() was called before: %s will not count until uninstrument().", ", ".join(given))
             return
         super().instrument(**options)
@@ -49,8 +50,8 @@ class _Streams(BaseInstrumentor):  # type: ignore[misc]  # the base class has no
     def _instrument(self, **options: Any) -> None:
         providers = Providers(**{name: _provider(name, options.pop(name, None)) for name in _PROVIDERS})
         # Each entry point of a process is asked in turn: what the first has read holds for the others.
-        config = runtime.config if runtime.config is not None and not options else load(options)
-        asked = [package for package in self.packages if package in config.sdks]
+        config = runtime.config if runtime.config is not None and not options else load(options, sdk_names=_SDK_NAMES)
+        asked = [package for package in self.packages if config.sdks is None or package in config.sdks]
         chosen = [package for package in asked if not _is_disabled(package) and _is_usable(package, "sdks" in options)]
         if asked and not chosen and not _installed and len(self.packages) > 1:
             logger.warning("otel_itl measures nothing here: none of %s can be instrumented.", ", ".join(asked))
@@ -74,7 +75,7 @@ class ITLInstrumentor(_Streams):
     `instrument()` takes the options of `otel_itl.instrument()`.
     """
 
-    packages = SDKS
+    packages = _SDK_NAMES
 
 
 class OpenAIStreams(_Streams):

@@ -1,6 +1,6 @@
 """Whatever comes in, in whatever shape, is read without an exception, or refused in the words that are documented.
 
-`OTEL_ITL_TEST_EXAMPLES=100000 pytest tests/production/test_fuzz.py` looks for longer.
+`ITL_TEST_EXAMPLES=100000 pytest tests/production/test_fuzz.py` looks for longer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from otel_itl.recording.recorder import Classify
 
-LONGER: Final = os.environ.get("OTEL_ITL_TEST_EXAMPLES")
+LONGER: Final = os.environ.get("ITL_TEST_EXAMPLES")
 CLASSIFIERS: Final[dict[str, Classify]] = {
     "chat": openai.classify_chat,
     "completion": openai.classify_completion,

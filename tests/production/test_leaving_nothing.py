@@ -23,7 +23,7 @@ from otel_itl.recording.internal_errors import failures
 from otel_itl.recording.open_streams import open_streams
 from otel_itl.recording.watchdog import watchdog
 
-SECONDS: Final = float(os.environ.get("OTEL_ITL_TEST_SECONDS", "60"))
+SECONDS: Final = float(os.environ.get("ITL_TEST_SECONDS", "60"))
 """How long the stress of the garbage collector goes on."""
 STREAMS: Final = 100_000
 ROOT: Final = Path(__file__).parents[2]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.requirement("R1", "R2", "R4", "R5", "R9", "R10", "R11", "R14", "R15", "R17")
 
-EXAMPLES: Final = int(os.environ.get("OTEL_ITL_TEST_EXAMPLES", "8"))
-"""Callers of each surface that are tried; `OTEL_ITL_TEST_EXAMPLES=1000 pytest tests/production` looks for longer."""
+EXAMPLES: Final = int(os.environ.get("ITL_TEST_EXAMPLES", "8"))
+"""Callers of each surface that are tried; `ITL_TEST_EXAMPLES=1000 pytest tests/production` looks for longer."""
 FAULTS: Final = (None, None, "ReadError", "ReadTimeout", "RemoteProtocolError", "DecodingError")
 HEADERS: Final = (
     EVENT_STREAM,
@@ -74,7 +74,7 @@ def test_what_a_caller_sees_of_any_stream_is_the_same(surface: Surface, face: Fa
     @settings(
         max_examples=EXAMPLES,
         deadline=None,
-        derandomize="OTEL_ITL_TEST_EXAMPLES" not in os.environ,
+        derandomize="ITL_TEST_EXAMPLES" not in os.environ,
         database=None,
         suppress_health_check=list(HealthCheck),
     )
@@ -99,7 +99,7 @@ def test_what_every_way_of_reading_gives_of_any_stream_is_the_same(surface: Surf
     @settings(
         max_examples=max(EXAMPLES // 4, 1),
         deadline=None,
-        derandomize="OTEL_ITL_TEST_EXAMPLES" not in os.environ,
+        derandomize="ITL_TEST_EXAMPLES" not in os.environ,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
 from otel_itl import conventions as names
-from otel_itl.core.codec import MalformedEventsError, TokenEvent, decode, encode, encode_each
+from otel_itl.core.codec import MalformedEventsError, TokenEvent, decode, encode, encode_each, read_timeline
 from otel_itl.core.measures import measure
 from otel_itl.core.thinning import MAX_CHUNKS
 from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline
@@ -323,10 +323,6 @@ def ended_span(events: Sequence[TokenEvent]) -> ReadableSpan:
     return span
 
 
-def read(span: ReadableSpan) -> Timeline:
-    return decode((event.name, event.timestamp, event.attributes or {}) for event in span.events)
-
-
 def read_from_wire(span: ReadableSpan) -> Timeline:
     def plain(value: Any) -> Any:
         kind = value.WhichOneof("value")
@@ -341,7 +337,7 @@ def read_from_wire(span: ReadableSpan) -> Timeline:
     )
 
 
-through = pytest.mark.parametrize("reading", [read, read_from_wire])
+through = pytest.mark.parametrize("reading", [read_timeline, read_from_wire])
 forms = pytest.mark.parametrize("form", [encode, encode_each])
 
 
@@ -359,9 +355,23 @@ def test_a_long_timeline_survives_a_span(reading: Any) -> None:
     assert reading(ended_span(encode(timeline))) == timeline
 
 
+def test_a_timeline_is_read_from_the_events_themselves() -> None:
+    assert read_timeline(event for event in encode(SHORT)) == SHORT
+
+
+def test_a_span_without_token_events_has_no_timeline() -> None:
+    with pytest.raises(MalformedEventsError, match=r"no itl\.tokens event holds itl\.stream\.outcome"):
+        read_timeline(ended_span([]))
+
+
+def test_an_event_without_attributes_is_malformed() -> None:
+    with pytest.raises(MalformedEventsError):
+        read_timeline(ended_span([TokenEvent(names.TOKENS_EVENT, WALL, {})]))
+
+
 def test_the_longest_timeline_survives_a_span_with_the_default_limits() -> None:
     timeline = long(MAX_CHUNKS)
-    assert read(ended_span(encode(timeline))) == timeline
+    assert read_timeline(ended_span(encode(timeline))) == timeline
 
 
 # --- What no timeline can be read from -----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ PUBLIC = [
     "ITLInstrumentor",
     "ITLSpanProcessor",
     "Kind",
+    "MalformedEventsError",
     "Measures",
     "Outcome",
     "Stall",
@@ -21,6 +22,7 @@ PUBLIC = [
     "instrument",
     "measure",
     "observe",
+    "read_timeline",
     "session",
     "uninstrument",
 ]
