@@ -1,7 +1,7 @@
 """Options of `instrument()` and `OTEL_ITL_*` variables → one frozen Config.
 
-`OPTIONS` is the one place that says what each option does and accepts. The docstring of `otel_itl.instrument` and the
-table of docs/configuration.md are checked against it.
+`OPTIONS` is the one place that describes what each option does and accepts. The docstring of `otel_itl.instrument` and
+the table of docs/configuration.md are checked against it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timelines as token events and back: what is written is what is read, and what cannot be read is said."""
+"""Timelines as token events and back: what is written is what is read, and what cannot be read is reported."""
 
 from __future__ import annotations
 
@@ -256,12 +256,12 @@ def test_every_chunk_that_was_left_out_is_counted(endless: Timeline, stored: Tim
 
 
 @pytest.mark.requirement("R57")
-def test_what_was_left_out_is_said_in_one_number(endless: Timeline, stored: Timeline) -> None:
+def test_what_was_left_out_is_counted_in_one_number(endless: Timeline, stored: Timeline) -> None:
     assert encode(endless)[-1].attributes[names.TOKENS_DROPPED] == len(endless) - len(stored)
 
 
 @pytest.mark.requirement("R57")
-def test_nothing_is_said_of_dropped_tokens_where_none_were() -> None:
+def test_there_is_no_count_of_dropped_tokens_where_none_were() -> None:
     assert names.TOKENS_DROPPED not in encode(SHORT)[-1].attributes
 
 
@@ -562,7 +562,7 @@ def test_a_single_event_that_was_lost_is_noticed() -> None:
         decode(EACH[1:])
 
 
-def test_the_message_says_what_does_not_fit() -> None:
+def test_the_message_names_what_does_not_fit() -> None:
     with pytest.raises(MalformedEventsError, match=r"2 itl\.tokens\.offsets beside 3 itl\.tokens\.waits"):
         decode(changed(PACKED, names.TOKENS_OFFSETS, [1, 2]))
 

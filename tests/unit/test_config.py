@@ -122,7 +122,7 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("session_from", 3, SESSION),
     ("session_from", AsyncMock(), SESSION),
 ]
-"""Option, a value that it does not take, what the message says that it takes."""
+"""Option, a value that it does not take, what it takes by the message."""
 VARIABLES = [
     ("token_events", "every", "one of packed, each, log, none", "'packed'"),
     ("sdks", "openai,mistral", "some of openai, anthropic", "('openai', 'anthropic')"),
@@ -138,7 +138,7 @@ VARIABLES = [
     ("slo", "gpt*=talk", SLOS, "off"),
     ("session_from", "header:", SESSION, "None"),
 ]
-"""Option, text that its variable does not take, what the warning says that it takes, the default that it names."""
+"""Option, text that its variable does not take, what it takes by the warning, the default that the warning names."""
 
 
 def load(options: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Config:
@@ -314,13 +314,13 @@ def test_a_wrong_variable_leaves_the_default(option: str, value: str, accepted: 
 
 
 @pytest.mark.parametrize(("option", "value", "accepted", "default"), VARIABLES)
-def test_a_wrong_variable_is_one_warning_that_says_everything(
+def test_a_wrong_variable_is_one_warning_with_all_that_is_to_be_known(
     option: str, value: str, accepted: str, default: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     load({}, {variable(option): value})
-    said = f"{variable(option)}={value!r} is not accepted: it takes {accepted}. The default {default} is used."
+    warning = f"{variable(option)}={value!r} is not accepted: it takes {accepted}. The default {default} is used."
     assert [(record.name, record.levelno, record.getMessage()) for record in caplog.records] == [
-        ("otel_itl", logging.WARNING, said)
+        ("otel_itl", logging.WARNING, warning)
     ]
 
 

@@ -42,7 +42,7 @@ def consumed(
 ) -> Timeline:
     """What a consumer sees of chunks that reach the socket at these milliseconds after the request.
 
-    Before each pull it works for so many milliseconds (`holds`; the first from the headers on). A pull blocks until the
+    Before each pull it works for `holds` milliseconds (the first from the headers on). A pull blocks until the
     chunk is there, then takes `decode` milliseconds.
     """
     kinds = kinds or [ANSWER] * len(upstream)
@@ -517,7 +517,7 @@ def test_a_burst_before_a_hidden_arrival_is_left_as_it_is() -> None:
 
 
 def test_a_chunk_that_a_slow_consumer_found_waiting_is_no_burst() -> None:
-    # Both chunks after the first had been there for long; whether they came together nobody knows.
+    # Both chunks after the first had been there for long; whether they came together is not known.
     assert measure(consumed([100, 110, 120, 900], holds=[0, 300, 300, 0], decode=0.05)).burst_ratio == 0.0
 
 
@@ -594,7 +594,7 @@ def test_hidden_chunks_share_the_time_by_their_tokens() -> None:
 
 
 def test_reasoning_tokens_that_the_stream_never_showed_are_not_in_the_time_per_token() -> None:
-    # Usage says 100 tokens, of which 89 were reasoned in the dark: 11 were streamed, in 11 chunks of 10 ms.
+    # Usage reports 100 tokens, of which 89 are reasoning that was not streamed: 11 tokens in 11 chunks of 10 ms.
     timeline = consumed([500 + 10 * j for j in range(11)], output_tokens=100, reasoning_tokens=89)
     assert measure(timeline).time_per_output_token == pytest.approx(0.010)
 
@@ -687,7 +687,7 @@ def test_a_consumer_that_never_catches_up_has_every_gap_excluded() -> None:
 
 
 @pytest.mark.requirement("R35")
-def test_a_consumer_that_never_catches_up_is_told_from_a_slow_upstream() -> None:
+def test_a_consumer_that_never_catches_up_is_distinguished_from_a_slow_upstream() -> None:
     timeline = consumed([100 + 10 * j for j in range(50)], holds=[0, *[200] * 49], decode=0.05)
     assert measure(timeline).is_consumer_bound
 
@@ -769,7 +769,7 @@ def test_what_is_left_of_a_pause_before_a_stall_is_shared_evenly() -> None:
 
 # A hiccup of the caller while it drains a pile: 25 ms a token, a pause of 2 s, then the pile.
 def piled(waits: dict[int, float], chunks: int = 200) -> Timeline:
-    """`PAUSED_ONCE`, where the pulls of these chunks take so many milliseconds longer."""
+    """`PAUSED_ONCE`, where the pulls of these chunks take this many milliseconds longer."""
     upstream = [100 + 25 * j for j in range(chunks)]
     asked, arrived, free = [], [], 0.0
     for index, reached in enumerate(upstream):

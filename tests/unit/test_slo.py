@@ -188,13 +188,15 @@ def test_without_any_objective_there_is_nothing_to_judge() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.TRUNCATED])
-def test_who_got_no_token_because_the_stream_failed_missed_it(outcome: Outcome) -> None:
+def test_a_stream_that_failed_without_a_token_missed_it(outcome: Outcome) -> None:
     assert verdict(stream(None, outcome=outcome, end=10)).is_stream_met is False
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CLOSED, Outcome.CANCELLED, Outcome.ABANDONED])
 @pytest.mark.parametrize(("end", "met"), [(500, None), (501, False)])
-def test_who_left_before_a_token_missed_it_only_after_its_time(outcome: Outcome, end: int, met: bool | None) -> None:
+def test_a_caller_that_left_without_a_token_missed_it_only_after_its_time(
+    outcome: Outcome, end: int, met: bool | None
+) -> None:
     assert verdict(stream(None, outcome=outcome, end=end)).is_stream_met is met
 
 
@@ -202,7 +204,7 @@ def test_a_stream_that_ended_well_without_a_token_is_not_judged() -> None:
     assert verdict(stream(None, end=900)).is_stream_met is None
 
 
-def test_a_first_token_whose_arrival_nobody_knows_is_not_judged() -> None:
+def test_a_first_token_of_unknown_arrival_is_not_judged() -> None:
     # It was there already when it was asked for, after 900 ms.
     hidden = Timeline(
         request_unix_ns=0,
