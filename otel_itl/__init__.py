@@ -4,16 +4,22 @@
 
     otel_itl.instrument()
 
-Every streaming request of the openai and anthropic SDKs becomes one span with its per-token timeline, from which TTFT,
-ITL percentiles, stalls and outcomes are derived into span attributes and metrics.
+Every streaming request of the supported SDKs becomes one span with its per-token timeline, from which TTFT, ITL
+percentiles, stalls and outcomes are derived into span attributes and metrics.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from otel_itl.core.codec import MalformedEventsError, read_timeline
     from otel_itl.core.measures import Measures, measure
     from otel_itl.core.slo import SLO
     from otel_itl.core.stalls import Stall, StallPolicy
@@ -28,6 +34,7 @@ __all__ = [
     "ITLInstrumentor",
     "ITLSpanProcessor",
     "Kind",
+    "MalformedEventsError",
     "Measures",
     "Outcome",
     "Stall",
@@ -36,6 +43,7 @@ __all__ = [
     "instrument",
     "measure",
     "observe",
+    "read_timeline",
     "session",
     "uninstrument",
 ]
@@ -44,6 +52,7 @@ _HOMES = {
     "ITLInstrumentor": "otel_itl.instrumentor",
     "ITLSpanProcessor": "otel_itl.export.span_processor",
     "Kind": "otel_itl.core.timeline",
+    "MalformedEventsError": "otel_itl.core.codec",
     "Measures": "otel_itl.core.measures",
     "Outcome": "otel_itl.core.timeline",
     "SLO": "otel_itl.core.slo",
@@ -52,42 +61,73 @@ _HOMES = {
     "Timeline": "otel_itl.core.timeline",
     "measure": "otel_itl.core.measures",
     "observe": "otel_itl.observing",
+    "read_timeline": "otel_itl.core.codec",
     "session": "otel_itl.session_scope",
 }
-"""Loaded when they are first asked for: importing `otel_itl` is to cost an application nothing."""
+"""Public name → the module that is loaded when the name is first used: importing `otel_itl` loads nothing."""
 
 
-def instrument(**options: Any) -> None:  # noqa: D417 - what it takes is listed by name
-    """Measure every streaming request of the supported SDKs from here on, also of clients that exist already.
+class Unset:
+    """Type of the default of an argument that was not given: its `OTEL_ITL_*` variable counts, else its default."""
 
-    Keyword Args:
-        token_events: what a span carries per token: `packed` (default), `each`, `log` or `none`.
-        sdks: which SDKs, of `openai` and `anthropic`; all that are installed by default.
-        standard_names: generation of the standard metrics' names: `operation` (default) or `inference`.
-        model_limit: how many model names the metrics tell apart (default 100); the rest become `other`.
-        chunk_events: names of span events with which another instrumentation marks output chunks.
-        stall: a `StallPolicy`: from when on a silence is a stall (10 s before the first token, 2 s between tokens of
-            the answer by default); None or `off`: nobody looks out for stalls.
-        on_stall: called with each `Stall` that begins, while the stream is silent, on a thread of its own.
-        slo: an objective: `chat`, `code`, `agent`, `batch` or an `SLO`; by model as `{"gpt-4o*": "chat"}`.
-        session_from: where a request says which session it belongs to: a field such as `metadata.session_id` or
-            `user`, `header:NAME`, or a function of the request's body and headers.
-        tracer_provider: instead of the global provider; likewise `meter_provider` and `logger_provider`.
+    def __repr__(self) -> str:
+        return "UNSET"
 
-    Where neither arguments nor the application give a provider, the SDK is set up from the `OTEL_*` environment when
-    the first stream opens. Arguments win over `OTEL_ITL_*` variables, which win over defaults.
+
+_UNSET: Final = Unset()
+
+
+def instrument(  # noqa: PLR0913 - each option is an argument, for completion and type checkers
+    *,
+    token_events: Literal["packed", "each", "log", "none"] | Unset = _UNSET,
+    sdks: Iterable[str] | Unset = _UNSET,
+    standard_names: Literal["operation", "inference"] | Unset = _UNSET,
+    model_limit: int | Unset = _UNSET,
+    chunk_events: Iterable[str] | Unset = _UNSET,
+    stall: StallPolicy | str | Literal[False] | Unset | None = _UNSET,
+    on_stall: Callable[[Stall], object] | Unset | None = _UNSET,
+    slo: SLO | str | Mapping[str, SLO | str] | Unset | None = _UNSET,
+    session_from: str | Callable[[Mapping[str, Any], Mapping[str, Any]], object] | Unset | None = _UNSET,
+    tracer_provider: TracerProvider | Unset | None = _UNSET,
+    meter_provider: MeterProvider | Unset | None = _UNSET,
+    logger_provider: LoggerProvider | Unset | None = _UNSET,
+) -> None:
+    """Measure every streaming request of the supported SDKs from now on, also of clients that exist already.
+
+    Arguments win over `OTEL_ITL_*` variables, which win over defaults. docs/configuration.md has the values that each
+    argument accepts. A second call changes nothing, and logs a warning if it has arguments.
+
+    Args:
+        token_events: How the timings of tokens are recorded: `packed` arrays on the span, an event for `each` output
+            chunk, the arrays as `log` events, or `none`.
+        sdks: Which SDKs to instrument; by default all that are supported. Those that are not installed are skipped.
+        standard_names: Generation of the standard metrics: `operation` (`gen_ai.client.operation.*`) or `inference`.
+        model_limit: How many request models, and how many response models, the metrics distinguish; the rest become
+            `other`.
+        chunk_events: Names of the span events by which another instrumentation marks output chunks: its spans are
+            measured when they end.
+        stall: How long the caller has to wait for a chunk, in seconds, before that is a stall.
+        on_stall: A function that is called with each `Stall` when it begins, while the stream is silent, on a thread
+            for such calls.
+        slo: The objectives for TTFT and ITL, one for all models or by model.
+        session_from: Where a request names the session that it belongs to.
+        tracer_provider: Makes the spans; None: the global provider.
+        meter_provider: Makes the metrics; None: the global provider.
+        logger_provider: Makes the log events; None: the global provider. Where neither these arguments nor the
+            application provide any, the SDK is set up from the `OTEL_*` environment when the first stream opens.
 
     Raises:
-        TypeError: an option of another name.
-        ValueError: a value that an option does not take.
+        TypeError: a provider that is none.
+        ValueError: an option does not accept a value.
     """
+    given = {name: value for name, value in locals().items() if not isinstance(value, Unset)}
     from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
 
-    ITLInstrumentor().instrument(**options)
+    ITLInstrumentor().instrument(**given)
 
 
 def uninstrument() -> None:
-    """Measure no more. Streams that are open go on untouched; their recordings end as abandoned."""
+    """Stop measuring. Streams that are open go on untouched; their recordings end as abandoned."""
     from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
 
     ITLInstrumentor().uninstrument()

@@ -1,159 +1,232 @@
-"""Options of `instrument()` and `OTEL_ITL_*` variables → one frozen Config."""
+"""Options of `instrument()` and `OTEL_ITL_*` variables → one frozen Config.
+
+`OPTIONS` is the one place that describes what each option does and accepts. The docstring of `otel_itl.instrument` and
+the table of docs/configuration.md are checked against it.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import iscoroutinefunction
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from otel_itl.conventions import STANDARD_NAMES
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import Stall, StallPolicy
-from otel_itl.sdks.registry import SDK_NAMES
 
 logger = logging.getLogger("otel_itl")
 
 PREFIX: Final = "OTEL_ITL_"
-TOKEN_EVENT_FORMS: Final = ("packed", "each", "log", "none")
+DISABLED_VARIABLE: Final = PREFIX + "DISABLED"
+"""The operator's switch. It is no option: whatever starts the instrumentation reads it from the environment."""
 OFF: Final = ("off", "none")
 
 SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
-"""The session's id, from the body and the headers of a request."""
+"""Finds the id of a request's session in the body and the headers of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """How streams are measured and reported.
-
-    Args:
-        token_events: what a span carries per token: `packed` arrays, an event for `each` output chunk, the arrays as
-            `log` events, or `none`.
-        sdks: which SDKs to instrument; all that are installed by default.
-        standard_names: the generation of the standard metrics' names, `operation` or `inference`.
-        model_limit: how many model names the metrics tell apart; the rest become `other`.
-        chunk_events: names of the span events with which another instrumentation marks output chunks; spans that carry
-            them are measured when they end.
-        stall: from when on a silence is a stall; None: nobody looks out for stalls.
-        on_stall: called with each `Stall` that begins, on the watchdog's thread.
-        slo: the objectives, by model.
-        session_from: where a request says which session it belongs to.
-    """
+    """The options in force, one field for each of `OPTIONS`, with their defaults."""
 
     token_events: str = "packed"
-    sdks: tuple[str, ...] = SDK_NAMES
+    sdks: tuple[str, ...] | None = None
+    """None: all that are supported."""
     standard_names: str = "operation"
     model_limit: int = 100
     chunk_events: tuple[str, ...] = ()
     stall: StallPolicy | None = StallPolicy()  # noqa: RUF009 - immutable
+    """None: stall detection is off."""
     on_stall: Callable[[Stall], object] | None = None
     slo: Objectives = Objectives()  # noqa: RUF009 - immutable
     session_from: SessionFrom | None = None
 
 
-class InvalidValueError(ValueError):
-    """A value that an option does not take; the message says which, and what is accepted."""
+class Option(NamedTuple):
+    """One option: what it does, which values it accepts, and how a value is parsed."""
+
+    name: str
+    description: str
+    accepted: str
+    """Completes the sentence "it takes …"."""
+    parse: Callable[[Any], Any]
+    """Returns the value of the field of `Config`; raises `NotAcceptedError`."""
+    has_variable: bool = True
+    """False: a variable cannot hold such a value."""
+
+    @property
+    def variable(self) -> str:
+        """The name of its environment variable."""
+        return PREFIX + self.name.upper()
+
+
+class NotAcceptedError(ValueError):
+    """An option does not accept a value."""
+
+
+def load(
+    options: Mapping[str, Any], environ: Mapping[str, str] | None = None, *, sdk_names: Sequence[str] | None = None
+) -> Config:
+    """Build the configuration: arguments win over `OTEL_ITL_*` variables, which win over defaults.
+
+    An unknown or malformed variable is logged as one warning and ignored.
+
+    Args:
+        options: the arguments that were given to `instrument()`.
+        environ: the environment variables; None: those of the process.
+        sdk_names: the SDKs that are supported, and that `sdks` has as its default; None: `sdks` accepts any names.
+
+    Raises:
+        TypeError: there is no option of that name.
+        ValueError: the option does not accept the value.
+    """
+    known = {option.name: option for option in OPTIONS}
+    defaults: dict[str, Any] = {}
+    if sdk_names is not None:
+        defaults["sdks"] = tuple(sdk_names)
+        known["sdks"] = known["sdks"]._replace(accepted="some of " + ", ".join(sdk_names), parse=_some_of(sdk_names))
+    settings = defaults | _read_variables(os.environ if environ is None else environ, known, defaults)
+    for name, value in options.items():
+        if name not in known:
+            raise TypeError(
+                f"instrument() has no option {name!r}: it takes {', '.join(known)} and the OpenTelemetry providers."
+            )
+        try:
+            settings[name] = known[name].parse(value)
+        except NotAcceptedError:
+            message = f"instrument({name}={value!r}) is not accepted: it takes {known[name].accepted}."
+            raise ValueError(message) from None
+    return Config(**settings)
+
+
+def _read_variables(
+    environ: Mapping[str, str], known: Mapping[str, Option], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Parse the `OTEL_ITL_*` variables; logs a warning for each that is unknown or malformed."""
+    settings: dict[str, Any] = {}
+    by_variable = {option.variable: option for option in known.values() if option.has_variable}
+    for variable, value in environ.items():
+        if not variable.startswith(PREFIX) or not value.strip() or variable == DISABLED_VARIABLE:
+            continue
+        option = by_variable.get(variable)
+        if option is None:
+            names = ", ".join([*by_variable, DISABLED_VARIABLE])
+            logger.warning("%s=%r is not known to otel_itl, which reads %s.", variable, value, names)
+            continue
+        try:
+            settings[option.name] = option.parse(value.strip())
+        except NotAcceptedError:
+            default = defaults.get(option.name, Config.__dataclass_fields__[option.name].default)
+            logger.warning(
+                "%s=%r is not accepted: it takes %s. The default %s is used.",
+                variable,
+                value,
+                option.accepted,
+                repr(default) if isinstance(default, (str, int, tuple)) else default,
+            )
+    return settings
 
 
 def _one_of(*accepted: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
+    """Make a parser that accepts one of these texts."""
+
+    def parse(value: Any) -> str:
         if value in accepted:
             return str(value)
-        raise InvalidValueError("one of " + ", ".join(accepted))
+        raise NotAcceptedError
 
-    return check
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    listed = [name for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-    if isinstance(listed, Iterable):
-        names = [name.strip() if isinstance(name, str) else "" for name in listed]
-        if names and all(names):
-            return tuple(names)
-    accepted = "names, as a list or separated by commas"
-    raise InvalidValueError(accepted)
+    return parse
 
 
-def _sdks(value: Any) -> tuple[str, ...]:
-    try:
-        chosen = _names(value)
-    except InvalidValueError:
-        chosen = ("?",)
-    if all(name in SDK_NAMES for name in chosen):
-        return chosen
-    raise InvalidValueError("some of " + ", ".join(SDK_NAMES))
+def _parse_names(value: Any) -> tuple[str, ...]:
+    """Parse names that are given as a list, or as text separated by commas; there is at least one."""
+    names = [name for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    if isinstance(names, Iterable):
+        stripped = [name.strip() if isinstance(name, str) else "" for name in names]
+        if stripped and all(stripped):
+            return tuple(stripped)
+    raise NotAcceptedError
 
 
-def _positive(value: Any) -> int:
+def _some_of(accepted: Sequence[str]) -> Callable[[Any], tuple[str, ...]]:
+    """Make a parser that accepts some of these names."""
+
+    def parse(value: Any) -> tuple[str, ...]:
+        names = _parse_names(value)
+        if all(name in accepted for name in names):
+            return names
+        raise NotAcceptedError
+
+    return parse
+
+
+def _parse_positive(value: Any) -> int:
+    """Parse a whole number from 1."""
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         number = 0
     if number < 1 or isinstance(value, (bool, float)):
-        accepted = "a whole number from 1"
-        raise InvalidValueError(accepted)
+        raise NotAcceptedError
     return number
 
 
-def _pairs(value: str) -> list[tuple[str, str]]:
-    """`a=1, b=2` as pairs; what has no `=` is the value of no name."""
+def _split_pairs(value: str) -> list[tuple[str, str]]:
+    """Split `a=1, b=2` into pairs; a part without `=` is the value of an empty name."""
     parts = [part.strip().rpartition("=") for part in value.split(",")]
-    return [(name.strip(), given.strip()) for name, _, given in parts]
+    return [(name.strip(), text.strip()) for name, _, text in parts]
 
 
-def _stall(value: Any) -> StallPolicy | None:
+def _is_off(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().lower() in OFF)
+
+
+def _parse_stall(value: Any) -> StallPolicy | None:
+    """Parse a stall policy, or its values as text; None: stall detection is off."""
     if isinstance(value, StallPolicy):
         return value
-    if value is None or value is False or (isinstance(value, str) and value.lower() in OFF):
+    if value is False or _is_off(value):
         return None
     try:
-        given = {name: None if number.lower() in OFF else float(number) for name, number in _pairs(value)}
-        return StallPolicy(**given)
+        return StallPolicy(**{name: None if _is_off(text) else float(text) for name, text in _split_pairs(value)})
     except (AttributeError, TypeError, ValueError):
-        accepted = (
-            "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 "
-            "(seconds above 0, or off), or off"
-        )
-        raise InvalidValueError(accepted) from None
+        raise NotAcceptedError from None
 
 
-def _callable(value: Any) -> Callable[[Stall], object] | None:
+def _parse_function(value: Any) -> Callable[..., object] | None:
+    """Return a function that is not async; None: there is none."""
     if value is None or (callable(value) and not iscoroutinefunction(value)):
-        return cast("Callable[[Stall], object] | None", value)
-    accepted = "a function of one Stall, which is not async"
-    raise InvalidValueError(accepted)
+        return cast("Callable[..., object] | None", value)
+    raise NotAcceptedError
 
 
-def _slo(value: Any) -> Objectives:
+def _parse_objectives(value: Any) -> Objectives:
+    """Parse one objective for all models, or objectives by pattern of model names."""
     if isinstance(value, Objectives):
         return value
-    if value is None or (isinstance(value, str) and value.lower() in OFF):
+    if _is_off(value):
         return Objectives()
     by_model: Iterable[tuple[Any, Any]]
     if isinstance(value, Mapping):
         by_model = value.items()
     elif isinstance(value, str):
-        by_model = [(pattern or "*", objective) for pattern, objective in _pairs(value)]
+        by_model = [(pattern or "*", objective) for pattern, objective in _split_pairs(value)]
     else:
         by_model = [("*", value)]
-    return Objectives(tuple((_pattern(pattern), _objective(objective)) for pattern, objective in by_model))
+    return Objectives(tuple((_parse_pattern(pattern), _parse_objective(objective)) for pattern, objective in by_model))
 
 
-_OBJECTIVES: Final = (
-    f"{', '.join(PROFILES)}, an SLO, TTFT/ITL in seconds such as 0.5/0.05 or 0.5/0.05@0.995, or off; each may be given "
-    "for models, as {'gpt-4o*': 'chat'} or gpt-4o*=chat,*=batch"
-)
-
-
-def _pattern(value: Any) -> str:
+def _parse_pattern(value: Any) -> str:
     if isinstance(value, str) and value:
         return value
-    raise InvalidValueError(_OBJECTIVES)
+    raise NotAcceptedError
 
 
-def _objective(value: Any) -> SLO:
+def _parse_objective(value: Any) -> SLO:
+    """Parse an objective: an `SLO`, the name of a profile, or `TTFT/ITL@target` in seconds."""
     if isinstance(value, SLO):
         return value
     if isinstance(value, str) and value in PROFILES:
@@ -163,17 +236,17 @@ def _objective(value: Any) -> SLO:
         ttft, itl = (float(time) if time.strip() else None for time in times.split("/"))
         return SLO(ttft=ttft, itl=itl, target=float(target) if target else 0.99)
     except (AttributeError, TypeError, ValueError):
-        raise InvalidValueError(_OBJECTIVES) from None
+        raise NotAcceptedError from None
 
 
 @dataclass(frozen=True, slots=True)
-class FieldOf:
-    """A field of the request's body, at any depth."""
+class BodyField:
+    """Reads a session's id from a field of the request's body, at any depth."""
 
     path: tuple[str, ...]
 
     def __call__(self, body: Mapping[str, Any], _: Mapping[str, Any]) -> object:
-        """What the request says there."""
+        """Return the value of the field; None: the body has no such field."""
         found: Any = body
         for field in self.path:
             found = found.get(field) if isinstance(found, Mapping) else None
@@ -181,90 +254,92 @@ class FieldOf:
 
 
 @dataclass(frozen=True, slots=True)
-class HeaderOf:
-    """A header of the request."""
+class Header:
+    """Reads a session's id from a header of the request."""
 
     name: str
+    """In lower case."""
 
     def __call__(self, _: Mapping[str, Any], headers: Mapping[str, Any]) -> object:
-        """What the request says there."""
-        # The request's own come last, in whatever case the client has a header of that name, too.
+        """Return the value of the header, whatever its case; None: there is no such header."""
+        # The request's own come last; the client may have a header of that name in another case.
         return next((headers[name] for name in reversed([*headers]) if name.lower() == self.name), None)
 
 
-def _session_from(value: Any) -> SessionFrom | None:
-    if value is None or (callable(value) and not iscoroutinefunction(value)):
-        return cast("SessionFrom | None", value)
-    if isinstance(value, str) and value.strip().lower() in OFF:
+def _parse_session_from(value: Any) -> SessionFrom | None:
+    """Parse where a request names its session: a field, `header:NAME`, or a function."""
+    if _is_off(value):
         return None
-    if isinstance(value, str):
-        where, colon, header = value.strip().partition(":")
-        if where == "header" and header:
-            return HeaderOf(header.strip().lower())
-        if not colon and all(where.split(".")):
-            return FieldOf(tuple(where.split(".")))
-    accepted = (
+    if not isinstance(value, str):
+        return _parse_function(value)
+    place, colon, name = value.strip().partition(":")
+    if place == "header" and name:
+        return Header(name.strip().lower())
+    if not colon and all(place.split(".")):
+        return BodyField(tuple(place.split(".")))
+    raise NotAcceptedError
+
+
+OPTIONS: Final = (
+    Option(
+        "token_events",
+        "How the timings of tokens are recorded: `packed` arrays on the span, an event for `each` output chunk, the "
+        "arrays as `log` events, or `none`.",
+        "one of packed, each, log, none",
+        _one_of("packed", "each", "log", "none"),
+    ),
+    Option(
+        "sdks",
+        "Which SDKs to instrument; by default all that are supported. Those that are not installed are skipped.",
+        "names of SDKs, as a list or separated by commas",
+        _parse_names,
+    ),
+    Option(
+        "standard_names",
+        "Generation of the standard metrics: `operation` (`gen_ai.client.operation.*`) or `inference`.",
+        "one of " + ", ".join(STANDARD_NAMES),
+        _one_of(*STANDARD_NAMES),
+    ),
+    Option(
+        "model_limit",
+        "How many request models, and how many response models, the metrics distinguish; the rest become `other`.",
+        "a whole number from 1",
+        _parse_positive,
+    ),
+    Option(
+        "chunk_events",
+        "Names of the span events by which another instrumentation marks output chunks: its spans are measured when "
+        "they end.",
+        "names, as a list or separated by commas",
+        _parse_names,
+    ),
+    Option(
+        "stall",
+        "How long the caller has to wait for a chunk, in seconds, before that is a stall.",
+        "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 (seconds "
+        "above 0, or off), or off",
+        _parse_stall,
+    ),
+    Option(
+        "on_stall",
+        "A function that is called with each `Stall` when it begins, while the stream is silent, on a thread for such "
+        "calls.",
+        "a function of one Stall, which is not async",
+        _parse_function,
+        has_variable=False,
+    ),
+    Option(
+        "slo",
+        "The objectives for TTFT and ITL, one for all models or by model.",
+        f"{', '.join(PROFILES)}, an SLO, TTFT/ITL in seconds such as 0.5/0.05 or 0.5/0.05@0.995, or off; each may be "
+        "given for models, as {'gpt-4o*': 'chat'} or gpt-4o*=chat,*=batch",
+        _parse_objectives,
+    ),
+    Option(
+        "session_from",
+        "Where a request names the session that it belongs to.",
         "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME, or a function of "
-        "its body and headers"
-    )
-    raise InvalidValueError(accepted)
-
-
-_CHECKS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "token_events": _one_of(*TOKEN_EVENT_FORMS),
-    "sdks": _sdks,
-    "standard_names": _one_of(*STANDARD_NAMES),
-    "model_limit": _positive,
-    "chunk_events": _names,
-    "stall": _stall,
-    "on_stall": _callable,
-    "slo": _slo,
-    "session_from": _session_from,
-}
-_ARGUMENTS_ONLY: Final = {"on_stall"}
-OPTIONS: Final = tuple(field.name for field in fields(Config))
-
-
-def load(options: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Config:
-    """The configuration that arguments, then `OTEL_ITL_*` variables, then defaults make.
-
-    A variable that is unknown or malformed is one warning, and does not count.
-
-    Raises:
-        TypeError: an option of another name.
-        ValueError: a value that an option does not take.
-    """
-    settings = _from_environment(os.environ if environ is None else environ)
-    for name, value in options.items():
-        if name not in _CHECKS:
-            message = (
-                f"instrument() has no option {name!r}: it takes {', '.join(OPTIONS)} and the OpenTelemetry providers."
-            )
-            raise TypeError(message)
-        try:
-            settings[name] = _CHECKS[name](value)
-        except InvalidValueError as accepted:
-            message = f"instrument({name}={value!r}) is not accepted: it takes {accepted}."
-            raise ValueError(message) from None
-    return Config(**settings)
-
-
-def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    for variable, value in environ.items():
-        if not variable.startswith(PREFIX) or not value.strip():
-            continue
-        name = variable[len(PREFIX) :].lower()
-        if name not in _CHECKS or name in _ARGUMENTS_ONLY:
-            known = ", ".join(PREFIX + option.upper() for option in OPTIONS if option not in _ARGUMENTS_ONLY)
-            logger.warning("%s=%r is not known to otel_itl, which reads %s.", variable, value, known)
-            continue
-        try:
-            settings[name] = _CHECKS[name](value.strip())
-        except InvalidValueError as accepted:
-            default = Config.__dataclass_fields__[name].default
-            shown = repr(default) if isinstance(default, (str, int, tuple)) else default
-            logger.warning(
-                "%s=%r is not accepted: it takes %s. The default %s is used.", variable, value, accepted, shown
-            )
-    return settings
+        "its body and headers",
+        _parse_session_from,
+    ),
+)

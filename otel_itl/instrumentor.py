@@ -60,7 +60,7 @@ class _StreamInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base c
         if is_disabled():
             return
         if options or providers.are_given or runtime.config is None:
-            runtime.start(load(options), providers)
+            runtime.start(load(options, sdk_names=SDK_NAMES), providers)
         self._install(is_required=False)
 
     def _uninstrument(self, **_: Any) -> None:
@@ -71,7 +71,7 @@ class _StreamInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base c
 
     def _install(self, *, is_required: bool) -> None:
         config = runtime.config
-        asked = [name for name in self.sdk_names if config is None or name in config.sdks]
+        asked = [name for name in self.sdk_names if config is None or config.sdks is None or name in config.sdks]
         installed = [runtime.installer.install(name, is_required=is_required) for name in asked]
         if asked and not any(installed) and len(self.sdk_names) > 1:
             logger.warning("otel_itl measures nothing here: none of %s can be instrumented.", ", ".join(asked))
@@ -95,7 +95,7 @@ class ITLInstrumentor(_StreamInstrumentor):
         if runtime.is_started_by_code:
             self._warn_of_late_options(providers, options)
             return
-        config = load(options)
+        config = load(options, sdk_names=SDK_NAMES)
         if is_disabled():
             logger.info("otel_itl measures nothing: OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true.")
             return
@@ -103,7 +103,7 @@ class ITLInstrumentor(_StreamInstrumentor):
         self._install(is_required="sdks" in options)
 
     def _warn_of_late_options(self, providers: Providers, options: dict[str, Any]) -> None:
-        load(options)
+        load(options, sdk_names=SDK_NAMES)
         given = [*options, *(name for name in _PROVIDER_METHODS if getattr(providers, name) is not None)]
         if given:
             logger.warning("instrument() was called before: %s will not count until uninstrument().", ", ".join(given))

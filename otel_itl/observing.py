@@ -14,6 +14,7 @@ from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream,
 from otel_itl.runtime import Providers, runtime
 from otel_itl.sdks.driver import Description
 from otel_itl.sdks.duck_typing import classify_by_shape
+from otel_itl.sdks.registry import SDK_NAMES
 from otel_itl.sdks.stainless import find_recorder
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ def observe(  # noqa: PLR0913 - what describes the request
     )
     try:
         if runtime.config is None and not runtime.was_stopped:
-            runtime.start(load({}), Providers())
+            runtime.start(load({}, sdk_names=SDK_NAMES), Providers())
         opening = runtime.installer.driver.begin(Description(request, _make_classify(classify)))
         recorder = None if opening is None else opening.leave()
         if recorder is None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from typing_extensions import assert_type
 
 import otel_itl
@@ -14,6 +16,7 @@ from otel_itl import (
     ITLInstrumentor,
     ITLSpanProcessor,
     Kind,
+    MalformedEventsError,
     Measures,
     Outcome,
     Stall,
@@ -21,6 +24,7 @@ from otel_itl import (
     Timeline,
     measure,
     observe,
+    read_timeline,
     session,
 )
 
@@ -29,12 +33,59 @@ class Chunk:
     """A chunk of somebody's own client."""
 
 
-assert_type(otel_itl.instrument(token_events="each", tracer_provider=TracerProvider()), None)
+assert_type(otel_itl.instrument(), None)
 assert_type(otel_itl.uninstrument(), None)
 
 ITLInstrumentor().instrument()
 processor: SpanProcessor = ITLSpanProcessor(["gen_ai.chunk"], standard_names="inference")
 TracerProvider().add_span_processor(ITLSpanProcessor())
+
+
+def a_call(stall: Stall) -> None:
+    """A caller's own reaction to a stall."""
+
+
+def an_id(body: Mapping[str, Any], headers: Mapping[str, Any]) -> str | None:
+    """A caller's own way to find the session of a request."""
+    return body.get("user") or headers.get("x-session")
+
+
+def instrument_takes_every_option() -> None:
+    otel_itl.instrument(
+        token_events="each",
+        sdks=["openai", "groq"],
+        standard_names="inference",
+        model_limit=20,
+        chunk_events=["gen_ai.chunk"],
+        stall=StallPolicy(next_token=1.0),
+        on_stall=a_call,
+        slo={"gpt-4o*": SLO(ttft=0.5), "*": "batch"},
+        session_from=an_id,
+        tracer_provider=TracerProvider(),
+        meter_provider=MeterProvider(),
+        logger_provider=LoggerProvider(),
+    )
+    otel_itl.instrument(sdks=("openai",), chunk_events={"gen_ai.chunk"}, stall="next_token=1", slo="chat")
+    otel_itl.instrument(session_from="metadata.session_id", slo=SLO(itl=0.05), stall=False)
+    otel_itl.instrument(stall=None, on_stall=None, slo=None, session_from=None, tracer_provider=None)
+
+
+def instrument_takes_nothing_else(number: float) -> None:
+    otel_itl.instrument("each")  # type: ignore[call-arg]
+    otel_itl.instrument(tokens="each")  # type: ignore[call-arg]
+    otel_itl.instrument(token_events="every")  # type: ignore[arg-type]
+    otel_itl.instrument(token_events=None)  # type: ignore[arg-type]
+    otel_itl.instrument(sdks=3)  # type: ignore[arg-type]
+    otel_itl.instrument(standard_names="legacy")  # type: ignore[arg-type]
+    otel_itl.instrument(model_limit=number)  # type: ignore[arg-type]
+    otel_itl.instrument(chunk_events=[3])  # type: ignore[list-item]
+    otel_itl.instrument(stall=3)  # type: ignore[arg-type]
+    otel_itl.instrument(on_stall=an_id)  # type: ignore[arg-type]
+    otel_itl.instrument(slo=0.5)  # type: ignore[arg-type]
+    otel_itl.instrument(session_from=a_call)  # type: ignore[arg-type]
+    otel_itl.instrument(tracer_provider=MeterProvider())  # type: ignore[arg-type]
+    otel_itl.instrument(meter_provider=LoggerProvider())  # type: ignore[arg-type]
+    otel_itl.instrument(logger_provider=TracerProvider())  # type: ignore[arg-type]
 
 
 def kind_of(chunk: Chunk) -> Kind:
@@ -84,6 +135,16 @@ def a_timeline_gives_measures(timeline: Timeline) -> None:
 
     timeline.outcome = Outcome.COMPLETED  # type: ignore[misc]
     measures.duration = 0.0  # type: ignore[misc]
+
+
+def a_span_gives_a_timeline(span: ReadableSpan, events: list[tuple[str, int, dict[str, int]]]) -> Timeline:
+    assert_type(read_timeline(span), Timeline)
+    read_timeline(3)  # type: ignore[arg-type]
+    try:
+        return read_timeline(events)
+    except MalformedEventsError as error:
+        reason: ValueError = error
+        raise reason from None
 
 
 def a_stall_says_what_it_is(stall: Stall) -> None:

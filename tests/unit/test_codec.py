@@ -1,4 +1,4 @@
-"""Timelines as token events and back: what is written is what is read, and what cannot be read is said."""
+"""Timelines as token events and back: what is written is what is read, and what cannot be read is reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
 from otel_itl import conventions as names
-from otel_itl.core.codec import MalformedEventsError, TokenEvent, decode, encode, encode_each
+from otel_itl.core.codec import MalformedEventsError, TokenEvent, decode, encode, encode_each, read_timeline
 from otel_itl.core.measures import measure
 from otel_itl.core.thinning import MAX_CHUNKS
 from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline
@@ -256,12 +256,12 @@ def test_every_chunk_that_was_left_out_is_counted(endless: Timeline, stored: Tim
 
 
 @pytest.mark.requirement("R57")
-def test_what_was_left_out_is_said_in_one_number(endless: Timeline, stored: Timeline) -> None:
+def test_what_was_left_out_is_counted_in_one_number(endless: Timeline, stored: Timeline) -> None:
     assert encode(endless)[-1].attributes[names.TOKENS_DROPPED] == len(endless) - len(stored)
 
 
 @pytest.mark.requirement("R57")
-def test_nothing_is_said_of_dropped_tokens_where_none_were() -> None:
+def test_there_is_no_count_of_dropped_tokens_where_none_were() -> None:
     assert names.TOKENS_DROPPED not in encode(SHORT)[-1].attributes
 
 
@@ -323,10 +323,6 @@ def ended_span(events: Sequence[TokenEvent]) -> ReadableSpan:
     return span
 
 
-def read(span: ReadableSpan) -> Timeline:
-    return decode((event.name, event.timestamp, event.attributes or {}) for event in span.events)
-
-
 def read_from_wire(span: ReadableSpan) -> Timeline:
     def plain(value: Any) -> Any:
         kind = value.WhichOneof("value")
@@ -341,7 +337,7 @@ def read_from_wire(span: ReadableSpan) -> Timeline:
     )
 
 
-through = pytest.mark.parametrize("reading", [read, read_from_wire])
+through = pytest.mark.parametrize("reading", [read_timeline, read_from_wire])
 forms = pytest.mark.parametrize("form", [encode, encode_each])
 
 
@@ -359,9 +355,23 @@ def test_a_long_timeline_survives_a_span(reading: Any) -> None:
     assert reading(ended_span(encode(timeline))) == timeline
 
 
+def test_a_timeline_is_read_from_the_events_themselves() -> None:
+    assert read_timeline(event for event in encode(SHORT)) == SHORT
+
+
+def test_a_span_without_token_events_has_no_timeline() -> None:
+    with pytest.raises(MalformedEventsError, match=r"no itl\.tokens event holds itl\.stream\.outcome"):
+        read_timeline(ended_span([]))
+
+
+def test_an_event_without_attributes_is_malformed() -> None:
+    with pytest.raises(MalformedEventsError):
+        read_timeline(ended_span([TokenEvent(names.TOKENS_EVENT, WALL, {})]))
+
+
 def test_the_longest_timeline_survives_a_span_with_the_default_limits() -> None:
     timeline = long(MAX_CHUNKS)
-    assert read(ended_span(encode(timeline))) == timeline
+    assert read_timeline(ended_span(encode(timeline))) == timeline
 
 
 # --- What no timeline can be read from -----------------------------------------------------------------------------
@@ -552,7 +562,7 @@ def test_a_single_event_that_was_lost_is_noticed() -> None:
         decode(EACH[1:])
 
 
-def test_the_message_says_what_does_not_fit() -> None:
+def test_the_message_names_what_does_not_fit() -> None:
     with pytest.raises(MalformedEventsError, match=r"2 itl\.tokens\.offsets beside 3 itl\.tokens\.waits"):
         decode(changed(PACKED, names.TOKENS_OFFSETS, [1, 2]))
 

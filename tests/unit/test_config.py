@@ -1,9 +1,14 @@
-"""Options: arguments win over variables, which win over defaults; a wrong argument raises, a wrong variable warns."""
+"""Options: arguments win over variables, which win over defaults; a wrong argument raises, a wrong variable warns.
+
+Run as a script, this renews the generated table of docs/configuration.md.
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, fields
 from decimal import Decimal
 from pathlib import Path
@@ -12,12 +17,16 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from otel_itl.config import OPTIONS, PREFIX, Config, FieldOf, load
+import otel_itl
+from otel_itl import config
+from otel_itl.config import DISABLED_VARIABLE, BodyField, Config
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import StallPolicy
 from otel_itl.sdks.registry import SDK_NAMES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+OPTIONS = [option.name for option in config.OPTIONS]
+SDK_NAMES = ("openai", "anthropic")
 OTHERS = {
     "token_events": ("each", "log"),
     "sdks": (["openai"], ["anthropic"]),
@@ -39,7 +48,7 @@ LOADED = {
     "stall": (StallPolicy(next_token=5), None),
     "on_stall": (print, repr),
     "slo": (Objectives((("*", PROFILES["chat"]),)), Objectives((("*", PROFILES["code"]),))),
-    "session_from": (FieldOf(("user",)), FieldOf(("metadata", "id"))),
+    "session_from": (BodyField(("user",)), BodyField(("metadata", "id"))),
 }
 STALL = (
     "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 "
@@ -115,7 +124,7 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("session_from", 3, SESSION),
     ("session_from", AsyncMock(), SESSION),
 ]
-"""Option, a value that it does not take, what the message says that it takes."""
+"""Option, a value that it does not take, what it takes by the message."""
 VARIABLES = [
     ("token_events", "every", "one of packed, each, log, none", "'packed'"),
     ("sdks", "openai,mistral", SOME_SDKS, repr(SDK_NAMES)),
@@ -131,7 +140,12 @@ VARIABLES = [
     ("slo", "gpt*=talk", SLOS, "off"),
     ("session_from", "header:", SESSION, "None"),
 ]
-"""Option, text that its variable does not take, what the warning says that it takes, the default that it names."""
+"""Option, text that its variable does not take, what it takes by the warning, the default that the warning names."""
+
+
+def load(options: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Config:
+    """The configuration of a process in which two SDKs are supported."""
+    return config.load(options, environ, sdk_names=SDK_NAMES)
 
 
 def variable(option: str) -> str:
@@ -298,23 +312,23 @@ def test_an_unknown_option_raises_with_the_options_that_there_are() -> None:
 
 @pytest.mark.parametrize(("option", "value", "accepted", "default"), VARIABLES)
 def test_a_wrong_variable_leaves_the_default(option: str, value: str, accepted: str, default: str) -> None:
-    assert load({}, {variable(option): value}) == Config()
+    assert load({}, {variable(option): value}) == Config(sdks=SDK_NAMES)
 
 
 @pytest.mark.parametrize(("option", "value", "accepted", "default"), VARIABLES)
-def test_a_wrong_variable_is_one_warning_that_says_everything(
+def test_a_wrong_variable_is_one_warning_with_all_that_is_to_be_known(
     option: str, value: str, accepted: str, default: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     load({}, {variable(option): value})
-    said = f"{variable(option)}={value!r} is not accepted: it takes {accepted}. The default {default} is used."
+    warning = f"{variable(option)}={value!r} is not accepted: it takes {accepted}. The default {default} is used."
     assert [(record.name, record.levelno, record.getMessage()) for record in caplog.records] == [
-        ("otel_itl", logging.WARNING, said)
+        ("otel_itl", logging.WARNING, warning)
     ]
 
 
 def test_an_unknown_variable_is_one_warning_that_lists_what_is_read(caplog: pytest.LogCaptureFixture) -> None:
     load({}, {"OTEL_ITL_TOKENS": "each"})
-    listed = ", ".join(variable(option) for option in VARIABLE_OPTIONS)
+    listed = ", ".join([*map(variable, VARIABLE_OPTIONS), "OTEL_ITL_DISABLED"])
     assert caplog.messages == [f"OTEL_ITL_TOKENS='each' is not known to otel_itl, which reads {listed}."]
 
 
@@ -327,46 +341,141 @@ def test_a_wrong_variable_does_not_keep_an_argument_from_counting() -> None:
     assert load({"model_limit": 5}, {"OTEL_ITL_MODEL_LIMIT": "many"}).model_limit == 5
 
 
+@pytest.mark.parametrize("value", ["true", "false", "1"])
+def test_the_operators_switch_is_no_option_and_no_unknown_variable(
+    value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert (load({}, {DISABLED_VARIABLE: value}), caplog.messages) == (Config(sdks=SDK_NAMES), [])
+
+
+def test_the_variables_of_our_own_tests_are_no_options(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ITL_TEST_EXAMPLES", "8")
+    monkeypatch.setenv("ITL_TEST_SECONDS", "60")
+    load({})
+    assert caplog.messages == []
+
+
+def test_no_test_reads_a_variable_that_looks_like_an_option() -> None:
+    tests = Path(__file__).parents[1]
+    prefix = "OTEL_ITL_" + "TEST"
+    assert [str(file) for file in tests.rglob("*.py") if prefix in file.read_text(encoding="utf-8")] == []
+
+
+# --- SDKs ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_the_names_of_sdks_all_are_to_be_instrumented() -> None:
+    assert config.load({}, {}).sdks is None
+
+
+def test_without_the_names_of_sdks_any_names_are_accepted() -> None:
+    assert config.load({}, {"OTEL_ITL_SDKS": "openai,mistral"}).sdks == ("openai", "mistral")
+
+
 # --- Documented ----------------------------------------------------------------------------------------------------
 
-
-def documented() -> dict[str, list[str]]:
-    """Option → the cells of its row in the table of options."""
-    table = PAGE.partition("| option |")[2].partition("\n\n")[0]
-    found = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()[2:]]
-    return {row[0].strip("`"): row for row in found}
+HEAD = """| option | variable | default | what it does | what it takes |
+|---|---|---|---|---|
+"""
+BEGIN, END = "<!-- generated: options -->\n", "<!-- end of generated: options -->"
 
 
-def test_the_documentation_lists_the_options_in_their_order() -> None:
-    assert list(documented()) == [field.name for field in fields(Config)]
+def table() -> str:
+    """The options as the page lists them."""
+    rows = []
+    for option in config.OPTIONS:
+        default = text(getattr(Config(), option.name))
+        cells = [
+            f"`{option.name}`",
+            f"`{option.variable}`" if option.has_variable else "none",
+            f"`{default}`" if default else "all" if option.name == "sdks" else "none",
+            option.description,
+            option.accepted.replace("*", r"\*"),
+        ]
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return HEAD + "".join(rows)
+
+
+def renewed(page: str) -> str:
+    """The page with its table as the code has it now."""
+    before, _, rest = page.partition(BEGIN)
+    return before + BEGIN + table() + END + rest.partition(END)[2]
+
+
+def test_the_documentation_lists_the_options_as_they_are() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert renewed(page) == page, "run `python tests/unit/test_config.py`"
+
+
+def test_every_field_of_the_configuration_is_an_option() -> None:
+    assert [field.name for field in fields(Config)] == OPTIONS
 
 
 @pytest.mark.parametrize("option", VARIABLE_OPTIONS)
-def test_the_documentation_names_the_variable_of_each_option(option: str) -> None:
-    assert documented()[option][1] == f"`{PREFIX}{option.upper()}`"
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_the_documentation_names_the_default_of_each_option(option: str) -> None:
-    default = text(getattr(Config(), option))
-    assert documented()[option][2] == (f"`{default}`" if default else "none")
+def test_an_option_has_a_variable_of_its_name(option: str) -> None:
+    assert {each.name: each.variable for each in config.OPTIONS}[option] == variable(option)
 
 
 @pytest.mark.parametrize(
     ("option", "values"),
     [("token_events", ["packed", "each", "log", "none"]), ("standard_names", ["operation", "inference"])],
 )
-def test_the_documentation_names_every_value_of_an_option(option: str, values: list[str]) -> None:
-    assert [value for value in values if f"`{value}`" not in documented()[option][3]] == []
+def test_every_value_of_an_option_is_explained(option: str, values: list[str]) -> None:
+    (description,) = (each.description for each in config.OPTIONS if each.name == option)
+    assert [value for value in values if f"`{value}`" not in description] == []
 
 
-def test_the_docstring_of_the_configuration_has_every_option() -> None:
-    said = Config.__doc__ or ""
-    assert [option for option in OPTIONS if f"{option}:" not in said] == []
+# --- instrument() --------------------------------------------------------------------------------------------------
+
+PROVIDERS = ["tracer_provider", "meter_provider", "logger_provider"]
 
 
-def test_the_docstring_of_instrument_has_every_option() -> None:
-    import otel_itl
+def explained() -> dict[str, str]:
+    """Argument → its explanation in the docstring of `instrument()`."""
+    arguments = inspect.cleandoc(otel_itl.instrument.__doc__ or "").partition("Args:\n")[2].partition("\n\n")[0]
+    return {
+        name: " ".join(explanation.split())
+        for name, explanation in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", arguments, re.MULTILINE)
+    }
 
-    said = otel_itl.instrument.__doc__ or ""
-    assert [option for option in OPTIONS if f"{option}:" not in said] == []
+
+def test_the_arguments_of_instrument_are_the_options_and_the_providers() -> None:
+    assert list(inspect.signature(otel_itl.instrument).parameters) == [*OPTIONS, *PROVIDERS]
+
+
+def test_the_docstring_of_instrument_explains_its_arguments_and_no_others() -> None:
+    assert list(explained()) == [*OPTIONS, *PROVIDERS]
+
+
+@pytest.mark.parametrize("option", config.OPTIONS, ids=OPTIONS)
+def test_the_docstring_of_instrument_explains_an_option_as_the_documentation_does(option: config.Option) -> None:
+    assert explained()[option.name] == option.description
+
+
+@pytest.fixture
+def passed_on(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What `instrument()` hands on to the instrumentor, call by call."""
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr("otel_itl.instrumentor.ITLInstrumentor.instrument", lambda _, **given: calls.append(given))
+    return calls
+
+
+def test_arguments_that_are_not_given_leave_their_variables_to_count(passed_on: list[dict[str, Any]]) -> None:
+    otel_itl.instrument()
+    assert passed_on == [{}]
+
+
+def test_arguments_that_are_given_are_passed_on_also_when_they_are_none(passed_on: list[dict[str, Any]]) -> None:
+    otel_itl.instrument(model_limit=5, stall=None, slo=None)
+    assert passed_on == [{"model_limit": 5, "stall": None, "slo": None}]
+
+
+def test_an_argument_of_another_name_is_refused() -> None:
+    with pytest.raises(TypeError, match="tokens"):
+        otel_itl.instrument(tokens=1)  # type: ignore[call-arg]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

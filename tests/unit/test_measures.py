@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
@@ -42,7 +42,7 @@ def consumed(
 ) -> Timeline:
     """What a consumer sees of chunks that reach the socket at these milliseconds after the request.
 
-    Before each pull it works for so many milliseconds (`holds`; the first from the headers on). A pull blocks until the
+    Before each pull it works for `holds` milliseconds (the first from the headers on). A pull blocks until the
     chunk is there, then takes `decode` milliseconds.
     """
     kinds = kinds or [ANSWER] * len(upstream)
@@ -309,6 +309,28 @@ def test_pooled_samples_of_two_streams_give_the_percentiles_of_both() -> None:
     assert [percentile(pooled, q) / MS for q in (50, 99)] == pytest.approx([40, 896.6], rel=1e-12)
 
 
+def test_samples_are_read_in_seconds() -> None:
+    assert list(measure(consumed([100, 130, 170])).itl_samples) == [0.03, 0.04]
+
+
+def test_a_sample_is_found_by_its_place_in_seconds() -> None:
+    assert measure(consumed([100, 130, 170])).itl_samples[-1] == 0.04
+
+
+def test_a_part_of_the_samples_is_in_seconds_as_well() -> None:
+    assert list(measure(consumed([100, 130, 170, 220])).itl_samples[1:]) == [0.04, 0.05]
+
+
+def test_samples_can_be_pooled_over_streams() -> None:
+    streams = [consumed([100, 130, 170]), consumed([100, 120])]
+    assert sorted(sample for stream in streams for sample in measure(stream).itl_samples) == [0.02, 0.03, 0.04]
+
+
+def test_samples_do_not_change() -> None:
+    with pytest.raises(FrozenInstanceError):
+        measure(consumed([100, 130])).itl_samples.nanoseconds = []  # type: ignore[misc]
+
+
 # --- The worked example of the module ------------------------------------------------------------------------------
 
 
@@ -495,7 +517,7 @@ def test_a_burst_before_a_hidden_arrival_is_left_as_it_is() -> None:
 
 
 def test_a_chunk_that_a_slow_consumer_found_waiting_is_no_burst() -> None:
-    # Both chunks after the first had been there for long; whether they came together nobody knows.
+    # Both chunks after the first had been there for long; whether they came together is not known.
     assert measure(consumed([100, 110, 120, 900], holds=[0, 300, 300, 0], decode=0.05)).burst_ratio == 0.0
 
 
@@ -572,7 +594,7 @@ def test_hidden_chunks_share_the_time_by_their_tokens() -> None:
 
 
 def test_reasoning_tokens_that_the_stream_never_showed_are_not_in_the_time_per_token() -> None:
-    # Usage says 100 tokens, of which 89 were reasoned in the dark: 11 were streamed, in 11 chunks of 10 ms.
+    # Usage reports 100 tokens, of which 89 are reasoning that was not streamed: 11 tokens in 11 chunks of 10 ms.
     timeline = consumed([500 + 10 * j for j in range(11)], output_tokens=100, reasoning_tokens=89)
     assert measure(timeline).time_per_output_token == pytest.approx(0.010)
 
@@ -665,7 +687,7 @@ def test_a_consumer_that_never_catches_up_has_every_gap_excluded() -> None:
 
 
 @pytest.mark.requirement("R35")
-def test_a_consumer_that_never_catches_up_is_told_from_a_slow_upstream() -> None:
+def test_a_consumer_that_never_catches_up_is_distinguished_from_a_slow_upstream() -> None:
     timeline = consumed([100 + 10 * j for j in range(50)], holds=[0, *[200] * 49], decode=0.05)
     assert measure(timeline).is_consumer_bound
 
@@ -747,7 +769,7 @@ def test_what_is_left_of_a_pause_before_a_stall_is_shared_evenly() -> None:
 
 # A hiccup of the caller while it drains a pile: 25 ms a token, a pause of 2 s, then the pile.
 def piled(waits: dict[int, float], chunks: int = 200) -> Timeline:
-    """`PAUSED_ONCE`, where the pulls of these chunks take so many milliseconds longer."""
+    """`PAUSED_ONCE`, where the pulls of these chunks take this many milliseconds longer."""
     upstream = [100 + 25 * j for j in range(chunks)]
     asked, arrived, free = [], [], 0.0
     for index, reached in enumerate(upstream):
@@ -838,6 +860,28 @@ def test_a_stream_is_bound_by_its_consumer_when_more_than_half_of_its_gaps_are_n
 ) -> None:
     timeline = consumed(upstream, holds=[0, 0, 30, 0, 0, 0])
     assert measure(timeline).is_consumer_bound is bound
+
+
+# Six arrivals, three of them exact or not, as above; two chunks of fifty tokens stand for a hundred samples.
+FEW_GAPS_MANY_TOKENS = array("I", [1, 50, 1, 1, 1, 50])
+
+
+def test_samples_of_a_stream_with_mostly_inexact_gaps_do_not_show_the_pace() -> None:
+    # Three gaps are imputed, two are exact.
+    timeline = consumed([100, 120, 125, 130, 230, 260], holds=[0, 0, 30, 0, 0, 0], tokens=FEW_GAPS_MANY_TOKENS)
+    assert list(measure(timeline).upstream_samples) == []
+
+
+def test_samples_of_a_stream_with_mostly_exact_gaps_show_the_pace() -> None:
+    # Two gaps are imputed, three are exact.
+    timeline = consumed([100, 120, 125, 190, 230, 260], holds=[0, 0, 30, 0, 0, 0], tokens=FEW_GAPS_MANY_TOKENS)
+    assert len(measure(timeline).upstream_samples) == 50 + 1 + 1 + 1 + 50
+
+
+def test_gaps_are_counted_as_gaps_however_many_tokens_a_chunk_has() -> None:
+    timeline = consumed([100, 120, 125, 190, 230, 260], holds=[0, 0, 30, 0, 0, 0], tokens=FEW_GAPS_MANY_TOKENS)
+    measures = measure(timeline)
+    assert (measures.exact, measures.imputed, measures.excluded) == (3, 2, 0)
 
 
 def test_a_hold_of_one_millisecond_hides_nothing() -> None:

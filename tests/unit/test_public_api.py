@@ -13,6 +13,7 @@ PUBLIC = [
     "ITLInstrumentor",
     "ITLSpanProcessor",
     "Kind",
+    "MalformedEventsError",
     "Measures",
     "Outcome",
     "Stall",
@@ -21,6 +22,7 @@ PUBLIC = [
     "instrument",
     "measure",
     "observe",
+    "read_timeline",
     "session",
     "uninstrument",
 ]
@@ -62,5 +64,5 @@ def test_an_unknown_attribute_is_absent_to_hasattr() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_every_public_name_says_what_it_is(name: str) -> None:
+def test_every_public_name_has_a_docstring(name: str) -> None:
     assert (getattr(otel_itl, name).__doc__ or "").strip() != ""

@@ -1,4 +1,4 @@
-"""Sessions: what is counted, when a degradation is told, and whose it is. Levels are exact, so figures are as well."""
+"""Sessions: what is counted, when a degradation is reported, and its scope. Latencies are exact, so figures are."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def world() -> World:
     return World()
 
 
-def onsets(standings: Sequence[SessionStatus]) -> list[Degradation]:
-    return [standing.onset for standing in standings if standing.onset]
+def onsets(statuses: Sequence[SessionStatus]) -> list[Degradation]:
+    return [status.onset for status in statuses if status.onset]
 
 
-def degraded(standings: Sequence[SessionStatus]) -> list[bool]:
-    return [standing.is_degraded for standing in standings]
+def degraded(statuses: Sequence[SessionStatus]) -> list[bool]:
+    return [status.is_degraded for status in statuses]
 
 
 # --- counting -------------------------------------------------------------------------------------------------------
 
 
 def test_requests_are_counted_from_one(world: World) -> None:
-    assert [standing.request_index for standing in world.requests(3)] == [1, 2, 3]
+    assert [status.request_index for status in world.requests(3)] == [1, 2, 3]
 
 
 def test_the_index_is_that_of_the_start_however_requests_end(world: World) -> None:
@@ -140,17 +140,17 @@ def test_the_first_baseline_is_the_median_of_three_requests(world: World) -> Non
 
 
 @pytest.mark.parametrize("samples", [[], [20 * MS], [0, 0, 0]])
-def test_a_request_without_a_latency_says_nothing_of_it(world: World, samples: list[float]) -> None:
+def test_a_request_without_a_latency_has_no_ratio(world: World, samples: list[float]) -> None:
     world.requests(5)
-    standing = world.streamed(samples)
-    assert (standing.request_index, standing.latency_ratio, standing.is_degraded) == (6, None, False)
+    status = world.streamed(samples)
+    assert (status.request_index, status.latency_ratio, status.is_degraded) == (6, None, False)
 
 
 def test_a_request_without_a_latency_leaves_a_degradation_as_it_is(world: World) -> None:
     world.requests(5)
     world.requests(2, ms=60)
-    standing = world.streamed([])
-    assert (standing.is_degraded, standing.scope, standing.onset) == (True, DegradationScope.SESSION, None)
+    status = world.streamed([])
+    assert (status.is_degraded, status.scope, status.onset) == (True, DegradationScope.SESSION, None)
 
 
 def test_a_model_has_a_baseline_of_its_own(world: World) -> None:
@@ -167,8 +167,8 @@ def test_a_session_that_comes_back_to_a_model_finds_its_baseline(world: World) -
 
 def test_a_stall_is_not_the_pace(world: World) -> None:
     world.requests(5)
-    standing = world.streamed([20 * MS] * 98 + [10 * SECOND])
-    assert standing.latency_ratio == pytest.approx(1)
+    status = world.streamed([20 * MS] * 98 + [10 * SECOND])
+    assert status.latency_ratio == pytest.approx(1)
 
 
 def test_tokens_in_bursts_come_at_their_mean_pace(world: World) -> None:
@@ -202,7 +202,7 @@ def test_three_requests_are_not_enough_to_judge_the_fourth_but_to_judge_the_fift
     assert degraded(world.requests(2, ms=60)) == [False, True]
 
 
-def test_an_onset_is_told_once(world: World) -> None:
+def test_an_onset_is_reported_once(world: World) -> None:
     world.requests(5)
     assert [onset.request_index for onset in onsets(world.requests(50, ms=40))] == [7]
 
@@ -213,10 +213,10 @@ def test_a_session_recovers_when_the_level_is_back(world: World) -> None:
     assert degraded(world.requests(3, ms=20)) == [True, False, False]
 
 
-def test_an_onset_is_told_again_after_a_recovery(world: World) -> None:
+def test_an_onset_is_reported_again_after_a_recovery(world: World) -> None:
     world.requests(5)
-    told = [onset for ms in (40, 20, 40) for onset in onsets(world.requests(10, ms=ms))]
-    assert [onset.request_index for onset in told] == [7, 27]
+    reported = [onset for ms in (40, 20, 40) for onset in onsets(world.requests(10, ms=ms))]
+    assert [onset.request_index for onset in reported] == [7, 27]
 
 
 def test_a_degradation_does_not_drag_the_baseline_along(world: World) -> None:
@@ -244,17 +244,17 @@ def test_a_session_that_was_slow_at_first_is_still_watched(world: World) -> None
 
 
 def test_a_context_that_grows_by_a_percent_a_request_is_none(world: World) -> None:
-    standings = [world.request(ms=20 * 1.01**number) for number in range(100)]
-    assert degraded(standings) == [False] * 100
+    statuses = [world.request(ms=20 * 1.01**number) for number in range(100)]
+    assert degraded(statuses) == [False] * 100
 
 
 def test_a_lasting_difference_of_a_quarter_becomes_the_baseline(world: World) -> None:
     world.requests(10)
-    standings = world.requests(100, ms=25)
-    assert (degraded(standings), standings[-1].latency_ratio) == ([False] * 100, pytest.approx(1, rel=0.05))
+    statuses = world.requests(100, ms=25)
+    assert (degraded(statuses), statuses[-1].latency_ratio) == ([False] * 100, pytest.approx(1, rel=0.05))
 
 
-# --- whose degradation ----------------------------------------------------------------------------------------------
+# --- the scope of a degradation -------------------------------------------------------------------------------------
 
 MANY = [f"session {number}" for number in range(20)]
 
@@ -267,12 +267,12 @@ def test_a_session_without_others_degrades_alone(world: World) -> None:
 
 def test_a_session_degrades_alone_while_others_are_as_ever(world: World) -> None:
     world.rounds(5, MANY)
-    standings = [world.request(name, 40 if name == MANY[0] else 20) for _ in range(5) for name in MANY]
-    (onset,) = onsets(standings)
+    statuses = [world.request(name, 40 if name == MANY[0] else 20) for _ in range(5) for name in MANY]
+    (onset,) = onsets(statuses)
     assert (onset.scope, onset.model_ratio) == (DegradationScope.SESSION, pytest.approx(2))
 
 
-def test_a_model_that_becomes_slower_is_told_once_for_all_sessions(world: World) -> None:
+def test_a_model_that_becomes_slower_is_reported_once_for_all_sessions(world: World) -> None:
     world.rounds(5, MANY)
     (onset,) = onsets(world.rounds(10, MANY, ms=40))
     assert (onset.scope, onset.model_ratio) == (DegradationScope.MODEL, pytest.approx(1))
@@ -281,28 +281,26 @@ def test_a_model_that_becomes_slower_is_told_once_for_all_sessions(world: World)
 def test_each_session_knows_that_it_is_the_model(world: World) -> None:
     world.rounds(5, MANY)
     world.rounds(2, MANY, ms=40)
-    assert [standing.scope for standing in world.rounds(1, MANY, ms=40)] == [DegradationScope.MODEL] * len(MANY)
+    assert [status.scope for status in world.rounds(1, MANY, ms=40)] == [DegradationScope.MODEL] * len(MANY)
 
 
 def test_a_session_that_is_not_degraded_has_no_scope(world: World) -> None:
     assert world.request().scope is None
 
 
-def test_a_model_is_told_again_after_a_recovery(world: World) -> None:
+def test_a_model_is_reported_again_after_a_recovery(world: World) -> None:
     world.rounds(5, MANY)
-    told = [onset.scope for ms in (40, 20, 40) for onset in onsets(world.rounds(10, MANY, ms))]
-    assert told == [DegradationScope.MODEL, DegradationScope.MODEL]
+    reported = [onset.scope for ms in (40, 20, 40) for onset in onsets(world.rounds(10, MANY, ms))]
+    assert reported == [DegradationScope.MODEL, DegradationScope.MODEL]
 
 
-def test_another_model_is_no_witness(world: World) -> None:
+def test_sessions_on_another_model_are_no_evidence(world: World) -> None:
     world.rounds(5, MANY)
-    standings = [
-        world.request(name, 40, model=MODEL if name == MANY[0] else "other") for _ in range(5) for name in MANY
-    ]
-    assert [onset.scope for onset in onsets(standings)] == [DegradationScope.SESSION]
+    statuses = [world.request(name, 40, model=MODEL if name == MANY[0] else "other") for _ in range(5) for name in MANY]
+    assert [onset.scope for onset in onsets(statuses)] == [DegradationScope.SESSION]
 
 
-def test_sessions_that_were_not_heard_since_are_no_witnesses(world: World) -> None:
+def test_sessions_without_a_request_since_are_no_evidence(world: World) -> None:
     world.rounds(5, MANY)
     world.now += SECOND
     (onset,) = onsets(world.requests(5, MANY[0], ms=40))
@@ -317,7 +315,7 @@ def test_a_session_begun_while_the_model_is_slow_does_not_end_it(world: World) -
     assert onsets(world.requests(3, MANY[-1], ms=40)) == []
 
 
-def test_a_model_that_nobody_speaks_of_any_more_is_forgotten_to_be_slow(world: World) -> None:
+def test_a_model_without_recent_requests_is_no_longer_degraded(world: World) -> None:
     world.rounds(5, MANY)
     world.rounds(2, MANY, ms=40)
     world.now += 3600 * SECOND
@@ -326,17 +324,17 @@ def test_a_model_that_nobody_speaks_of_any_more_is_forgotten_to_be_slow(world: W
 
 
 @pytest.mark.parametrize(
-    ("scope", "whose"), [(DegradationScope.SESSION, "The session"), (DegradationScope.MODEL, "The model")]
+    ("scope", "subject"), [(DegradationScope.SESSION, "The session"), (DegradationScope.MODEL, "The model")]
 )
-def test_an_onset_says_who_became_slower(scope: DegradationScope, whose: str) -> None:
+def test_the_sentence_of_an_onset_names_what_became_slower(scope: DegradationScope, subject: str) -> None:
     onset = Degradation(request_index=7, scope=scope, latency_ratio=2.123, model_ratio=1.04)
     assert onset.describe() == (
-        f"{whose} became slower: at request 7 the inter-token latency is 2.1 times the session's baseline and 1.0 "
+        f"{subject} became slower: at request 7 the inter-token latency is 2.1 times the session's baseline and 1.0 "
         "times that of the model's other sessions."
     )
 
 
-def test_an_onset_says_nothing_of_others_where_there_are_none() -> None:
+def test_the_sentence_of_an_onset_leaves_out_other_sessions_where_there_are_none() -> None:
     onset = Degradation(request_index=7, scope=DegradationScope.SESSION, latency_ratio=2.123, model_ratio=None)
     expected = "The session became slower: at request 7 the inter-token latency is 2.1 times the session's baseline."
     assert onset.describe() == expected

@@ -188,13 +188,15 @@ def test_without_any_objective_there_is_nothing_to_judge() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.TRUNCATED])
-def test_who_got_no_token_because_the_stream_failed_missed_it(outcome: Outcome) -> None:
+def test_a_stream_that_failed_without_a_token_missed_it(outcome: Outcome) -> None:
     assert verdict(stream(None, outcome=outcome, end=10)).is_stream_met is False
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CLOSED, Outcome.CANCELLED, Outcome.ABANDONED])
 @pytest.mark.parametrize(("end", "met"), [(500, None), (501, False)])
-def test_who_left_before_a_token_missed_it_only_after_its_time(outcome: Outcome, end: int, met: bool | None) -> None:
+def test_a_caller_that_left_without_a_token_missed_it_only_after_its_time(
+    outcome: Outcome, end: int, met: bool | None
+) -> None:
     assert verdict(stream(None, outcome=outcome, end=end)).is_stream_met is met
 
 
@@ -202,7 +204,7 @@ def test_a_stream_that_ended_well_without_a_token_is_not_judged() -> None:
     assert verdict(stream(None, end=900)).is_stream_met is None
 
 
-def test_a_first_token_whose_arrival_nobody_knows_is_not_judged() -> None:
+def test_a_first_token_of_unknown_arrival_is_not_judged() -> None:
     # It was there already when it was asked for, after 900 ms.
     hidden = Timeline(
         request_unix_ns=0,
@@ -226,3 +228,32 @@ def test_a_name_of_ours_is_taken() -> None:
         ValueError, match=r"^SLO\(profile='chat'\) is not accepted: that is the name of a built-in objective"
     ):
         SLO(ttft=9, itl=9, profile="chat")
+
+
+# --- Fluidity --------------------------------------------------------------------------------------------------------
+
+
+def test_the_fluidity_of_a_stream_is_the_share_of_deadlines_that_it_met() -> None:
+    # The first token is 400 ms early: that slack is 400 and 250 after the next two. The last one is 1,150 late, which
+    # misses 1 + 11 deadlines; three were met.
+    assert verdict(stream(100, 100, 250, 1500)).fluidity == 1 - 12 / 15
+
+
+@pytest.mark.parametrize("slo", [SLO(ttft=0.5), SLO(itl=0.1), PROFILES["batch"]])
+def test_without_both_objectives_there_is_no_fluidity(slo: SLO) -> None:
+    assert verdict(stream(100, 20), slo).fluidity is None
+
+
+def test_a_consumer_that_was_too_slow_leaves_no_fluidity() -> None:
+    slow = Timeline(
+        request_unix_ns=0,
+        asked=array("q", [0, 900 * MS]),
+        arrived=array("q", [100 * MS, 900 * MS]),
+        kinds=bytes([Kind.ANSWER] * 2),
+        end=900 * MS,
+    )
+    assert verdict(slow).fluidity is None
+
+
+def test_an_objective_of_less_than_a_nanosecond_has_a_fluidity() -> None:
+    assert verdict(stream(100, 20), SLO(ttft=1e-12, itl=1e-12)).fluidity == 0.0

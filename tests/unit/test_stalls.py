@@ -1,4 +1,4 @@
-"""When a silence is a stall, in which phase, and whose: by hand, and against a walk over the whole record."""
+"""When a silence is a stall, its phase and its cause: by hand, and against a walk over the whole record."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_of_a_stream_shorter_than_the_longest_threshold_the_shorter_ones_are_fou
     ]
 
 
-def test_a_silence_says_when_the_consumer_began_to_wait_and_until_when() -> None:
+def test_a_silence_has_the_moments_when_the_consumer_began_to_wait_and_stopped() -> None:
     (silence,) = found(Stream(100, [(0, 50, ANSWER), (700, 3_000, ANSWER)], tail=0))
     assert (silence.after, silence.since, silence.until) == (0, 850 * MS, 3_850 * MS)
 
@@ -193,12 +193,12 @@ def test_a_late_first_pull_is_the_consumers() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CLOSED, Outcome.ABANDONED])
-def test_who_leaves_a_stream_was_not_waiting_for_its_end(outcome: Outcome) -> None:
+def test_a_caller_that_leaves_a_stream_was_not_waiting_for_its_end(outcome: Outcome) -> None:
     assert found(Stream(100, [(0, 50, ANSWER)], hold=60_000), outcome=outcome) == []
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.ERROR, Outcome.TRUNCATED])
-def test_who_is_cancelled_or_dropped_was_waiting(outcome: Outcome) -> None:
+def test_a_caller_of_a_stream_that_broke_was_waiting_for_its_end(outcome: Outcome) -> None:
     assert seconds(found(Stream(100, [(0, 50, ANSWER)], tail=3_000), outcome=outcome)) == [("decode", 3.0)]
 
 
@@ -213,7 +213,7 @@ def test_pings_and_empty_chunks_do_not_end_a_stall_but_mark_it_alive(kind: int) 
 
 
 @pytest.mark.requirement("R47")
-def test_a_stream_that_says_nothing_at_all_is_not_alive() -> None:
+def test_a_stream_without_any_chunk_is_not_alive() -> None:
     (silence,) = found(Stream(100, [(0, 50, ANSWER), (0, 3_000, ANSWER)], tail=0))
     assert silence.is_alive is False
 
@@ -311,7 +311,7 @@ def silence(since: int = 0, until: int = 1_000) -> Silence:
         ([], [(499, 9_000)], Cause.EVENT_LOOP),
     ],
 )
-def test_a_silence_is_whose_did_not_run_for_most_of_it(
+def test_the_cause_of_a_silence_is_what_did_not_run_for_most_of_it(
     frozen: list[tuple[int, int]], blocked: list[tuple[int, int]], expected: Cause
 ) -> None:
     assert judge_cause(silence(), frozen, blocked) is expected
@@ -444,7 +444,7 @@ class Looked(NamedTuple):
 
 
 def looked(stream: Stream, policy: StallPolicy, lateness: Sequence[int] = (0,)) -> Looked:
-    """Play a stream, and look whenever there may be something to see, so many milliseconds late in turn."""
+    """Play a stream, and check whenever there may be something to find, this many milliseconds late in turn."""
     record = Record(policy)
     headers: int | None = None
     last: dict[int, Silence] = {}
@@ -454,7 +454,7 @@ def looked(stream: Stream, policy: StallPolicy, lateness: Sequence[int] = (0,)) 
         for silence in record.lookout.check(now, headers, is_over=over):
             if silence.after not in last and not silence.is_over:
                 late.append(silence.waited - silence.threshold)
-            assert silence.after not in last or not last[silence.after].is_over, "told of after it was over"
+            assert silence.after not in last or not last[silence.after].is_over, "found after it was over"
             last[silence.after] = silence
 
     happens: list[tuple[int, int, str]] = [(stream.headers * MS, -1, "headers")]
@@ -538,7 +538,9 @@ def test_a_recorded_timeline_has_the_same(stream: Stream, policy: StallPolicy) -
 
 @pytest.mark.requirement("R44")
 @given(STREAMS, POLICIES)
-def test_who_looks_as_soon_as_there_may_be_something_sees_each_stall_begin(stream: Stream, policy: StallPolicy) -> None:
+def test_a_check_as_soon_as_there_may_be_something_finds_each_stall_when_it_begins(
+    stream: Stream, policy: StallPolicy
+) -> None:
     # Rounds are 50 ms apart.
     assert [late for late in looked(stream, policy).late if late > 50 * MS] == []
 
