@@ -1,4 +1,4 @@
-# Everything a contributor runs. The environment is made on first use and again when pyproject.toml changes; after that
+# The commands for contributors. The environment is made on first use and again when pyproject.toml changes; after that
 # no target needs the network.
 
 PYTHON ?= python3
@@ -6,15 +6,21 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 
+# The tests that need neither a server nor a process that runs for seconds.
+QUICK := $(wildcard tests/unit tests/report tests/typing)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types bench collector collector-check clean
+.PHONY: help demo check test lint types bench collector collector-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.cli ## Watch a stream being measured, end to end on this machine
 	$(BIN)/otel-itl demo
+
+check: lint types ## Check rules and types, and run the quick tests: about a minute
+	$(BIN)/python -m pytest -q $(QUICK)
 
 test: $(VENV)/.dev ## Run every test
 	$(BIN)/python -m pytest

@@ -1,1 +1,1 @@
-"""Many streams at once for a long time, ended in every way: what was opened is told of exactly, and nothing grows."""
+"""Many streams at once for a long time, ended in every way: every stream is counted once, and nothing grows."""

@@ -1,4 +1,4 @@
-"""`python -m bench.soak --seconds N`: streams by the hundred, ended at random; fails where the books do not balance."""
+"""`python -m bench.soak`: streams by the hundred with and without measuring; fails where a check does not pass."""
 
 from __future__ import annotations
 
@@ -8,75 +8,92 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from bench.lateness import LatenessMeter
+from bench.soak.busy import busy_processes
 from bench.soak.callers import Callers
+from bench.soak.checks import Run, Soak, verdicts
 from bench.soak.ledger import Ledger, held
+from bench.soak.stalls import StallLog
 from bench.soak.upstream import upstream
 
-MOST_GROWTH_MB: Final = 16.0
-"""What the memory of the process may grow by from the second quarter to the last: allocators are not exact."""
-WARM: Final = 0.1
-BARE: Final = 0.15
-"""Parts of the time without measuring. The first is not looked at; the second is compared with as much measured."""
+WARM_UP_SHARE: Final = 0.1
+"""How long the run goes on beforehand that is not looked at, as a share of the measured time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the soak; returns the exit code, 1 where something does not add up."""
+    """Run the soak, print its figures and a line for each check; return 1 where a check failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1_800, help="how long (default: 1800)")
-    parser.add_argument("--streams", type=int, default=300, help="how many at once (default: 300)")
-    parser.add_argument("--seed", type=int, default=1, help="of what the callers do")
+    parser.add_argument("--seconds", type=float, default=900, help="measured time; as long again bare (default: 900)")
+    parser.add_argument("--streams", type=int, default=300, help="streams at a time (default: 300)")
+    parser.add_argument("--busy", type=int, default=0, metavar="N", help="processes that compute beside (default: 0)")
+    parser.add_argument("--seed", type=int, default=1, help="of the random choices of the callers")
     options = parser.parse_args(arguments)
-    with upstream() as port:
-        _run(port, options, WARM * options.seconds)
-        bare, bare_cpu = _run(port, options, BARE * options.seconds)
-        gc.collect()
-        before = held()
-        ledger = Ledger()
-        ledger.open()
-        first, cpu = _run(port, options, BARE * options.seconds)
-        others, _ = _run(port, options, (1 - WARM - 2 * BARE) * options.seconds)
-        gc.collect()
-        ledger.close()
-        after = held()
-    expected, surprises = first.expected + others.expected, first.surprises + others.surprises
-    print(f"{sum(expected.values())} streams in {(1 - WARM - BARE) * options.seconds:.0f} s, {options.streams} at once")
-    print(f"{'outcome':12}{'expected':>10}{'spans':>10}{'metrics':>10}")
-    for outcome in sorted({*expected, *ledger.spans, *ledger.metered}):
-        counts = expected[outcome], ledger.spans[outcome], ledger.metered[outcome]
-        print(f"{outcome:12}" + "".join(f"{count:>10}" for count in counts))
-    growth = ledger.growth()
-    per_stream, per_bare_stream = (
-        cpu / max(sum(first.expected.values()), 1),
-        bare_cpu / max(sum(bare.expected.values()), 1),
-    )
-    print(f"errors that nobody asked for: {dict(surprises)}")
-    print(f"open streams at the end: {ledger.open_streams:.0f}; failures of our own: {ledger.failures}")
-    print(
-        f"memory: {before.memory_mb:.0f} MB before, {after.memory_mb:.0f} after, {growth.memory_mb:+.1f} while running"
-    )
-    print(f"threads: {before.threads} before, {after.threads} after; files: {before.files} before, {after.files} after")
-    print(f"CPU of a stream: {per_bare_stream * 1e3:.2f} ms bare, {per_stream * 1e3:.2f} ms measured and collected,")
-    print(f"so that {1 - per_bare_stream / per_stream:.0%} of it is what measuring costs")
-    wrong = [
-        *(["spans"] if ledger.spans != expected else []),
-        *(["metrics"] if ledger.metered != expected else []),
-        *(["open streams"] if ledger.open_streams else []),
-        *(["failures"] if ledger.failures else []),
-        *(["memory"] if growth.memory_mb > MOST_GROWTH_MB else []),
-        # Ours is one, the watchdog.
-        *(["threads"] if after.threads > before.threads + 1 else []),
-        *(["files"] if after.files > before.files else []),
-    ]
-    print(f"does not add up: {', '.join(wrong)}" if wrong else "all adds up")
-    return 1 if wrong else 0
+    with busy_processes(options.busy), upstream() as port, LatenessMeter() as meter:
+        soak = _soak(port, options, meter)
+    _print(soak, options)
+    results = verdicts(soak)
+    for verdict in results:
+        print(verdict)
+    failed = [verdict.name for verdict in results if not verdict.is_ok]
+    print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
+    return 1 if failed else 0
 
 
-def _run(port: int, options: argparse.Namespace, seconds: float) -> tuple[Callers, float]:
-    """The callers, when they are done, and the CPU time that the process took for them."""
-    before = time.process_time()
-    callers = Callers(port, options.streams, time.monotonic() + seconds, options.seed)
+def _soak(port: int, options: argparse.Namespace, meter: LatenessMeter) -> Soak:
+    """Run bare, measured, and bare again, so that a machine that becomes slower or faster is fair to both."""
+    _run(port, options, WARM_UP_SHARE * options.seconds)
+    bare = _run(port, options, options.seconds / 2)
+    gc.collect()
+    before = held()
+    ledger, stalls = Ledger(), StallLog()
+    ledger.open(stalls.on_stall)
+    measured = _run(port, options, options.seconds, stalls)
+    gc.collect()
+    ledger.close()
+    after = held()
+    bare += _run(port, options, options.seconds / 2)
+    return Soak(
+        bare=bare,
+        measured=measured,
+        spans=ledger.spans,
+        counted=ledger.counted,
+        open_streams=ledger.open_streams,
+        own_errors=ledger.own_errors,
+        memory_mb=ledger.memory_mb,
+        silences=len(stalls.silences),
+        reports=stalls.reports(meter.worst),
+        before=before,
+        after=after,
+    )
+
+
+def _run(port: int, options: argparse.Namespace, seconds: float, stalls: StallLog | None = None) -> Run:
+    """Run the callers for a time, and return what they did."""
+    cpu = time.process_time()
+    callers = Callers(port, options.streams, time.monotonic() + seconds, options.seed, stalls or StallLog())
     callers.run()
-    return callers, time.process_time() - before
+    return Run(
+        seconds=seconds,
+        in_time=callers.in_time,
+        expected=callers.expected,
+        surprises=callers.surprises,
+        cpu_seconds=time.process_time() - cpu,
+    )
+
+
+def _print(soak: Soak, options: argparse.Namespace) -> None:
+    """Print the figures that the checks rest on."""
+    print(f"{options.streams} streams at a time, {options.busy} busy processes beside")
+    print(f"{'':10}{'seconds':>10}{'streams':>10}{'a second':>10}{'CPU, ms each':>14}  errors of themselves")
+    for name, run in (("bare", soak.bare), ("measured", soak.measured)):
+        streams = run.expected.total()
+        each = 1e3 * run.cpu_seconds / max(streams, 1)
+        print(f"{name:10}{run.seconds:10.0f}{streams:10}{run.rate:10.1f}{each:14.2f}  {dict(run.surprises) or 'none'}")
+    print(f"{'outcome':12}{'opened':>10}{'counted':>10}{'spans':>10}")
+    for outcome in sorted({*soak.measured.expected, *soak.counted, *soak.spans}):
+        counts = soak.measured.expected[outcome], soak.counted[outcome], soak.spans[outcome]
+        print(f"{outcome:12}" + "".join(f"{count:>10}" for count in counts))
+    print(f"memory: {soak.before.memory_mb:.0f} MB before, {soak.after.memory_mb:.0f} MB after")
 
 
 if __name__ == "__main__":

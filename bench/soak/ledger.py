@@ -1,97 +1,116 @@
-"""What was told of the streams of a soak, and what the process held meanwhile."""
+"""The telemetry of the streams of a soak, and what the process held meanwhile."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 import otel_itl
-from otel_itl.runtime import runtime
+from otel_itl import Stall
+
+SAMPLE_SECONDS: Final = 0.5
+SAMPLES_PER_COLLECTION: Final = 10
 
 
 class Held(NamedTuple):
     """What the process holds at a moment."""
 
     memory_mb: float
+    """Resident memory."""
     threads: int
+    """Threads that are not the instrumentation's."""
+    own_threads: int
+    """Threads of the instrumentation; their names begin with `otel_itl`."""
     files: int
 
 
 def held() -> Held:
-    """What this process holds now."""
+    """Return what this process holds now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    megabytes = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return Held(megabytes, threading.active_count(), len(list(Path("/proc/self/fd").iterdir())))
+    own = sum(thread.name.startswith("otel_itl") for thread in threading.enumerate())
+    return Held(
+        memory_mb=pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+        threads=threading.active_count() - own,
+        own_threads=own,
+        files=len(list(Path("/proc/self/fd").iterdir())),
+    )
+
+
+def growth_mb(samples: Sequence[float]) -> float:
+    """Return by how much the median of the last quarter of the samples exceeds that of the second quarter.
+
+    The first quarter is left out: caches fill, and the allocator reserves what it keeps.
+    """
+    quarter = max(len(samples) // 4, 1)
+    return median(samples[-quarter:]) - median(samples[quarter : 2 * quarter] or samples)
 
 
 class Ledger(SpanProcessor):
-    """Counts the spans by outcome, has the metrics collected all along, and looks every so often what is held."""
+    """Counts spans by outcome, collects the metrics every 5 s, and samples the memory every 0.5 s."""
 
     def __init__(self) -> None:
         self.spans: Counter[str] = Counter()
-        self.metered: Counter[str] = Counter()
+        self.counted: Counter[str] = Counter()
+        """Streams by outcome, as the metrics count them."""
+        self.own_errors: Counter[str] = Counter()
+        """Failures of the instrumentation itself, by place, as the metrics count them."""
         self.open_streams = 0.0
-        self.samples: list[Held] = []
+        self.memory_mb: list[float] = []
         self._reader = InMemoryMetricReader()
         self._tracers = TracerProvider(shutdown_on_exit=False)
         self._tracers.add_span_processor(self)
         self._meters = MeterProvider([self._reader], shutdown_on_exit=False)
-        self._over = threading.Event()
+        self._is_over = threading.Event()
+        self._sampler = threading.Thread(target=self._sample, name="memory sampler")
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Count a span."""
+        """Count a span that ended."""
         self.spans[str((span.attributes or {}).get("itl.stream.outcome"))] += 1
 
-    def open(self) -> None:
-        """Measure, and collect, from here on."""
-        otel_itl.instrument(tracer_provider=self._tracers, meter_provider=self._meters)
-        self._watching = threading.Thread(target=self._watch)
-        self._watching.start()
+    def open(self, on_stall: Callable[[Stall], object]) -> None:
+        """Start to measure streams, to collect metrics and to sample the memory."""
+        otel_itl.instrument(tracer_provider=self._tracers, meter_provider=self._meters, on_stall=on_stall)
+        self._sampler.start()
 
     def close(self) -> None:
-        """Take in what is still to be told."""
-        self._over.set()
-        self._watching.join()
+        """Flush, collect for the last time, and stop to measure."""
+        self._is_over.set()
+        self._sampler.join()
         self._tracers.force_flush()
         self._collect()
         otel_itl.uninstrument()
 
-    @property
-    def failures(self) -> dict[str, int]:
-        """Failures of otel_itl's own."""
-        return dict(runtime.errors.counts)
-
-    def growth(self) -> Held:
-        """How much more is held in the last quarter than in the second: the first is for warming up."""
-        quarter = max(len(self.samples) // 4, 1)
-        early, late = self.samples[quarter : 2 * quarter], self.samples[-quarter:]
-        grown = [
-            median(now) - median(then)
-            for then, now in zip(zip(*early, strict=True), zip(*late, strict=True), strict=True)
-        ]
-        return Held(grown[0], int(grown[1]), int(grown[2]))
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.5):
-            self._collect()
-            self.samples.append(held())
+    def _sample(self) -> None:
+        while not self._is_over.wait(SAMPLE_SECONDS):
+            self.memory_mb.append(held().memory_mb)
+            if len(self.memory_mb) % SAMPLES_PER_COLLECTION == 0:
+                self._collect()
 
     def _collect(self) -> None:
-        metered: Counter[str] = Counter()
-        for name, attributes, value in _points(self._reader.get_metrics_data()):
-            if name == "itl.client.stream.outcomes":
-                metered[str(attributes["itl.stream.outcome"])] += int(value)
-            elif name == "itl.client.streams":
+        points = _points(self._reader.get_metrics_data())
+        self.counted = _by(points, "itl.client.stream.outcomes", "itl.stream.outcome") or self.counted
+        self.own_errors = _by(points, "itl.self.errors", "itl.self.where") or self.own_errors
+        for name, _, value in points:
+            if name == "itl.client.stream.count":
                 self.open_streams = value
-        self.metered = metered or self.metered
+
+
+def _by(points: Sequence[tuple[str, Any, float]], name: str, attribute: str) -> Counter[str]:
+    """Return the values of a counter by one of its attributes."""
+    found: Counter[str] = Counter()
+    for metric, attributes, value in points:
+        if metric == name:
+            found[str(attributes[attribute])] += int(value)
+    return found
 
 
 def _points(data: Any) -> list[tuple[str, Any, float]]:

@@ -1,6 +1,6 @@
-"""The upstream of the soak: a small HTTP server in a process of its own that keeps nothing of what it served.
+"""The upstream of the soak: a small HTTP server in a process of its own, which stores nothing about its requests.
 
-The model that is asked for says how the stream goes.
+The model of a request selects how its stream goes on and ends.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ from typing import Final
 CHUNKS: Final = 12
 GAP_SECONDS: Final = 0.02
 HOLDING: Final = "holding"
+"""The response goes on after its last chunk until the client closes the connection."""
+STALLING: Final = "stalling"
+"""Models with this prefix are silent once, after `EVENTS_BEFORE_SILENCE` events, for `SILENCE_SECONDS`."""
+EVENTS_BEFORE_SILENCE: Final = 4
+SILENCE_SECONDS: Final = 5.0
 WELL, TRUNCATED, FAILING, BROKEN, REFUSED = "well", "truncated", "failing", "broken", "refused"
 _HEADERS: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 _REFUSAL: Final = b'{"error": {"message": "too many", "type": "rate_limit_error"}}'
@@ -26,16 +31,9 @@ _ROOT: Final = str(Path(__file__).parents[2])
 
 @contextmanager
 def upstream() -> Iterator[int]:
-    """The port of an upstream that runs until the end of the block."""
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own code
-        [
-            sys.executable,
-            "-c",
-            f"import sys; sys.path.insert(0, {_ROOT!r}); from bench.soak.upstream import serve; serve()",
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+    """Run an upstream until the end of the block; yield its port."""
+    command = [sys.executable, "-m", "bench.soak.upstream"]
+    process = subprocess.Popen(command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
     try:
         assert process.stdout is not None
         yield int(process.stdout.readline())
@@ -65,7 +63,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 async def _served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-    """Answer one request; whether the connection is good for another one."""
+    """Answer one request; return whether the connection can take another one."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0])
     model = json.loads(await reader.readexactly(length))["model"]
@@ -76,10 +74,12 @@ async def _served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         return True
     events = _message if b"/messages" in head.partition(b"\r\n")[0] else _chat
     writer.write(_HEADERS)
-    for event in events(model):
+    is_stalling = model.startswith(STALLING)
+    for number, event in enumerate(events(WELL if is_stalling else model), 1):
         writer.write(b"%x\r\n%s\r\n" % (len(event), event))
         await writer.drain()
-        await asyncio.sleep(GAP_SECONDS)
+        is_silence = is_stalling and number == EVENTS_BEFORE_SILENCE
+        await asyncio.sleep(SILENCE_SECONDS if is_silence else GAP_SECONDS)
     if model == HOLDING:
         await reader.read()
     if model in {HOLDING, BROKEN}:
@@ -118,3 +118,7 @@ def _message(model: str) -> Iterator[bytes]:
     if model == WELL:
         yield event("message_delta", ', "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 12}')
         yield event("message_stop", "")
+
+
+if __name__ == "__main__":
+    serve()

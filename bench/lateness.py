@@ -1,0 +1,42 @@
+"""How late a thread of this process wakes up from a sleep: nothing else in the process can be more punctual."""
+
+from __future__ import annotations
+
+import threading
+from time import perf_counter_ns, sleep
+from typing import Final
+
+INTERVAL_SECONDS: Final = 0.02
+SECOND: Final = 1_000_000_000
+
+
+class LatenessMeter:
+    """A thread that sleeps again and again and records how late it woke up. Use it as a context manager."""
+
+    def __init__(self) -> None:
+        self._woken: list[tuple[int, int]] = []
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, name="lateness meter")
+
+    def __enter__(self) -> LatenessMeter:  # noqa: PYI034 - `Self` is in typing from 3.11 on
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._thread.join()
+
+    def worst(self, begin: int = 0, end: int | None = None) -> float:
+        """Return the worst lateness (s) of the sleeps that ended between two moments of `perf_counter_ns()`.
+
+        0.0 where no sleep ended between them.
+        """
+        until = perf_counter_ns() if end is None else end
+        return max((late for at, late in self._woken if begin <= at <= until), default=0) / SECOND
+
+    def _run(self) -> None:
+        while not self._is_over:
+            due = perf_counter_ns() + int(INTERVAL_SECONDS * SECOND)
+            sleep(INTERVAL_SECONDS)
+            now = perf_counter_ns()
+            self._woken.append((now, now - due))
