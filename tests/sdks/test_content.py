@@ -27,8 +27,8 @@ ROLE, EMPTY, LIFE, PING, FINISH, USAGE = (
     Kind.FINISH,
     Kind.USAGE,
 )
-CREATE: Final = {surface.wire: surface for surface in CREATED}
-"""`create(stream=True)` by wire format."""
+CREATE: Final = {surface.wire: surface for surface in CREATED if surface.sdk in {"openai", "anthropic"}}
+"""`create(stream=True)` by wire format, of the SDKs of those who made it."""
 
 WEATHER: Final = [("weather", ['{"city":', '"Ulm"}'])]
 FUNCTION: Final = {"function_call": {"name": "weather", "arguments": ""}}
@@ -410,6 +410,9 @@ def test_an_odd_chunk_passes_and_the_stream_goes_on(case: str, server: ScriptedS
         ("api.mistral.ai", "mistral_ai"),
         ("api.perplexity.ai", "perplexity"),
         ("api.x.ai", "x_ai"),
+        ("api.together.ai", "together_ai"),
+        ("api.fireworks.ai", "fireworks_ai"),
+        ("api.cerebras.ai", "cerebras"),
         ("generativelanguage.googleapis.com", "gcp.gemini"),
         ("europe-west1-aiplatform.googleapis.com", "gcp.vertex_ai"),
         ("bedrock-runtime.eu-west-1.amazonaws.com", "aws.bedrock"),

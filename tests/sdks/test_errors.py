@@ -153,11 +153,9 @@ def test_a_request_that_succeeds_at_once_is_one_attempt(
 def test_the_time_to_first_token_includes_the_attempts_that_failed(
     surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
-    async def scenario(surface: Surface, client: Any) -> None:
-        await failure(surface, client.with_options(max_retries=1))
-
     refused = faults.status(429, "no", headers={"retry-after-ms": "40"})
-    told = undisturbed(scenario, surface, face, server, refused, BUILDERS[surface.wire].reply(1, first=0.03))
+    reply = BUILDERS[surface.wire].reply(1, first=0.03)
+    told = undisturbed(failure, surface, face, server, refused, reply, max_retries=1)
     first, second = server.exchanges
     served = (second.output_times_ns[0] - first.arrived_ns) / 1e9
     assert told.attributes["itl.time_to_first_token"] >= served >= 0.07
