@@ -79,7 +79,7 @@ def play(
     server: ScriptedServer,
     **options: Any,
 ) -> T:
-    """What a scenario returns that is given the surface and a client of its own; skips what the SDK lacks."""
+    """Run a scenario with the surface and a client of its own; skip the test where the SDK has no such surface."""
 
     async def played(surface: Surface, client: Any) -> T:
         skip_what_is_missing(surface, client)
@@ -89,7 +89,7 @@ def play(
 
 
 class Undisturbed(NamedTuple):
-    """What is told of a stream whose caller the machine did not keep from reading."""
+    """The telemetry of a stream whose reader the machine did not delay."""
 
     attributes: dict[str, Any]
     """Of the span."""
@@ -106,9 +106,9 @@ def undisturbed(
     *scripts: Script,
     **options: Any,
 ) -> Undisturbed:
-    """What is told of a stream that needs a caller who reads as soon as there is something to read.
+    """The telemetry of a stream whose reader has to read each chunk as soon as it is there.
 
-    Where the machine had other work, it is asked for again; the fifth time is what it is.
+    It is requested again where the machine had other work, at most five times.
     """
     for _ in range(5):
         server.clear()
@@ -124,7 +124,7 @@ def undisturbed(
 
 
 def disturbed(attributes: dict[str, Any]) -> bool:
-    """Whether a caller who did nothing but read was late all the same: the machine had other work."""
+    """Whether a reader that did nothing else was late: the machine had other work."""
     first_is_hidden = attributes["itl.chunk.count"] > 0 and "gen_ai.response.time_to_first_chunk" not in attributes
     late = ("itl.consumer_bound", "itl.latency.imputed", "itl.latency.excluded")
     return first_is_hidden or any(attributes[name] for name in late)
@@ -137,7 +137,7 @@ def run_with_client(
     server: ScriptedServer,
     **options: Any,
 ) -> T:
-    """As `play`, whether or not the SDK has the surface."""
+    """Run a scenario as `play` does, whether or not the SDK has the surface."""
 
     async def ran() -> T:
         async with entered(client_of(surface.host, face, server, **options)) as client:
@@ -147,7 +147,7 @@ def run_with_client(
 
 
 def keep_what_is_made(client: Any) -> list[Any]:
-    """A list that every chunk object is put into when the SDK makes it."""
+    """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
     process = client._process_response_data
 

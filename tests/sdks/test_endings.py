@@ -59,7 +59,7 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpanFacts:
-    """What telemetry says of a stream that ended."""
+    """The telemetry of a stream that ended."""
 
     outcomes: list[str]
     """One for each span."""
@@ -78,7 +78,7 @@ class SpanFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """One way to end a stream, and what is to be told of it."""
+    """One way to end a stream, and the telemetry that it must have."""
 
     outcome: str
     act: Act
@@ -260,7 +260,7 @@ async def cancel_the_request(surface: Surface, client: Any) -> Left:
 
 @contextmanager
 def interrupted(after: float) -> Iterator[None]:
-    """Interrupt the main thread, as Ctrl-C does, after so many seconds."""
+    """Interrupt the main thread, as Ctrl-C does, after `after` seconds."""
     number = signal.SIGUSR1
     before = signal.signal(number, signal.default_int_handler)
     timer = threading.Timer(after, os.kill, (os.getpid(), number))
@@ -417,7 +417,7 @@ CASES: Final = [
 @pytest.mark.parametrize(("ending", "surface", "face"), CASES)
 @pytest.mark.usefixtures("brisk_sweeper")
 @pytest.mark.requirement("R19", "R20", "R21", "R22", "R27", "R41", "R42")
-def test_a_stream_ends_once_and_its_end_is_told_for_what_it_is(
+def test_a_stream_ends_once_with_the_right_outcome(
     ending: Ending,
     surface: Surface,
     face: Face,
@@ -473,7 +473,7 @@ WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
 
 
 def error_type(ending: Ending, error: BaseException | None) -> str | None:
-    """The type of what the SDK raised; where it raised nothing, the code that the provider gave."""
+    """The type of the exception that the SDK raised; where it raised none, the provider's code."""
     if ending.outcome != "error":
         return None
     return "server_error" if error is None else type(error).__qualname__
