@@ -82,11 +82,14 @@ class Member:
         self, client: Any, options: Any, session_from: SessionFrom | None = None
     ) -> tuple[Request, Classify] | None:
         """What a request asks of whom, and how to read its chunks; None for what is no inference."""
-        route = _route(self.routes, options.method, str(options.url))
+        path = str(options.url)
+        route = _route(self.routes, options.method, path)
         if route is None:
             return None
         body = {**_mapping(options.json_data), **_mapping(getattr(options, "extra_json", None))}
         base_url = client.base_url
+        if "://" in path:  # together asks another host than that of the client, unless the client was given one
+            base_url = base_url.join(path)
         request = Request(
             operation=route.operation,
             provider=provider_of(base_url.host, self._provider_of(client)),
