@@ -56,5 +56,5 @@ $(VENV)/.cli: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV), which may take a minute or two …"
-	$(PIP) --editable '.[cli,openai,anthropic,test,dev]'
+	$(PIP) --editable '.[cli,sdks,test,dev]'
 	@touch $@ $(VENV)/.cli

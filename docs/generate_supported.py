@@ -1,9 +1,9 @@
-"""Writes docs/supported.md and the README's table from the surfaces that the tests walk: run it without arguments."""  # noqa: INP001 - a script, no package
+"""Writes docs/supported.md and the README's table from the surfaces that the tests cover: run it without arguments."""  # noqa: INP001 - a script, no package
 
 from __future__ import annotations
 
+import re
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "sdks")]
 
 from surfaces import SURFACES, Surface  # noqa: E402 - found only now
 
-from otel_itl.sdks import MEMBERS  # noqa: E402 - as above
+from otel_itl.sdks.registry import REGISTRY, SDKEntry  # noqa: E402 - as above
 
 HEAD: Final = """\
 <!-- Made from tests/sdks/surfaces.py by docs/generate_supported.py. -->
@@ -31,24 +31,26 @@ FOOT: Final = """
 * `.iter_lines()`, `.iter_bytes()` and `.read()` give bytes: the SDK makes no chunk objects, so that the span has the
   duration and the outcome, but no tokens and no time to first token.
 * `provider` is `gen_ai.provider.name`. It follows the host that is asked, also of clients of compatible servers; where
-  the host is not known, it follows the class of the client (`AzureOpenAI`, `AnthropicBedrock`, `AnthropicVertex`).
+  the host is not known, it follows the class of the client (`AzureOpenAI`, `AnthropicBedrock`, `AnthropicVertex`), else
+  the SDK.
+* Not every request streams: together's and groq's audio is no text, and `Fireworks().messages` has no stream objects.
+* A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot break it off.
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
 
 
 def page() -> str:
-    """The page, as it is to be."""
-    return HEAD + "".join(_section(sdk) for sdk in MEMBERS) + FOOT
+    """Return the page as it must be."""
+    return HEAD + "".join(map(_section, REGISTRY.values())) + FOOT
 
 
-def _section(sdk: str) -> str:
-    oldest = ".".join(map(str, import_module(MEMBERS[sdk]).MEMBER.oldest))
+def _section(sdk: SDKEntry) -> str:
+    """Return the table of one SDK: a row for each call of a client, with the ways to read the stream."""
     rows: dict[tuple[Any, ...], list[str]] = {}
-    for surface in SURFACES:
-        if surface.sdk == sdk:
-            rows.setdefault(_call(surface), []).append(f"`{surface.reading.text}`".replace("`for-loop`", "a loop"))
+    for surface in _surfaces_of(sdk):
+        rows.setdefault(_call(surface), []).append(f"`{surface.reading.text}`".replace("`for-loop`", "a loop"))
     lines = [
-        f"\n## {sdk} {oldest} or later\n",
+        f"\n## {sdk.distribution} {_release(sdk)} or later\n",
         "| client, sync and async | `client.` | read by | operation | provider |",
         "|---|---|---|---|---|",
         *(
@@ -59,25 +61,38 @@ def _section(sdk: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _surfaces_of(sdk: SDKEntry) -> list[Surface]:
+    return [surface for surface in SURFACES if surface.sdk == sdk.name]
+
+
+def _release(sdk: SDKEntry) -> str:
+    return ".".join(map(str, sdk.oldest))
+
+
 def _call(surface: Surface) -> tuple[str, str, str, str]:
     parsed = ".parse()" if surface.parsed else ""
     return surface.host.client, surface.call + parsed, surface.operation, surface.host.provider
 
 
 def table() -> str:
-    """The README's table: what is called, and who serves it."""
-    lines = ["| SDK | `client.` (sync and async) | read by |", "|---|---|---|"]
-    rows: dict[tuple[str, str], dict[str, None]] = {}
-    for surface in SURFACES:
-        call = _call(surface)[1]
-        reading = "a loop" if surface.reading.text == "for-loop" else f"`{surface.reading.text}`"
-        rows.setdefault((surface.sdk, call), {})[reading] = None
-    lines += [f"| {sdk} | `{call}` | {', '.join(readings)} |" for (sdk, call), readings in rows.items()]
+    """Return the README's table: a row for each SDK, with what its clients stream."""
+    lines = ["| SDK | `pip install` | from | streams of `client.` (sync and async) |", "|---|---|---|---|"]
+    for sdk in REGISTRY.values():
+        resources = dict.fromkeys(_resource(surface) for surface in _surfaces_of(sdk))
+        lines.append(
+            f"| `{sdk.package}` | `{sdk.distribution}` | {_release(sdk)} | "
+            f"{', '.join(f'`{resource}`' for resource in resources)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
+def _resource(surface: Surface) -> str:
+    """Return the part of a call that names what streams, such as `chat.completions`."""
+    return re.sub(r"\.(with_\w+|create|stream|retrieve)\b.*", "", surface.call)
+
+
 def readme() -> str:
-    """The README, with the table that it is to hold."""
+    """Return the README with the table that it must hold."""
     before, _, rest = README.read_text(encoding="utf-8").partition(MARKS[0])
     return before + MARKS[0] + table() + MARKS[1] + rest.partition(MARKS[1])[2]
 

@@ -102,12 +102,15 @@ class StainlessSDK:
         if not call.kwargs.get("stream"):
             return None
         options = call.kwargs["options"] if "options" in call.kwargs else call.args[1]
-        route = _find_route(self.routes, options.method, str(options.url))
+        path = str(options.url)
+        route = _find_route(self.routes, options.method, path)
         if route is None:
             return None
         client = call.instance
         body = {**_as_mapping(options.json_data), **_as_mapping(getattr(options, "extra_json", None))}
         base_url = client.base_url
+        if "://" in path:  # together asks another host than that of the client, unless the client was given one
+            base_url = base_url.join(path)
         request = Request(
             operation=route.operation,
             provider=provider_of(base_url.host, self._provider_of(client)),

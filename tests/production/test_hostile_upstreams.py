@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from faces import Face
 
 CHAT: Final = CREATED[0]
-MESSAGES: Final = CREATED[-1]
+MESSAGES: Final = next(surface for surface in CREATED if surface.wire == "messages")
 EMPTY: Final = {
     "chunks without choices": (CHAT, b'data: {"id": "c", "choices": []}\n\n'),
     "chunks without text": (CHAT, b'data: {"id": "c", "choices": [{"index": 0, "delta": {"content": ""}}]}\n\n'),

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from clients import SDKS
-from surfaces import AZURE, COMPATIBLE, Surface
+from clients import make_client, sdk_of
 
 if TYPE_CHECKING:
     from faces import Face
+    from surfaces import Host, Surface
 
 EVENT_STREAM: Final = (("content-type", "text/event-stream"), ("x-request-id", "req_1"), ("request-id", "req_1"))
 
@@ -43,14 +43,14 @@ class Line:
     """Times that a body was closed."""
 
 
-def http_of(sdk: str) -> ModuleType:
+def http_of(host: Host) -> ModuleType:
     """The HTTP client's package under an SDK: httpx, or what replaced it."""
-    return sys.modules[SDKS[sdk].DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
+    return sys.modules[sdk_of(host).DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
 
 
 def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:
     """A client of the surface's SDK at the near end of `line`."""
-    sdk, http = SDKS[surface.sdk], http_of(surface.sdk)
+    http = http_of(surface.host)
     is_async = face == "async"
 
     def handle(request: Any) -> Any:
@@ -61,14 +61,8 @@ def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:
 
     transport = http.MockTransport(handle)
     http_client = (http.AsyncClient if is_async else http.Client)(transport=transport)
-    options = {"api_key": "none", "max_retries": 0, "http_client": http_client, **options}
-    if surface.sdk == "anthropic":
-        return (sdk.AsyncAnthropic if is_async else sdk.Anthropic)(base_url="http://127.0.0.1", **options)
-    if surface.host is AZURE:
-        make = sdk.AsyncAzureOpenAI if is_async else sdk.AzureOpenAI
-        return make(azure_endpoint=f"http://{AZURE.name}", api_version="2024-06-01", **options)
-    host = COMPATIBLE.name if surface.host is COMPATIBLE else "127.0.0.1"
-    return (sdk.AsyncOpenAI if is_async else sdk.OpenAI)(base_url=f"http://{host}/v1", **options)
+    origin = f"http://{surface.host.name}"
+    return make_client(surface.host, face, origin, http_client=http_client, **options)
 
 
 def _body(http: ModuleType, line: Line) -> Any:

@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
-import anthropic
-import openai
 import pytest
 from faces import Face, entered, run
 from measuring import measured, timeline_of
-from surfaces import ANTHROPIC, AZURE, COMPATIBLE, OPENAI, Host, Surface
+from surfaces import ANTHROPIC, AZURE, CEREBRAS, COMPATIBLE, FIREWORKS, GROQ, OPENAI, TOGETHER, Host, Surface
 
 from otel_itl.core.timeline import Timeline
+from otel_itl.sdks.registry import REGISTRY
 from otel_itl.testing import Script, ScriptedServer
 from otel_itl.testing.exchange import Exchange
 
 T = TypeVar("T")
-SDKS: Final[dict[str, ModuleType]] = {"openai": openai, "anthropic": anthropic}
 OPTIONS: Final = {"api_key": "none", "max_retries": 0, "timeout": 5.0}
+
+
+def _installed_sdks() -> dict[str, ModuleType]:
+    sdks = {}
+    for name, entry in REGISTRY.items():
+        with suppress(ModuleNotFoundError):
+            sdks[name] = import_module(entry.package)
+    return sdks
+
+
+SDKS: Final = _installed_sdks()
+"""Name → module, of those that are installed."""
+CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
+    OPENAI: ("OpenAI", lambda origin: {"base_url": f"{origin}/v1"}),
+    AZURE: ("AzureOpenAI", lambda origin: {"azure_endpoint": origin, "api_version": "2024-06-01"}),
+    COMPATIBLE: ("OpenAI", lambda origin: {"base_url": f"{origin}/openai/v1"}),
+    ANTHROPIC: ("Anthropic", lambda origin: {"base_url": origin}),
+    GROQ: ("Groq", lambda origin: {"base_url": origin}),
+    TOGETHER: ("Together", lambda origin: {"base_url": origin}),
+    FIREWORKS: ("Fireworks", lambda origin: {"base_url": origin}),
+    # It would send a request of its own when it is made.
+    CEREBRAS: ("Cerebras", lambda origin: {"base_url": origin, "warm_tcp_connection": False}),
+}
+"""Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
+
+
+def sdk_of(host: Host) -> ModuleType:
+    """The SDK whose client asks `host`; skips the test where it is not installed."""
+    if host.sdk not in SDKS:
+        pytest.skip(f"{host.sdk} is not installed")
+    return SDKS[host.sdk]
+
+
+def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
+    """A client that asks `host` at `origin`."""
+    name, location = CLIENTS[host]
+    make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
+    return make(**location(origin), **{**OPTIONS, **options})
 
 
 def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) -> Any:
@@ -28,7 +67,9 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
     hooks = [_to_loopback, *options.pop("request_hooks", ())]
-    return _MAKERS[host](face, server, {"request": [_as_face(hook, face) for hook in hooks]}, {**OPTIONS, **options})
+    event_hooks = {"request": [_as_face(hook, face) for hook in hooks]}
+    http_client = _http_client(sdk_of(host), face, event_hooks)
+    return make_client(host, face, f"http://{host.name}:{server.port}", http_client=http_client, **options)
 
 
 def play(
@@ -38,7 +79,7 @@ def play(
     server: ScriptedServer,
     **options: Any,
 ) -> T:
-    """What a scenario returns that is given the surface and a client of its own; skips what the SDK lacks."""
+    """Run a scenario with the surface and a client of its own; skip the test where the SDK has no such surface."""
 
     async def played(surface: Surface, client: Any) -> T:
         skip_what_is_missing(surface, client)
@@ -48,7 +89,7 @@ def play(
 
 
 class Undisturbed(NamedTuple):
-    """What is told of a stream whose caller the machine did not keep from reading."""
+    """The telemetry of a stream whose reader the machine did not delay."""
 
     attributes: dict[str, Any]
     """Of the span."""
@@ -63,16 +104,17 @@ def undisturbed(
     face: Face,
     server: ScriptedServer,
     *scripts: Script,
+    **options: Any,
 ) -> Undisturbed:
-    """What is told of a stream that needs a caller who reads as soon as there is something to read.
+    """The telemetry of a stream whose reader has to read each chunk as soon as it is there.
 
-    Where the machine had other work, it is asked for again; the fifth time is what it is.
+    It is requested again where the machine had other work, at most five times.
     """
     for _ in range(5):
         server.clear()
         server.play(*scripts)
         with measured() as telemetry:
-            play(scenario, surface, face, server)
+            play(scenario, surface, face, server, **options)
             (span,) = telemetry.spans
             metrics = telemetry.metrics
         attributes = dict(span.attributes)
@@ -82,7 +124,7 @@ def undisturbed(
 
 
 def disturbed(attributes: dict[str, Any]) -> bool:
-    """Whether a caller who did nothing but read was late all the same: the machine had other work."""
+    """Whether a reader that did nothing else was late: the machine had other work."""
     first_is_hidden = attributes["itl.chunk.count"] > 0 and "gen_ai.response.time_to_first_chunk" not in attributes
     late = ("itl.consumer_bound", "itl.latency.imputed", "itl.latency.excluded")
     return first_is_hidden or any(attributes[name] for name in late)
@@ -95,7 +137,7 @@ def run_with_client(
     server: ScriptedServer,
     **options: Any,
 ) -> T:
-    """As `play`, whether or not the SDK has the surface."""
+    """Run a scenario as `play` does, whether or not the SDK has the surface."""
 
     async def ran() -> T:
         async with entered(client_of(surface.host, face, server, **options)) as client:
@@ -105,7 +147,7 @@ def run_with_client(
 
 
 def keep_what_is_made(client: Any) -> list[Any]:
-    """A list that every chunk object is put into when the SDK makes it."""
+    """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
     process = client._process_response_data
 
@@ -122,37 +164,8 @@ def skip_what_is_missing(surface: Surface, client: Any) -> None:
     """Skip a test of a surface that the installed SDK does not have."""
     missing = surface.missing(client)
     if missing is not None:
-        release = ".".join(SDKS[surface.sdk].__version__.split(".")[:2])
+        release = ".".join(version(REGISTRY[surface.sdk].distribution).split(".")[:2])
         pytest.skip(f"{surface.sdk} {release} has no {missing}")
-
-
-def _openai(face: Face, server: ScriptedServer, hooks: dict[str, Any], options: dict[str, Any]) -> Any:
-    make = openai.AsyncOpenAI if face == "async" else openai.OpenAI
-    return make(base_url=server.openai_url, http_client=_http_client(openai, face, hooks), **options)
-
-
-def _compatible(face: Face, server: ScriptedServer, hooks: dict[str, Any], options: dict[str, Any]) -> Any:
-    make = openai.AsyncOpenAI if face == "async" else openai.OpenAI
-    base_url = f"http://{COMPATIBLE.name}:{server.port}/openai/v1"
-    return make(base_url=base_url, http_client=_http_client(openai, face, hooks), **options)
-
-
-def _azure(face: Face, server: ScriptedServer, hooks: dict[str, Any], options: dict[str, Any]) -> Any:
-    make = openai.AsyncAzureOpenAI if face == "async" else openai.AzureOpenAI
-    return make(
-        azure_endpoint=f"http://{AZURE.name}:{server.port}",
-        api_version="2024-06-01",
-        http_client=_http_client(openai, face, hooks),
-        **options,
-    )
-
-
-def _anthropic(face: Face, server: ScriptedServer, hooks: dict[str, Any], options: dict[str, Any]) -> Any:
-    make = anthropic.AsyncAnthropic if face == "async" else anthropic.Anthropic
-    return make(base_url=server.anthropic_url, http_client=_http_client(anthropic, face, hooks), **options)
-
-
-_MAKERS: Final = {OPENAI: _openai, AZURE: _azure, COMPATIBLE: _compatible, ANTHROPIC: _anthropic}
 
 
 def _http_client(sdk: ModuleType, face: Face, hooks: dict[str, Any]) -> Any:

@@ -99,7 +99,7 @@ def generator_of(stream: Any) -> Any:
 
 
 async def drop() -> None:
-    """Let go of what nobody refers to any more, as the garbage collector and the event loop do sooner or later."""
+    """Collect what has no reference left, as the garbage collector and the event loop do sooner or later."""
     gc.collect()
     with suppress(RuntimeError):  # no event loop: a sync scenario
         asyncio.get_running_loop()

@@ -68,7 +68,7 @@ def instrument(captured: CapturedTelemetry, **options: Any) -> None:
 
 
 def spans_within(captured: CapturedTelemetry, count: int, seconds: float = 2.0) -> list[Any]:
-    """The spans, as soon as there are so many, or after so many seconds."""
+    """Wait until there are `count` spans, for at most `seconds`; return those that there are."""
     deadline = time.perf_counter() + seconds
     while len(captured.spans) < count and time.perf_counter() < deadline:
         time.sleep(0.005)

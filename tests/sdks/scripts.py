@@ -1,4 +1,4 @@
-"""Scripts whose every byte is known, and what a span is to say of them."""
+"""Scripts with no random byte, and the attributes that their spans must have."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pinned(script: Script) -> Script:
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """An answer in one wire format, and what a span says when all of it was read."""
+    """A reply in one wire format, and the attributes of its span when all of it was read."""
 
     script: Script
     chunks: int

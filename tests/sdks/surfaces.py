@@ -15,24 +15,34 @@ from typing import Any, Final, NamedTuple
 from faces import entered, settled, taken
 
 QUESTION: Final = [{"role": "user", "content": "hello"}]
-CHAT: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9, "stream_options": {"include_usage": True}}
-COMPLETION: Final = {"model": "m", "prompt": "hello", "max_tokens": 9, "stream_options": {"include_usage": True}}
+PLAIN_CHAT: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
+PLAIN_COMPLETION: Final = {"model": "m", "prompt": "hello", "max_tokens": 9}
+CHAT: Final = {**PLAIN_CHAT, "stream_options": {"include_usage": True}}
+COMPLETION: Final = {**PLAIN_COMPLETION, "stream_options": {"include_usage": True}}
 RESPONSE: Final = {"model": "m", "input": "hello", "max_output_tokens": 9}
 MESSAGE: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
 
 
 class Host(NamedTuple):
-    """Who is asked: what the client is, and the name that the provider has for it."""
+    """Which client asks which host."""
 
+    sdk: str
     client: str
+    """The client, as the page shows it."""
     name: str
+    """Of the host."""
     provider: str
+    """`gen_ai.provider.name`."""
 
 
-OPENAI: Final = Host("OpenAI", "127.0.0.1", "openai")
-AZURE: Final = Host("AzureOpenAI", "unit.openai.azure.com", "azure.ai.openai")
-COMPATIBLE: Final = Host('OpenAI(base_url="https://api.groq.com/openai/v1")', "api.groq.com", "groq")
-ANTHROPIC: Final = Host("Anthropic", "127.0.0.1", "anthropic")
+OPENAI: Final = Host("openai", "OpenAI", "127.0.0.1", "openai")
+AZURE: Final = Host("openai", "AzureOpenAI", "unit.openai.azure.com", "azure.ai.openai")
+COMPATIBLE: Final = Host("openai", 'OpenAI(base_url="https://api.groq.com/openai/v1")', "api.groq.com", "groq")
+ANTHROPIC: Final = Host("anthropic", "Anthropic", "127.0.0.1", "anthropic")
+GROQ: Final = Host("groq", "Groq", "127.0.0.1", "groq")
+TOGETHER: Final = Host("together", "Together", "127.0.0.1", "together_ai")
+FIREWORKS: Final = Host("fireworks", "Fireworks", "127.0.0.1", "fireworks_ai")
+CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
 
 
 class Reading(NamedTuple):
@@ -75,7 +85,6 @@ READ: Final = _called("read", bytewise=True)
 class Surface:
     """One way of asking for a stream, and one of reading it."""
 
-    sdk: str
     call: str
     """As it is written after `client.`."""
     wire: str
@@ -91,10 +100,17 @@ class Surface:
     parsed: bool = False
     """The stream is what `.parse()` of the response gives."""
     reading: Reading = LOOP
+    yields_errors: bool = False
+    """The SDK yields an error of the provider as a chunk, instead of raising it."""
+
+    @property
+    def sdk(self) -> str:
+        """The name of the SDK."""
+        return self.host.sdk
 
     def __str__(self) -> str:
         """The row, as a test's name shows it."""
-        client = "" if self.host in {OPENAI, ANTHROPIC} else f"{self.host.client}."
+        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE} else ""
         return f"{self.sdk}:{client}{self.call}{'.parse()' if self.parsed else ''}:{self.reading.text}"
 
     @property
@@ -138,9 +154,7 @@ def _chat_helper(client: Any) -> Any:
 
 def _chat() -> list[Surface]:
     def row(call: str, opens: Callable[[Any], Any], needs: str = "", host: Host = OPENAI, **more: Any) -> Surface:
-        return Surface(
-            sdk="openai", call=call, wire="chat", open=opens, needs=needs or "chat.completions", host=host, **more
-        )
+        return Surface(call=call, wire="chat", open=opens, needs=needs or "chat.completions", host=host, **more)
 
     def create(client: Any) -> Any:
         return client.chat.completions.create(**CHAT, stream=True)
@@ -172,7 +186,6 @@ def _chat() -> list[Surface]:
 def _completions() -> list[Surface]:
     return [
         Surface(
-            sdk="openai",
             call="completions.create(stream=True)",
             wire="completions",
             open=lambda client: client.completions.create(**COMPLETION, stream=True),
@@ -185,7 +198,7 @@ def _completions() -> list[Surface]:
 
 def _responses() -> list[Surface]:
     def row(call: str, opens: Callable[[Any], Any], needs: str = "responses", **more: Any) -> Surface:
-        return Surface(sdk="openai", call=call, wire="responses", open=opens, needs=needs, host=OPENAI, **more)
+        return Surface(call=call, wire="responses", open=opens, needs=needs, host=OPENAI, yields_errors=True, **more)
 
     def raw(client: Any) -> Any:
         return client.responses.with_raw_response.create(**RESPONSE, stream=True)
@@ -219,7 +232,7 @@ def _responses() -> list[Surface]:
 
 def _messages() -> list[Surface]:
     def row(call: str, opens: Callable[[Any], Any], needs: str = "messages", **more: Any) -> Surface:
-        return Surface(sdk="anthropic", call=call, wire="messages", open=opens, needs=needs, host=ANTHROPIC, **more)
+        return Surface(call=call, wire="messages", open=opens, needs=needs, host=ANTHROPIC, **more)
 
     def raw(client: Any) -> Any:
         return client.messages.with_raw_response.create(**MESSAGE, stream=True)
@@ -262,12 +275,40 @@ def _messages() -> list[Surface]:
     ]
 
 
-SURFACES: Final = (*_chat(), *_completions(), *_responses(), *_messages())
+def _compatible() -> list[Surface]:
+    """The SDKs that stream OpenAI's wire format: one way of asking for each route, as all go through the same code."""
+    chat = [
+        Surface(
+            call="chat.completions.create(stream=True)",
+            wire="chat",
+            open=lambda client: client.chat.completions.create(**PLAIN_CHAT, stream=True),
+            needs="chat.completions",
+            host=host,
+            yields_errors=host is FIREWORKS,
+        )
+        for host in (GROQ, TOGETHER, FIREWORKS, CEREBRAS)
+    ]
+    completions = [
+        Surface(
+            call="completions.create(stream=True)",
+            wire="completions",
+            open=lambda client: client.completions.create(**PLAIN_COMPLETION, stream=True),
+            needs="completions",
+            host=host,
+            operation="text_completion",
+            yields_errors=host is FIREWORKS,
+        )
+        for host in (TOGETHER, FIREWORKS, CEREBRAS)
+    ]
+    return [*chat, *completions]
+
+
+SURFACES: Final = (*_chat(), *_completions(), *_responses(), *_messages(), *_compatible())
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host in {OPENAI, ANTHROPIC}
+    and surface.host not in {AZURE, COMPATIBLE}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )

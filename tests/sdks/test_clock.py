@@ -23,7 +23,7 @@ BUILDERS: Final[dict[str, ModuleType]] = {"chat": chat, "responses": responses, 
 
 
 async def read(surface: Surface, client: Any) -> None:
-    with suppress(Exception):  # it is the span that tells
+    with suppress(Exception):  # the span is what matters
         await taken(await settled(surface.open(client)))
 
 
@@ -67,13 +67,13 @@ def test_a_step_of_the_wall_clock_changes_no_duration(
 @pytest.mark.requirement("R30")
 def test_the_clock_starts_with_the_call(surface: Surface, face: Face, server: ScriptedServer) -> None:
     reply = Script(BUILDERS[surface.wire].reply(2, first=0.02), headers_delay=0.05)
-    told = undisturbed(read, surface, face, server, reply)
-    served = (told.exchange.output_times_ns[0] - told.exchange.arrived_ns) / 1e9
-    assert told.attributes["itl.time_to_first_token"] >= served >= 0.07
+    recorded = undisturbed(read, surface, face, server, reply)
+    served = (recorded.exchange.output_times_ns[0] - recorded.exchange.arrived_ns) / 1e9
+    assert recorded.attributes["itl.time_to_first_token"] >= served >= 0.07
 
 
 def paused(surface: Surface, face: Face, server: ScriptedServer, chunks: int) -> dict[str, Any]:
-    """The span of a stream whose caller paused after so many chunks, until the server had sent everything."""
+    """The attributes of a stream whose caller paused after `chunks` chunks, until the server had sent everything."""
 
     async def scenario(surface: Surface, client: Any) -> None:
         stream = await settled(surface.open(client))
@@ -101,7 +101,7 @@ def test_a_late_first_pull_is_the_callers_time(surface: Surface, face: Face, ser
 
 @created
 @pytest.mark.requirement("R30", "R35")
-def test_a_first_token_that_waited_for_its_caller_has_no_known_time(
+def test_a_first_token_that_came_before_the_first_pull_has_no_known_time(
     surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
     assert "itl.time_to_first_token" not in paused(surface, face, server, chunks=0)
@@ -118,7 +118,7 @@ def test_a_callers_pause_is_no_latency_of_the_provider(surface: Surface, face: F
 @pytest.mark.parametrize("face", ["async"])
 @created
 @pytest.mark.requirement("R30", "R35")
-def test_a_first_token_that_a_blocked_loop_was_late_to_see_has_no_known_time(
+def test_a_first_token_behind_a_blocked_event_loop_has_no_known_time(
     surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
     async def block() -> None:
@@ -171,12 +171,14 @@ def test_a_stream_that_is_closed_keeps_what_was_timed(surface: Surface, face: Fa
     assert kept(undisturbed(scenario, surface, face, server, reply)) == ("closed", 3, 2, 1)
 
 
-def kept(told: Undisturbed) -> tuple[str, int, int, int]:
+def kept(recorded: Undisturbed) -> tuple[str, int, int, int]:
     """The outcome; the output chunks, the gaps between them and the first tokens that were timed."""
-    (gaps,), (first,) = (told.metrics[f"itl.client.{name}"] for name in ("inter_token_latency", "time_to_first_token"))
+    (gaps,), (first,) = (
+        recorded.metrics[f"itl.client.{name}"] for name in ("inter_token_latency", "time_to_first_token")
+    )
     return (
-        told.attributes["itl.stream.outcome"],
-        told.attributes["itl.output_chunk.count"],
+        recorded.attributes["itl.stream.outcome"],
+        recorded.attributes["itl.output_chunk.count"],
         gaps.count,
         first.count,
     )

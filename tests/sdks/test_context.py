@@ -24,14 +24,14 @@ streams = pytest.mark.parametrize("surface", STREAMS, ids=str)
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_said(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test here leaves a word of a context that could not be left, or of a finaliser that failed."""
+def nothing_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test here logs a context that could not be detached, or leaves a finalizer that failed."""
     unraisable: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     yield
     gc.collect()
-    said = [record.getMessage() for record in caplog.records if record.name.startswith(("opentelemetry", "asyncio"))]
-    assert (said, unraisable) == ([], [])
+    logged = [record.getMessage() for record in caplog.records if record.name.startswith(("opentelemetry", "asyncio"))]
+    assert (logged, unraisable) == ([], [])
 
 
 def outcomes(telemetry: CapturedTelemetry) -> list[str]:
@@ -217,7 +217,7 @@ async def _opened(surface: Surface, client: Any) -> Any:
 
 @created
 @pytest.mark.requirement("R22")
-def test_an_event_loop_that_ends_with_an_open_stream_says_nothing(
+def test_an_event_loop_that_ends_with_an_open_stream_logs_nothing(
     surface: Surface, server: ScriptedServer, telemetry: CapturedTelemetry
 ) -> None:
     kept: list[Any] = []
@@ -236,7 +236,7 @@ def test_an_event_loop_that_ends_with_an_open_stream_says_nothing(
 
 @created
 @pytest.mark.requirement("R22")
-def test_many_streams_side_by_side_keep_to_themselves(
+def test_concurrent_streams_have_outcomes_of_their_own(
     surface: Surface, server: ScriptedServer, telemetry: CapturedTelemetry
 ) -> None:
     async def scenario(surface: Surface, client: Any) -> None:

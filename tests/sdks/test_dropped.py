@@ -25,7 +25,7 @@ OURS: Final = ("/otel_itl/", "/opentelemetry/")
 
 
 class RecordingLock:
-    """A lock that tells by which threads it was acquired."""
+    """A lock that records which threads acquired it."""
 
     acquired: Final[list[int]] = []
 
@@ -120,7 +120,7 @@ def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
 
 @created
 @pytest.mark.requirement("R25")
-def test_what_takes_locks_and_calls_opentelemetry_would_be_noticed(
+def test_locks_and_calls_of_opentelemetry_would_be_detected(
     surface: Surface, server: ScriptedServer, recorded_locks: list[int]
 ) -> None:
     """The proof that the test above can fail: a stream that its caller closes does both."""

@@ -1,4 +1,4 @@
-"""What goes wrong reaches the caller unchanged, and the span says that it went wrong."""
+"""An error reaches the caller unchanged, and is on the span."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def broken(surface: Surface, fault: str) -> Script:
 @pytest.mark.parametrize("fault", ["error event", *FAULTS])
 @created
 @pytest.mark.requirement("R17")
-def test_an_error_is_of_the_same_type_and_says_the_same(
+def test_an_error_has_the_same_type_and_message(
     surface: Surface, face: Face, fault: str, server: ScriptedServer
 ) -> None:
     server.always(broken(surface, fault))
@@ -119,10 +119,9 @@ def refusals(status: int) -> Script:
     return faults.status(status, "no", headers={"retry-after-ms": "1"})
 
 
-def attempts_told(server: ScriptedServer, attempts: int) -> int | None:
-    """The attempts, where the SDK tells the server how often it tried before."""
-    told = "x-stainless-retry-count" in server.exchanges[-1].headers
-    return attempts if told else None
+def known_attempts(server: ScriptedServer, attempts: int) -> int | None:
+    """The attempts, where the SDK sends their number to the server; else None."""
+    return attempts if "x-stainless-retry-count" in server.exchanges[-1].headers else None
 
 
 @created
@@ -135,7 +134,7 @@ def test_a_retry_that_succeeds_is_one_span_of_two_attempts(
     assert [exchange.status for exchange in server.exchanges] == [429, 200]
     assert [
         (span.attributes["itl.stream.outcome"], span.attributes.get("itl.request.attempts")) for span in telemetry.spans
-    ] == [("completed", attempts_told(server, 2))]
+    ] == [("completed", known_attempts(server, 2))]
 
 
 @created
@@ -145,7 +144,7 @@ def test_a_request_that_succeeds_at_once_is_one_attempt(
 ) -> None:
     server.play(REPLIES[surface.wire])
     play(failure, surface, face, server, max_retries=1)
-    assert [span.attributes.get("itl.request.attempts") for span in telemetry.spans] == [attempts_told(server, 1)]
+    assert [span.attributes.get("itl.request.attempts") for span in telemetry.spans] == [known_attempts(server, 1)]
 
 
 @created
@@ -153,14 +152,12 @@ def test_a_request_that_succeeds_at_once_is_one_attempt(
 def test_the_time_to_first_token_includes_the_attempts_that_failed(
     surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
-    async def scenario(surface: Surface, client: Any) -> None:
-        await failure(surface, client.with_options(max_retries=1))
-
     refused = faults.status(429, "no", headers={"retry-after-ms": "40"})
-    told = undisturbed(scenario, surface, face, server, refused, BUILDERS[surface.wire].reply(1, first=0.03))
+    reply = BUILDERS[surface.wire].reply(1, first=0.03)
+    recorded = undisturbed(failure, surface, face, server, refused, reply, max_retries=1)
     first, second = server.exchanges
     served = (second.output_times_ns[0] - first.arrived_ns) / 1e9
-    assert told.attributes["itl.time_to_first_token"] >= served >= 0.07
+    assert recorded.attributes["itl.time_to_first_token"] >= served >= 0.07
 
 
 @pytest.mark.parametrize(

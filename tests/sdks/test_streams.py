@@ -31,7 +31,7 @@ created = pytest.mark.parametrize("surface", CREATED, ids=str)
 
 @pytest.fixture
 def play(server: ScriptedServer) -> Play:
-    """Plays a scenario while a stream of the surface's wire format is there for whoever asks."""
+    """Plays a scenario while the server answers every request with a stream of the surface's wire format."""
 
     def played(scenario: Scenario, surface: Surface, face: Face) -> Any:
         server.always(replace(WIRES[surface.wire].script, headers=REQUEST_ID.items()))

@@ -1,4 +1,4 @@
-"""docs/supported.md says what the tests test."""
+"""docs/supported.md lists what the tests cover."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Run:
 
     @property
     def punctual(self) -> list[bool]:
-        """Whether each output chunk was taken down after it was sent, and before the next one was."""
+        """Whether each output chunk was recorded after it was sent, and before the next one was."""
         timeline = timeline_of(self.span)
         arrived = [moment for moment, kind in zip(timeline.arrived, timeline.kinds, strict=True) if kind & OUTPUT]
         sent = [*self.seen.sent_ns, self.seen.sent_ns[-1] + int(GAP * 1e9)]
@@ -108,7 +108,7 @@ async def read_twice(surface: Surface, face: Face, server: ScriptedServer, betwe
 
 
 def undisturbed(surface: Surface, face: Face, server: ScriptedServer) -> Run:
-    """The surface, read again where the machine disturbed the reading; the fifth time is what it is."""
+    """The surface, read again where the machine delayed the reader, at most five times."""
     asked = run_of(surface, face, server)
     for _ in range(4):
         if not asked.disturbed:
@@ -186,7 +186,7 @@ def test_the_span_is_named_after_operation_and_model(asked: Run) -> None:
 
 
 @EVERY
-def test_the_span_says_what_was_asked_of_whom(asked: Run) -> None:
+def test_the_span_names_operation_provider_model_and_server(asked: Run) -> None:
     expected = {
         "gen_ai.operation.name": asked.surface.operation,
         "gen_ai.provider.name": asked.surface.host.provider,
@@ -198,7 +198,7 @@ def test_the_span_says_what_was_asked_of_whom(asked: Run) -> None:
 
 
 @EVERY
-def test_the_span_names_the_port_that_was_asked(asked: Run) -> None:
+def test_the_span_names_the_port_of_the_server(asked: Run) -> None:
     assert asked.attributes["server.port"] == int(asked.seen.exchange.headers["host"].rpartition(":")[2])
 
 
@@ -208,7 +208,7 @@ def test_the_span_has_the_parameters_of_the_request(asked: Run) -> None:
 
 
 @CHUNKS
-def test_the_span_says_which_response_it_was(asked: Run) -> None:
+def test_the_span_has_id_model_and_finish_reasons_of_the_response(asked: Run) -> None:
     expected = {
         "gen_ai.response.id": RESPONSE_ID,
         "gen_ai.response.model": RESPONSE_MODEL,
@@ -249,7 +249,7 @@ def test_a_completed_stream_is_no_error(asked: Run) -> None:
 
 @pytest.mark.requirement("R8")
 @CHUNKS
-def test_each_output_chunk_is_taken_down_before_the_next_one_is_sent(asked: Run) -> None:
+def test_each_output_chunk_is_recorded_before_the_next_one_is_sent(asked: Run) -> None:
     assert asked.punctual == [True] * OUTPUTS
 
 
@@ -290,7 +290,7 @@ def test_the_request_body_is_byte_identical(asked: Run) -> None:
 @EVERY
 def test_the_request_goes_to_the_same_path_by_the_same_method_with_the_same_headers(asked: Run) -> None:
     bare, seen = asked.bare.exchange, asked.seen.exchange
-    # An SDK that traces itself (anthropic from 2 on) tells the server of the span that is current.
+    # An SDK that traces itself (anthropic from 2 on) sends the current span to the server.
     headers = sorted(seen.headers.keys() - {"traceparent"})
     assert (seen.method, seen.path, headers) == (bare.method, bare.path, sorted(bare.headers))
 

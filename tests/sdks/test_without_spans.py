@@ -55,7 +55,7 @@ async def read(surface: Surface, client: Any) -> None:
 @pytest.mark.parametrize("way", WAYS)
 @created
 @pytest.mark.requirement("R43")
-def test_a_stream_is_in_the_metrics_whatever_becomes_of_its_span(
+def test_a_stream_is_in_the_metrics_with_and_without_its_span(
     surface: Surface, face: Face, way: str, server: ScriptedServer
 ) -> None:
     for _ in range(5):
@@ -85,7 +85,7 @@ def test_a_stream_is_in_the_metrics_whatever_becomes_of_its_span(
 
 @created
 @pytest.mark.requirement("R43")
-def test_the_metrics_of_a_stream_without_span_are_of_the_same_attributes(
+def test_the_metrics_of_a_stream_without_span_have_the_same_attributes(
     surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
     attributes = []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
-from otel_itl.sdks.anthropic import classify_completion, classify_message
+from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
 
 REASONING, ANSWER, TOOL = Kind.REASONING, Kind.ANSWER, Kind.TOOL
 EMPTY, LIFECYCLE, PING, FINISH, USAGE = Kind.EMPTY, Kind.LIFECYCLE, Kind.PING, Kind.FINISH, Kind.USAGE
@@ -33,7 +33,7 @@ def constructed(model: Any, data: Mapping[str, Any]) -> Any:
 
 
 def validated(model: Any, data: Mapping[str, Any]) -> Any:
-    """An event as the SDK's own types say that it should be."""
+    """An event as the SDK's own types want it."""
     if version("anthropic").startswith("0."):
         pytest.skip("the types of anthropic before 1.0 do not know every event")
     return model.model_validate(data)
@@ -102,7 +102,7 @@ EVENTS: dict[str, tuple[Any, dict[str, Any], Kind]] = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("model", "data", "kind"), [pytest.param(*row, id=name) for name, row in EVENTS.items()])
 def test_an_event_carries(form: Form, model: Any, data: dict[str, Any], kind: Kind) -> None:
-    assert Kind(classify_message(form(model, data), ResponseInfo())) == kind
+    assert Kind(classify_message_event(form(model, data), ResponseInfo())) == kind
 
 
 @pytest.mark.parametrize(
@@ -116,22 +116,22 @@ def test_an_event_carries(form: Form, model: Any, data: dict[str, Any], kind: Ki
         (delta("citations_delta", citation={"type": "char_location"}), LIFECYCLE),
         (delta("of_the_future", text="?"), LIFECYCLE),
         ({"type": "of_the_future"}, LIFECYCLE),
-        # The SDK's own helpers add events to those of the wire, which say again what was said.
+        # The SDK's own helpers add events to those of the wire, which repeat what these carried.
         ({"type": "text", "text": "Hi", "snapshot": "Hi"}, LIFECYCLE),
         ({"type": "input_json", "partial_json": "{", "snapshot": {}}, LIFECYCLE),
     ],
 )
 @pytest.mark.requirement("R15")
 def test_an_event_that_this_sdk_may_not_know_carries(data: dict[str, Any], kind: Kind) -> None:
-    assert Kind(classify_message(data, ResponseInfo())) == kind
+    assert Kind(classify_message_event(data, ResponseInfo())) == kind
 
 
 def read(form: Form, *events: tuple[Any, dict[str, Any]]) -> ResponseInfo:
-    """What a response says of itself over all these events."""
-    answer = ResponseInfo()
+    """The metadata of a response after all these events."""
+    info = ResponseInfo()
     for model, data in events:
-        classify_message(form(model, data), answer)
-    return answer
+        classify_message_event(form(model, data), info)
+    return info
 
 
 TEXT = (DELTA, delta("text_delta", text="Hi"))
@@ -159,7 +159,7 @@ WHOLE = (
         ("is_terminated", True),
     ],
 )
-def test_a_message_says_of_itself(form: Form, field: str, expected: Any) -> None:
+def test_the_metadata_of_a_message_is_recorded(form: Form, field: str, expected: Any) -> None:
     assert getattr(read(form, *WHOLE), field) == expected
 
 
@@ -174,7 +174,7 @@ def test_input_that_is_counted_again_at_the_end_is_counted_once(form: Form) -> N
     assert read(form, *WHOLE[:2], (MESSAGE_DELTA, counted)).input_tokens == 32
 
 
-def test_a_message_that_counts_its_thoughts_says_how_many() -> None:
+def test_the_thinking_tokens_of_a_message_are_recorded() -> None:
     counted = message_delta(output_tokens_details={"thinking_tokens": 9})
     assert read(as_dict, (START, message_start()), (MESSAGE_DELTA, counted)).reasoning_tokens == 9
 
@@ -242,18 +242,16 @@ odd = pytest.mark.parametrize("data", [pytest.param(data, id=name) for name, dat
 COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def misfits(answer: ResponseInfo) -> list[str]:
+def misfits(info: ResponseInfo) -> list[str]:
     """What cannot go onto a span: attributes are text, and whole numbers of 64 bits."""
     wrong = [
-        name
-        for name in ("response_id", "model", "error_type")
-        if not isinstance(getattr(answer, name), (str, type(None)))
+        name for name in ("response_id", "model", "error_type") if not isinstance(getattr(info, name), (str, type(None)))
     ]
     for name in COUNTS:
-        value = getattr(answer, name)
+        value = getattr(info, name)
         if value is not None and not (type(value) is int and 0 <= value < 1 << 63):
             wrong.append(name)
-    return wrong + [reason for reason in answer.finish_reasons if type(reason) is not str]
+    return wrong + [reason for reason in info.finish_reasons if type(reason) is not str]
 
 
 def recordable(code: Any) -> bool:
@@ -265,7 +263,7 @@ def recordable(code: Any) -> bool:
 
 @odd
 @pytest.mark.requirement("R15")
-@pytest.mark.parametrize("classify", [classify_message, classify_completion])
+@pytest.mark.parametrize("classify", [classify_message_event, classify_legacy_completion])
 @pytest.mark.parametrize("form", [as_dict, constructed])
 def test_an_odd_event_raises_nothing(
     classify: Callable[[Any, ResponseInfo], int], form: Form, data: dict[str, Any]
@@ -275,7 +273,7 @@ def test_an_odd_event_raises_nothing(
 
 @odd
 @pytest.mark.requirement("R15")
-def test_an_odd_event_says_nothing_that_a_span_cannot_hold(data: dict[str, Any]) -> None:
+def test_the_metadata_of_an_odd_event_fits_a_span(data: dict[str, Any]) -> None:
     assert misfits(read(as_dict, (None, data))) == []
 
 
@@ -283,11 +281,11 @@ def test_an_odd_event_says_nothing_that_a_span_cannot_hold(data: dict[str, Any])
 @pytest.mark.parametrize("form", [as_dict, constructed])
 @pytest.mark.parametrize("name", ["null index", "missing index", "unknown fields"])
 def test_an_odd_event_that_carries_text_is_an_answer(form: Form, name: str) -> None:
-    assert Kind(classify_message(form(DELTA, ODD[name]), ResponseInfo())) == ANSWER
+    assert Kind(classify_message_event(form(DELTA, ODD[name]), ResponseInfo())) == ANSWER
 
 
 @pytest.mark.parametrize("name", ["numbers as text", "null counts", "negative counts"])
-def test_a_count_that_is_none_is_unknown(name: str) -> None:
+def test_a_count_that_is_no_whole_number_is_unknown(name: str) -> None:
     assert read(as_dict, (None, ODD[name])).input_tokens is None
 
 
@@ -305,13 +303,13 @@ def test_a_count_that_is_none_is_unknown(name: str) -> None:
     ],
 )
 def test_a_chunk_of_a_text_completion_carries(data: dict[str, Any], kind: Kind) -> None:
-    assert Kind(classify_completion(data, ResponseInfo())) == kind
+    assert Kind(classify_legacy_completion(data, ResponseInfo())) == kind
 
 
-def test_a_text_completion_says_why_it_stopped() -> None:
-    answer = ResponseInfo()
-    classify_completion({"completion": "", "stop_reason": "stop_sequence"}, answer)
-    assert answer.finish_reasons == ["stop_sequence"]
+def test_the_stop_reason_of_a_text_completion_is_recorded() -> None:
+    info = ResponseInfo()
+    classify_legacy_completion({"completion": "", "stop_reason": "stop_sequence"}, info)
+    assert info.finish_reasons == ["stop_sequence"]
 
 
 # --- Anything ------------------------------------------------------------------------------------------------------
@@ -345,7 +343,7 @@ def mutated(draw: st.DrawFn) -> Any:
             return data
 
 
-every = pytest.mark.parametrize("classify", [classify_message, classify_completion])
+every = pytest.mark.parametrize("classify", [classify_message_event, classify_legacy_completion])
 
 
 @every
@@ -353,8 +351,8 @@ every = pytest.mark.parametrize("classify", [classify_message, classify_completi
 @settings(max_examples=120, deadline=None)
 @given(data=st.one_of(mutated(), json))
 def test_no_event_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
-    answer = ResponseInfo()
-    assert (recordable(classify(data, answer)), misfits(answer)) == (True, [])
+    info = ResponseInfo()
+    assert (recordable(classify(data, info)), misfits(info)) == (True, [])
 
 
 @every
@@ -362,6 +360,6 @@ def test_no_event_raises(classify: Callable[[Any, ResponseInfo], int], data: Any
 @settings(max_examples=60, deadline=None)
 @given(data=mutated())
 def test_no_object_of_the_sdk_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
-    answer = ResponseInfo()
+    info = ResponseInfo()
     model = next(model for model, known, _ in EVENTS.values() if known.keys() == data.keys())
-    assert (recordable(classify(model.construct(**data), answer)), misfits(answer)) == (True, [])
+    assert (recordable(classify(model.construct(**data), info)), misfits(info)) == (True, [])

@@ -15,7 +15,8 @@ from openai.types.chat import ChatCompletionChunk
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
-from otel_itl.sdks.openai import classify_chat, classify_completion, classify_response
+from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
+from otel_itl.sdks.formats.openai_responses import classify_response_event
 
 REASONING, ANSWER, TOOL, ROLE = Kind.REASONING, Kind.ANSWER, Kind.TOOL, Kind.ROLE
 EMPTY, LIFECYCLE, PING, FINISH, USAGE = Kind.EMPTY, Kind.LIFECYCLE, Kind.PING, Kind.FINISH, Kind.USAGE
@@ -36,7 +37,7 @@ def constructed(model: Any, data: Mapping[str, Any]) -> Any:
 
 
 def validated(model: Any, data: Mapping[str, Any]) -> Any:
-    """A chunk as the SDK's own types say that it should be."""
+    """A chunk as the SDK's own types want it."""
     return model.model_validate(data)
 
 
@@ -120,10 +121,10 @@ CHAT: dict[str, tuple[dict[str, Any], Kind, int, int]] = {
 
 
 def known() -> ResponseInfo:
-    """What a response has said of itself after its first chunk."""
-    answer = ResponseInfo()
-    answer.response_id = "chatcmpl-1"
-    return answer
+    """The metadata of a response after its first chunk."""
+    info = ResponseInfo()
+    info.response_id = "chatcmpl-1"
+    return info
 
 
 @pytest.mark.requirement("R31")
@@ -156,11 +157,11 @@ def test_a_chat_delta_of_a_rarer_kind_carries(form: Form, delta: dict[str, Any],
 
 
 def read(classify: Callable[[Any, ResponseInfo], int], model: Any, form: Form, *chunks: dict[str, Any]) -> ResponseInfo:
-    """What a response says of itself over all these chunks."""
-    answer = ResponseInfo()
+    """The metadata of a response after all these chunks."""
+    info = ResponseInfo()
     for data in chunks:
-        classify(form(model, data), answer)
-    return answer
+        classify(form(model, data), info)
+    return info
 
 
 def read_chat(form: Form, *chunks: dict[str, Any]) -> ResponseInfo:
@@ -190,7 +191,7 @@ WHOLE = (
         ("is_finished", True),
     ],
 )
-def test_a_chat_says_of_itself(form: Form, field: str, expected: Any) -> None:
+def test_the_metadata_of_a_chat_is_recorded(form: Form, field: str, expected: Any) -> None:
     assert getattr(read_chat(form, *WHOLE), field) == expected
 
 
@@ -203,48 +204,48 @@ def test_a_chat_without_a_finish_reason_is_not_finished(form: Form) -> None:
 @pytest.mark.requirement("R39")
 @pytest.mark.parametrize("form", FORMS)
 def test_each_choice_has_its_finish_reason(form: Form) -> None:
-    answer = read_chat(form, chat({}, finish="stop"), chat({}, finish="length", index=1))
-    assert answer.finish_reasons == ["stop", "length"]
+    info = read_chat(form, chat({}, finish="stop"), chat({}, finish="length", index=1))
+    assert info.finish_reasons == ["stop", "length"]
 
 
 @pytest.mark.requirement("R36")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_count_on_every_chunk_gives_the_tokens_of_each(form: Form) -> None:
     # So far 0, 1, 3, 3 tokens: the chunks hold 0, 1, 2 and 0 of them.
-    answer = ResponseInfo()
+    info = ResponseInfo()
     chunks = [
         chat(delta, usage={"prompt_tokens": 5, "completion_tokens": total, "total_tokens": 5 + total})
         for delta, total in (({"role": "assistant"}, 0), ({"content": "a"}, 1), ({"content": "b c"}, 3), ({}, 3))
     ]
-    held = [parts(classify_chat(form(ChatCompletionChunk, data), answer))[1] for data in chunks]
-    assert (held, answer.output_tokens) == ([0, 1, 2, 0], 3)
+    held = [parts(classify_chat(form(ChatCompletionChunk, data), info))[1] for data in chunks]
+    assert (held, info.output_tokens) == ([0, 1, 2, 0], 3)
 
 
 @pytest.mark.requirement("R36")
 @pytest.mark.parametrize("form", FORMS)
-def test_a_count_that_comes_first_in_mid_stream_tells_nothing_of_one_chunk(form: Form) -> None:
-    answer = ResponseInfo()
-    classify_chat(form(ChatCompletionChunk, chat({"content": "a"})), answer)
+def test_a_count_that_comes_first_in_mid_stream_is_not_that_of_one_chunk(form: Form) -> None:
+    info = ResponseInfo()
+    classify_chat(form(ChatCompletionChunk, chat({"content": "a"})), info)
     usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}
-    code = classify_chat(form(ChatCompletionChunk, chat({"content": "b"}, usage=usage)), answer)
-    assert (parts(code), answer.output_tokens) == ((ANSWER, 0, 0), 7)
+    code = classify_chat(form(ChatCompletionChunk, chat({"content": "b"}, usage=usage)), info)
+    assert (parts(code), info.output_tokens) == ((ANSWER, 0, 0), 7)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_count_that_goes_back_gives_no_tokens(form: Form) -> None:
-    answer = ResponseInfo()
+    info = ResponseInfo()
     chunks = [
         chat({"content": "a"}, usage={"prompt_tokens": 5, "completion_tokens": total, "total_tokens": 5 + total})
         for total in (9, 4)
     ]
-    held = [parts(classify_chat(form(ChatCompletionChunk, data), answer))[1] for data in chunks]
+    held = [parts(classify_chat(form(ChatCompletionChunk, data), info))[1] for data in chunks]
     assert held == [9, 0]
 
 
 @pytest.mark.parametrize("form", LOOSE)
 def test_a_usage_of_nothing_after_the_usage_takes_nothing_away(form: Form) -> None:
-    answer = read_chat(form, *WHOLE, chat(choices=[], usage={}))
-    assert (answer.input_tokens, answer.output_tokens) == (20, 14)
+    info = read_chat(form, *WHOLE, chat(choices=[], usage={}))
+    assert (info.input_tokens, info.output_tokens) == (20, 14)
 
 
 @pytest.mark.requirement("R39")
@@ -313,18 +314,16 @@ ODD: dict[str, dict[str, Any]] = {
 COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def misfits(answer: ResponseInfo) -> list[str]:
+def misfits(info: ResponseInfo) -> list[str]:
     """What cannot go onto a span: attributes are text, and whole numbers of 64 bits."""
     wrong = [
-        name
-        for name in ("response_id", "model", "error_type")
-        if not isinstance(getattr(answer, name), (str, type(None)))
+        name for name in ("response_id", "model", "error_type") if not isinstance(getattr(info, name), (str, type(None)))
     ]
     for name in COUNTS:
-        value = getattr(answer, name)
+        value = getattr(info, name)
         if value is not None and not (type(value) is int and 0 <= value < 1 << 63):
             wrong.append(name)
-    return wrong + [reason for reason in answer.finish_reasons if type(reason) is not str]
+    return wrong + [reason for reason in info.finish_reasons if type(reason) is not str]
 
 
 def recordable(code: Any) -> bool:
@@ -347,7 +346,7 @@ def test_an_odd_chunk_raises_nothing(form: Form, before: Callable[[], ResponseIn
 
 @odd
 @pytest.mark.requirement("R15")
-@pytest.mark.parametrize("classify", [classify_completion, classify_response])
+@pytest.mark.parametrize("classify", [classify_text_completion, classify_response_event])
 def test_an_odd_chunk_raises_nothing_where_another_is_expected(
     classify: Callable[[Any, ResponseInfo], int], data: dict[str, Any]
 ) -> None:
@@ -357,7 +356,7 @@ def test_an_odd_chunk_raises_nothing_where_another_is_expected(
 @odd
 @pytest.mark.requirement("R15")
 @pytest.mark.parametrize("form", LOOSE)
-def test_an_odd_chunk_says_nothing_that_a_span_cannot_hold(form: Form, data: dict[str, Any]) -> None:
+def test_the_metadata_of_an_odd_chunk_fits_a_span(form: Form, data: dict[str, Any]) -> None:
     assert misfits(read_chat(form, data)) == []
 
 
@@ -392,9 +391,9 @@ def test_an_odd_chunk_that_carries_a_tool_call_is_one(form: Form, name: str) -> 
 
 @pytest.mark.parametrize("form", LOOSE)
 @pytest.mark.parametrize("name", ["numbers as text", "null counts", "negative counts", "counts with a fraction"])
-def test_a_count_that_is_none_is_unknown(form: Form, name: str) -> None:
-    answer = read_chat(form, ODD[name])
-    assert (answer.input_tokens, answer.output_tokens) == (None, None)
+def test_a_count_that_is_no_whole_number_is_unknown(form: Form, name: str) -> None:
+    info = read_chat(form, ODD[name])
+    assert (info.input_tokens, info.output_tokens) == (None, None)
 
 
 # --- Text completions ----------------------------------------------------------------------------------------------
@@ -423,20 +422,26 @@ def completion(
     ],
 )
 def test_a_chunk_of_a_text_completion_carries(form: Form, data: dict[str, Any], expected: Any) -> None:
-    assert parts(classify_completion(form(Completion, data), ResponseInfo())) == expected
+    assert parts(classify_text_completion(form(Completion, data), ResponseInfo())) == expected
 
 
 @pytest.mark.parametrize("form", LOOSE)
-def test_a_text_completion_says_of_itself(form: Form) -> None:
-    answer = read(
-        classify_completion,
+def test_the_metadata_of_a_text_completion_is_recorded(form: Form) -> None:
+    info = read(
+        classify_text_completion,
         Completion,
         form,
         completion("Hi"),
         completion("", finish="stop"),
         completion(choices=[], usage=FINAL_USAGE),
     )
-    assert (answer.response_id, answer.model, answer.finish_reasons, answer.input_tokens, answer.output_tokens) == (
+    assert (
+        info.response_id,
+        info.model,
+        info.finish_reasons,
+        info.input_tokens,
+        info.output_tokens,
+    ) == (
         "cmpl-1",
         "gpt-1",
         ["stop"],
@@ -540,7 +545,7 @@ RESPONSES: dict[str, tuple[str, dict[str, Any], Kind]] = {
 @pytest.mark.parametrize("form", LOOSE)
 @pytest.mark.parametrize(("model", "data", "kind"), [pytest.param(*row, id=name) for name, row in RESPONSES.items()])
 def test_an_event_of_a_response_carries(form: Form, model: str, data: dict[str, Any], kind: Kind) -> None:
-    assert parts(classify_response(form(model, data), ResponseInfo())) == (kind, 0, 0)
+    assert parts(classify_response_event(form(model, data), ResponseInfo())) == (kind, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -565,18 +570,18 @@ def test_an_event_of_a_response_carries(form: Form, model: str, data: dict[str, 
 )
 @pytest.mark.requirement("R15")
 def test_an_event_that_this_sdk_may_not_know_carries(data: dict[str, Any], kind: Kind) -> None:
-    assert parts(classify_response(data, ResponseInfo()))[0] == kind
+    assert parts(classify_response_event(data, ResponseInfo()))[0] == kind
 
 
 @pytest.mark.requirement("R36")
 def test_the_logprobs_of_an_event_count_its_tokens() -> None:
     entries = [{"token": token, "logprob": -0.1, "top_logprobs": []} for token in ("Hi", " all")]
     data = event("response.output_text.delta", delta="Hi all", logprobs=entries)
-    assert parts(classify_response(constructed("ResponseTextDeltaEvent", data), ResponseInfo())) == (ANSWER, 2, 0)
+    assert parts(classify_response_event(constructed("ResponseTextDeltaEvent", data), ResponseInfo())) == (ANSWER, 2, 0)
 
 
 def read_response(*data: dict[str, Any]) -> ResponseInfo:
-    return read(classify_response, None, as_dict, *data)
+    return read(classify_response_event, None, as_dict, *data)
 
 
 @pytest.mark.parametrize(
@@ -593,29 +598,29 @@ def read_response(*data: dict[str, Any]) -> ResponseInfo:
         ("is_terminated", True),
     ],
 )
-def test_a_response_says_of_itself(field: str, expected: Any) -> None:
-    answer = read_response(
+def test_the_metadata_of_a_response_is_recorded(field: str, expected: Any) -> None:
+    info = read_response(
         event("response.created", response=response()),
         event("response.output_text.delta", delta="Hi"),
         event("response.completed", response=response(status="completed", usage=RESPONSE_USAGE)),
     )
-    assert getattr(answer, field) == expected
+    assert getattr(info, field) == expected
 
 
-def test_a_response_that_is_joined_late_says_who_it_is_at_its_end() -> None:
-    answer = read_response(event("response.completed", response=response(status="completed")))
-    assert (answer.response_id, answer.model) == ("resp_1", "gpt-1")
+def test_a_response_without_its_first_event_gets_its_id_from_its_last() -> None:
+    info = read_response(event("response.completed", response=response(status="completed")))
+    assert (info.response_id, info.model) == ("resp_1", "gpt-1")
 
 
-def test_an_incomplete_response_says_why() -> None:
+def test_the_reason_of_an_incomplete_response_is_recorded() -> None:
     incomplete = response(status="incomplete", incomplete_details={"reason": "max_output_tokens"})
-    answer = read_response(event("response.incomplete", response=incomplete))
-    assert (answer.finish_reasons, answer.error_type) == (["max_output_tokens"], None)
+    info = read_response(event("response.incomplete", response=incomplete))
+    assert (info.finish_reasons, info.error_type) == (["max_output_tokens"], None)
 
 
 @pytest.mark.requirement("R21")
 @pytest.mark.parametrize(
-    ("data", "failure"),
+    ("data", "error_type"),
     [
         (event("response.failed", response=response(status="failed", error={"code": "rate_limit"})), "rate_limit"),
         (event("response.failed", response=response(status="failed", error=None)), "failed"),
@@ -624,16 +629,14 @@ def test_an_incomplete_response_says_why() -> None:
         (event("error", code=None, message="no"), "error"),
     ],
 )
-def test_a_response_that_failed_says_what_failed(data: dict[str, Any], failure: str) -> None:
+def test_the_error_code_of_a_failed_response_is_recorded(data: dict[str, Any], failure: str) -> None:
     assert read_response(data).error_type == failure
 
 
 @pytest.mark.requirement("R52")
 def test_a_response_without_an_end_is_not_finished() -> None:
-    answer = read_response(
-        event("response.created", response=response()), event("response.output_text.delta", delta="a")
-    )
-    assert not answer.is_finished
+    info = read_response(event("response.created", response=response()), event("response.output_text.delta", delta="a"))
+    assert not info.is_finished
 
 
 # --- Anything ------------------------------------------------------------------------------------------------------
@@ -672,7 +675,7 @@ def mutated(draw: st.DrawFn) -> Any:
             return data
 
 
-every = pytest.mark.parametrize("classify", [classify_chat, classify_completion, classify_response])
+every = pytest.mark.parametrize("classify", [classify_chat, classify_text_completion, classify_response_event])
 
 
 @every
@@ -680,8 +683,8 @@ every = pytest.mark.parametrize("classify", [classify_chat, classify_completion,
 @settings(max_examples=120, deadline=None)
 @given(data=st.one_of(mutated(), json))
 def test_no_chunk_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
-    answer = ResponseInfo()
-    assert (recordable(classify(data, answer)), misfits(answer)) == (True, [])
+    info = ResponseInfo()
+    assert (recordable(classify(data, info)), misfits(info)) == (True, [])
 
 
 @every
@@ -689,5 +692,8 @@ def test_no_chunk_raises(classify: Callable[[Any, ResponseInfo], int], data: Any
 @settings(max_examples=60, deadline=None)
 @given(data=mutated())
 def test_no_object_of_the_sdk_raises(classify: Callable[[Any, ResponseInfo], int], data: Any) -> None:
-    answer = known()
-    assert (recordable(classify(ChatCompletionChunk.construct(**data), answer)), misfits(answer)) == (True, [])
+    info = known()
+    assert (recordable(classify(ChatCompletionChunk.construct(**data), info)), misfits(info)) == (
+        True,
+        [],
+    )

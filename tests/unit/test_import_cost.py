@@ -8,7 +8,10 @@ from statistics import median
 
 import pytest
 
-HEAVY = {"anthropic", "google", "groq", "grpc", "httpx", "httpx2", "openai", "orjson", "pydantic", "requests", "rich"}
+from otel_itl.sdks.registry import REGISTRY
+
+SDKS = {entry.package.split(".")[0] for entry in REGISTRY.values()}
+HEAVY = {"google", "grpc", "httpx", "httpx2", "orjson", "pydantic", "requests", "rich"} | SDKS
 
 
 def fresh(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Chunks of unknown make: read by their shape, and an answer where no shape is known."""
+"""Chunks of unknown make: classified by their shape, and as an answer where no shape is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MESSAGE = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_de
 
 @dataclass
 class Token:
-    """A chunk of a library that nobody has heard of."""
+    """A chunk of an unknown library."""
 
     text: str
 
@@ -59,35 +59,35 @@ class Token:
         ({"type": None, "text": "Hi"}, Kind.ANSWER),
     ],
 )
-def test_a_chunk_is_read_by_its_shape(chunk: Any, kind: Kind) -> None:
+def test_a_chunk_is_classified_by_its_shape(chunk: Any, kind: Kind) -> None:
     assert Kind(classify_by_shape(chunk, ResponseInfo()) & 0xFF) == kind
 
 
-def test_an_event_object_of_a_response_is_read_by_its_shape() -> None:
+def test_an_event_object_of_a_response_is_classified_by_its_shape() -> None:
     events = pytest.importorskip("openai.types.responses", reason="this openai has no responses")
     assert classify_by_shape(events.ResponseTextDeltaEvent.construct(**RESPONSE), ResponseInfo()) == Kind.ANSWER
 
 
 @pytest.mark.requirement("R39")
-def test_a_chunk_of_a_known_shape_names_its_choice() -> None:
+def test_a_chunk_of_a_known_shape_has_the_index_of_its_choice() -> None:
     chunk = {"choices": [{"index": 1, "delta": {"content": "Hi"}}]}
     assert classify_by_shape(chunk, ResponseInfo()) >> 32 == 1
 
 
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize("chunk", ["Hi", b"Hi", "", Token("Hi"), 42, {"text": "Hi"}])
-def test_where_no_shape_is_known_the_end_of_the_iterator_is_the_end(chunk: Any) -> None:
-    answer = ResponseInfo()
-    classify_by_shape(chunk, answer)
-    assert answer.is_finished
+def test_a_stream_of_no_known_shape_is_finished_where_its_iterator_ends(chunk: Any) -> None:
+    info = ResponseInfo()
+    classify_by_shape(chunk, info)
+    assert info.is_finished
 
 
 @pytest.mark.requirement("R52")
 @pytest.mark.parametrize("chunk", [CHAT, RESPONSE, MESSAGE])
-def test_where_a_shape_is_known_the_end_is_what_it_says(chunk: Any) -> None:
-    answer = ResponseInfo()
-    classify_by_shape(chunk, answer)
-    assert not answer.is_finished
+def test_a_stream_of_a_known_shape_is_not_finished_before_its_own_end(chunk: Any) -> None:
+    info = ResponseInfo()
+    classify_by_shape(chunk, info)
+    assert not info.is_finished
 
 
 @pytest.mark.requirement("R21")
@@ -99,16 +99,16 @@ def test_where_a_shape_is_known_the_end_is_what_it_says(chunk: Any) -> None:
         {"type": "response.failed", "response": {"error": {"code": "server_error"}}},
     ],
 )
-def test_a_failure_that_a_known_shape_reports_is_one(chunk: Any) -> None:
-    answer = ResponseInfo()
-    classify_by_shape(chunk, answer)
-    assert answer.error_type is not None
+def test_a_failure_in_a_known_shape_is_recorded(chunk: Any) -> None:
+    info = ResponseInfo()
+    classify_by_shape(chunk, info)
+    assert info.error_type is not None
 
 
-def test_a_known_shape_says_of_itself() -> None:
-    answer = ResponseInfo()
-    classify_by_shape(CHAT, answer)
-    assert (answer.response_id, answer.model) == ("c", "m")
+def test_the_metadata_of_a_known_shape_is_recorded() -> None:
+    info = ResponseInfo()
+    classify_by_shape(CHAT, info)
+    assert (info.response_id, info.model) == ("c", "m")
 
 
 class Hostile:
@@ -129,7 +129,7 @@ class Hostile:
 
 
 @pytest.mark.requirement("R15")
-def test_an_object_that_fails_whatever_it_is_asked_is_an_answer() -> None:
+def test_an_object_whose_methods_all_raise_is_an_answer() -> None:
     assert classify_by_shape(Hostile(), ResponseInfo()) == Kind.ANSWER
 
 

@@ -1,0 +1,121 @@
+"""Everything that lists the supported SDKs lists those of the one registry."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from clients import CLIENTS
+from surfaces import CREATED, SURFACES
+
+from otel_itl.config import Config
+from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
+
+# pytest needs tomli where the standard library has no tomllib.
+toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+ROOT: Final = Path(__file__).parents[2]
+PROJECT: Final = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: Final[dict[str, list[str]]] = PROJECT["optional-dependencies"]
+MATRIX: Final = re.search(r"\nmatrix=\((.*?)\n\)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.DOTALL)
+
+every = pytest.mark.parametrize("sdk", REGISTRY.values(), ids=SDK_NAMES)
+
+
+def matrix_rows() -> list[str]:
+    """The rows of the matrix of `.ci/run`."""
+    assert MATRIX is not None
+    return re.findall(r'"([^"]*)"', MATRIX[1])
+
+
+@every
+def test_the_file_of_an_sdk_describes_the_package_and_the_oldest_release(sdk: SDKEntry) -> None:
+    member = import_module(sdk.module).MEMBER
+    assert (member.package, member.oldest) == (sdk.package, sdk.oldest)
+
+
+@every
+def test_the_file_of_an_sdk_has_at_most_40_lines(sdk: SDKEntry) -> None:
+    source = Path(import_module(sdk.module).__file__ or "").read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 40
+
+
+def test_no_file_describes_an_sdk_that_is_not_in_the_registry() -> None:
+    files = (ROOT / "otel_itl" / "sdks").glob("*.py")
+    described = {file.stem for file in files if "\nMEMBER = " in file.read_text(encoding="utf-8")}
+    assert described == set(SDK_NAMES)
+
+
+def test_every_sdk_is_instrumented_by_default() -> None:
+    assert Config().sdks == SDK_NAMES
+
+
+@every
+def test_an_sdk_has_an_extra_with_its_oldest_release(sdk: SDKEntry) -> None:
+    assert EXTRAS[sdk.name] == [sdk.requirement]
+
+
+def test_one_extra_has_every_sdk() -> None:
+    assert EXTRAS["sdks"] == [f"otel-itl[{','.join(SDK_NAMES)}]"]
+
+
+def test_the_extra_of_the_command_has_the_same_oldest_releases() -> None:
+    known = {sdk.requirement for sdk in REGISTRY.values()}
+    distributions = tuple(f"{sdk.distribution}>" for sdk in REGISTRY.values())
+    assert {requirement for requirement in EXTRAS["cli"] if requirement.startswith(distributions)} <= known
+
+
+def test_every_sdk_has_an_entry_point() -> None:
+    assert list(PROJECT["entry-points"]["opentelemetry_instrumentor"]) == [sdk.entry_point for sdk in REGISTRY.values()]
+
+
+@every
+def test_the_entry_point_of_an_sdk_leads_to_an_instrumentor(sdk: SDKEntry) -> None:
+    module, _, name = PROJECT["entry-points"]["opentelemetry_instrumentor"][sdk.entry_point].partition(":")
+    assert (getattr(import_module(module), name).__name__, name.lower()) == (name, f"{sdk.name}instrumentor")
+
+
+@every
+def test_an_sdk_is_a_keyword_of_the_package(sdk: SDKEntry) -> None:
+    assert sdk.name in PROJECT["keywords"]
+
+
+@every
+def test_the_tests_have_a_client_of_an_sdk(sdk: SDKEntry) -> None:
+    assert sdk.name in {host.sdk for host in CLIENTS}
+
+
+@every
+def test_the_tests_of_every_ending_have_a_stream_of_an_sdk(sdk: SDKEntry) -> None:
+    assert sdk.name in {surface.sdk for surface in CREATED}
+
+
+def test_the_tests_have_no_surface_of_another_sdk() -> None:
+    assert {surface.sdk for surface in SURFACES} == set(SDK_NAMES)
+
+
+@every
+def test_the_page_of_supported_surfaces_has_a_section_for_an_sdk(sdk: SDKEntry) -> None:
+    page = (ROOT / "docs" / "supported.md").read_text(encoding="utf-8")
+    assert f"\n## {sdk.distribution} {'.'.join(map(str, sdk.oldest))} or later\n" in page
+
+
+@every
+def test_the_readme_names_an_sdk(sdk: SDKEntry) -> None:
+    assert sdk.distribution in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_row_of_the_matrix_installs_every_sdk() -> None:
+    extras = [row.split("|")[2].strip().split(",") for row in matrix_rows()]
+    assert ["sdks" in names for names in extras] == [True] * len(extras)
+
+
+@every
+def test_the_matrix_has_the_oldest_release_of_an_sdk(sdk: SDKEntry) -> None:
+    (oldest,) = [row for row in matrix_rows() if row.startswith("oldest")]
+    (pin,) = re.findall(rf"{sdk.distribution}==(\S+)", oldest)
+    assert tuple(map(int, pin.split(".")))[: len(sdk.oldest)] == sdk.oldest
