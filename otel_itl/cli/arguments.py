@@ -1,4 +1,4 @@
-"""What `otel-itl` takes on the command line."""
+"""The arguments of `otel-itl`, and their help."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 from otel_itl.cli import commands
+from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
 from otel_itl.config import load
 from otel_itl.core.slo import Objectives
 from otel_itl.report.other_tools import TOOLS
 
 _EXAMPLES = """\
 examples:
-  otel-itl demo                       watch streams being measured
+  otel-itl demo                       watch streams while they are measured
   otel-itl report spans.jsonl         latency by model, and the worst stream
-  otel-itl report --json *.jsonl.gz   the same for machines
+  otel-itl report --json *.jsonl.gz   the same as JSON
   ssh host cat spans.jsonl | otel-itl report -
 """
 _REPORT = """\
-Latency of the streams in OTLP JSON files, by provider and model: time to first
-token, inter-token latency, how the streams ended; and the stream with the
-longest wait for a token, drawn over time. Where there are any: stalls and whose
-they are, how many streams met their objective, and sessions, the worst first.
+Report the latency of the streams in OTLP JSON files, by provider and model: time
+to first token, inter-token latency, and outcomes; and the stream with the longest
+wait for a token, drawn over time. Where there are any: stalls by phase and cause,
+how many streams met their SLO, and sessions, the worst first.
 """
 _REPORT_EXAMPLES = """\
 examples:
@@ -39,27 +40,28 @@ examples:
 exit codes:
   0  a report was made
   1  no usable stream in the input
-  2  bad usage, a file that cannot be read, or a session that is not there
+  2  bad usage, a file that cannot be read, or an unknown session
 """
 _DEMO = """\
-A server on this machine plays smooth, bursty, slow, stalling, degrading and
-breaking models; the real openai and anthropic clients stream from it; stalls are
-told of while they last; and what otel_itl measured is reported.
+Measure real SDK clients that stream from a server on this machine, which plays
+smooth, bursty, slow, stalling, degrading and breaking models. Stalls are printed
+while they last, then a report on all streams.
 """
 _DEMO_EXAMPLES = """\
-Telemetry goes to a new file of OTLP JSON lines. Where the environment says
-where it goes (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER and the like)
-and no --output is given, it goes there.
+Telemetry goes to a new file of OTLP JSON lines. If the environment directs it
+elsewhere (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER and the like) and no
+--output is given, it goes there.
 
 examples:
   otel-itl demo
   otel-itl demo --seconds 3 --seed 7
+  otel-itl demo --sdk openai,groq
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl demo
 
 exit codes:
   0  streams were measured
-  1  none was
-  2  bad usage, a port in use, a file that exists
+  1  no stream was measured
+  2  bad usage, a missing SDK, a port in use, or a file that exists
 """
 _SECONDS = (0.0, 3_600.0)
 _PORTS = (0, 65_535)
@@ -67,15 +69,16 @@ _SEEDS = (0, 2**32 - 1)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence."""
+    """A parser that reports an error in one sentence."""
 
     def error(self, message: str) -> NoReturn:
+        """Print the message, and exit with code 2."""
         print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of `otel-itl`: its namespace has `run`, which takes the namespace and returns an exit code."""
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser. In its namespace, `run` is a function that takes the namespace and returns an exit code."""
     made = _Parser(
         prog="otel-itl",
         description="Token-level latency of streaming LLM clients over OpenTelemetry.",
@@ -84,14 +87,16 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"otel-itl {_version()}")
     made.set_defaults(run=lambda _: made.error("name a command: report or demo"))
-    each = made.add_subparsers(title="commands", metavar="COMMAND")
-    _add_report(each)
-    _add_demo(each)
+    subparsers = made.add_subparsers(title="commands", metavar="COMMAND")
+    _add_report(subparsers)
+    _add_demo(subparsers)
     return made
 
 
-def _add_report(each: Any) -> None:
-    report = _command(each, "report", "report the latency of streams in OTLP JSON files", _REPORT, _REPORT_EXAMPLES)
+def _add_report(subparsers: Any) -> None:
+    report = _add_command(
+        subparsers, "report", "report the latency of streams in OTLP JSON files", _REPORT, _REPORT_EXAMPLES
+    )
     report.add_argument(
         "files", nargs="+", metavar="FILE", help="OTLP JSON lines, traces and logs, plain or gzip; - is standard input"
     )
@@ -101,21 +106,21 @@ def _add_report(each: Any) -> None:
         dest="tool",
         type=_tool,
         metavar="TOOL",
-        help=f"latency as another tool would have printed it: {', '.join(TOOLS)}",
+        help=f"latency as another tool would print it: {', '.join(TOOLS)}",
     )
     report.add_argument(
         "--slo",
-        type=_objectives,
-        metavar="OBJECTIVE",
-        help="hold every stream against chat, code, agent or TTFT/ITL[@target], times in seconds, instead of against "
-        "what it was held against when it was measured",
+        type=_slo,
+        metavar="SLO",
+        help="judge every stream by chat, code, agent or TTFT/ITL[@target], times in seconds, instead of by the SLO "
+        "that was in force when it was measured",
     )
-    report.add_argument("--session", metavar="ID", help="the requests of one session, in order of time")
-    report.set_defaults(run=commands.report)
+    report.add_argument("--session", metavar="ID", help="show the requests of one session, in order of time")
+    report.set_defaults(run=commands.run_report)
 
 
-def _add_demo(each: Any) -> None:
-    demo = _command(each, "demo", "measure streams from scripted models on this machine", _DEMO, _DEMO_EXAMPLES)
+def _add_demo(subparsers: Any) -> None:
+    demo = _add_command(subparsers, "demo", "measure streams of scripted models on this machine", _DEMO, _DEMO_EXAMPLES)
     demo.add_argument(
         "--seconds",
         type=_number(float, *_SECONDS, "number of seconds"),
@@ -124,11 +129,19 @@ def _add_demo(each: Any) -> None:
         help="how long to send requests (default: 10); every model gets at least one",
     )
     demo.add_argument(
+        "--sdk",
+        dest="sdks",
+        type=_sdks,
+        default=DEFAULT_SDKS,
+        metavar="NAME[,NAME...]",
+        help=f"the SDKs to run: {', '.join(SDKS)} (default: {','.join(DEFAULT_SDKS)})",
+    )
+    demo.add_argument(
         "--seed",
         type=_number(int, *_SEEDS, "seed"),
         default=1,
         metavar="N",
-        help="what the scripted models' pace is drawn from (default: 1)",
+        help="seed of the scripted models' times (default: 1)",
     )
     demo.add_argument(
         "--output",
@@ -142,12 +155,12 @@ def _add_demo(each: Any) -> None:
         metavar="N",
         help="port of the scripted server (default: any free one)",
     )
-    demo.add_argument("--quiet", action="store_true", help="print the report and nothing else")
-    demo.set_defaults(run=commands.demo)
+    demo.add_argument("--quiet", action="store_true", help="print only the report")
+    demo.set_defaults(run=commands.run_demo)
 
 
-def _command(each: Any, name: str, short: str, description: str, epilog: str) -> argparse.ArgumentParser:
-    made: argparse.ArgumentParser = each.add_parser(
+def _add_command(subparsers: Any, name: str, short: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = subparsers.add_parser(
         name,
         help=short,
         description=description,
@@ -157,39 +170,49 @@ def _command(each: Any, name: str, short: str, description: str, epilog: str) ->
     return made
 
 
-def _number(kind: type[int | float], least: float, most: float, noun: str) -> Callable[[str], float]:
-    def check(text: str) -> float:
+def _number(kind: type[int | float], minimum: float, maximum: float, noun: str) -> Callable[[str], float]:
+    """Return a function that converts an argument to a number of this kind and range."""
+
+    def convert(text: str) -> float:
         try:
             number = kind(text)
         except ValueError:
             number = math.nan
-        if not least <= number <= most:
+        if not minimum <= number <= maximum:
             whole = "a whole number" if kind is int else "a number"
             raise argparse.ArgumentTypeError(
-                f"{text!r} is not a {noun}: it takes {whole} from {least:.0f} to {most:.0f}"
+                f"{text!r} is not a {noun}: it takes {whole} from {minimum:.0f} to {maximum:.0f}"
             )
         return number
 
-    return check
+    return convert
 
 
 def _tool(text: str) -> str:
     if text not in TOOLS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a tool that is known: it takes {', '.join(TOOLS)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}")
     return text
 
 
-def _objectives(text: str) -> Objectives:
+def _sdks(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    unknown = next((name for name in names if name not in SDKS), None)
+    if unknown is not None:
+        raise argparse.ArgumentTypeError(f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}")
+    return names
+
+
+def _slo(text: str) -> Objectives:
     try:
-        objectives = load({"slo": text}, {}).slo
+        slo = load({"slo": text}, {}).slo
     except ValueError:
-        objectives = Objectives()
-    if not objectives.edges("ttft") and not objectives.edges("itl"):
+        slo = Objectives()
+    if not slo.edges("ttft") and not slo.edges("itl"):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not an objective: it takes chat, code, agent, or TTFT/ITL in seconds such as 0.5/0.05 or "
+            f"{text!r} is not an SLO: it takes chat, code, agent, or TTFT/ITL in seconds such as 0.5/0.05 or "
             "0.5/0.05@0.995; for models, as gpt-4o*=chat,*=0.5/0.05"
         )
-    return objectives
+    return slo
 
 
 def _version() -> str:

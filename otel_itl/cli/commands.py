@@ -1,4 +1,4 @@
-"""From arguments to the work they ask for, and to an exit code."""
+"""Runs the commands of `otel-itl`, and returns their exit codes."""
 
 from __future__ import annotations
 
@@ -6,97 +6,100 @@ import argparse
 import sys
 from importlib.util import find_spec
 
+from otel_itl.cli.demo.sdks import SDKS
+
 NOTHING_USABLE = 1
 BAD_USAGE = 2
 
-_FOR_TABLES = ("rich",)
-_FOR_DEMO = ("rich", "openai", "anthropic", "opentelemetry.exporter.otlp.json.file")
+_NEEDED_BY_TABLES = ("rich",)
+_NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 
 
-def report(arguments: argparse.Namespace) -> int:
-    """`otel-itl report`."""
-    if not arguments.json and not _installed(_FOR_TABLES):
+def run_report(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl report`, and return its exit code."""
+    if not arguments.json and not _are_installed(_NEEDED_BY_TABLES):
         return BAD_USAGE
-    from otel_itl.report.reading.lines import UnreadableError, check, title  # noqa: PLC0415 - what only this command needs
-    from otel_itl.report.reading.skipped_input import Loss, SkippedInput  # noqa: PLC0415 - likewise
+    from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
+    from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
     from otel_itl.report.reading.streams import read_streams  # noqa: PLC0415 - likewise
-    from otel_itl.report.sessions import UnknownSessionError, find  # noqa: PLC0415 - likewise
-    from otel_itl.report.summary import summarise  # noqa: PLC0415 - likewise
+    from otel_itl.report.sessions import UnknownSessionError, find_session  # noqa: PLC0415 - likewise
+    from otel_itl.report.summary import summarize  # noqa: PLC0415 - likewise
 
-    losses = SkippedInput()
+    skipped = SkippedInput()
     try:
         for source in arguments.files:
-            check(source)
-        made = summarise(read_streams(arguments.files, losses), losses, arguments.tool, arguments.slo)
-    except UnreadableError as error:
-        _complain("report", str(error))
+            check_readable(source)
+        report = summarize(read_streams(arguments.files, skipped), skipped, arguments.tool, arguments.slo)
+    except UnreadableSourceError as error:
+        _print_error("report", str(error))
         return BAD_USAGE
-    inputs = title(arguments.files[0]) if len(arguments.files) == 1 else f"{len(arguments.files)} files"
-    if losses.counts == {Loss.EMPTY: 1} and len(arguments.files) == 1:
-        _complain("report", f"{inputs} is empty.")
+    inputs = display_name(arguments.files[0]) if len(arguments.files) == 1 else f"{len(arguments.files)} files"
+    if skipped.counts == {SkipReason.EMPTY: 1} and len(arguments.files) == 1:
+        _print_error("report", f"{inputs} is empty.")
         return NOTHING_USABLE
-    for line in losses.lines():
+    for line in skipped.describe():
         print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
-    if not made.streams:
-        why = losses.summary() or "no span and no log record in it carries token events"
-        _complain("report", f"no usable stream in {inputs}: {why}.")
+    if not report.streams:
+        reason = skipped.summarize() or "no span and no log record in it carries token events"
+        _print_error("report", f"no usable stream in {inputs}: {reason}.")
         return NOTHING_USABLE
     try:
-        session = None if arguments.session is None else find(made.sessions, arguments.session)
+        session = None if arguments.session is None else find_session(report.sessions, arguments.session)
     except UnknownSessionError as error:
-        _complain("report", str(error))
+        _print_error("report", str(error))
         return BAD_USAGE
     if arguments.json:
-        from otel_itl.report.render.json import as_json  # noqa: PLC0415 - likewise
+        from otel_itl.report.render.json import report_to_json  # noqa: PLC0415 - likewise
 
-        print(as_json(made, session))
+        print(report_to_json(report, session))
     else:
-        from otel_itl.report.render.console import show, show_session  # noqa: PLC0415 - likewise
-        from otel_itl.report.render.terminal import screen  # noqa: PLC0415 - likewise
+        from otel_itl.report.render.report import print_report, print_session  # noqa: PLC0415 - likewise
+        from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
         if session is None:
-            show(made, screen())
+            print_report(report, open_terminal())
         else:
-            show_session(session, screen())
+            print_session(session, open_terminal())
     return 0
 
 
-def demo(arguments: argparse.Namespace) -> int:
-    """`otel-itl demo`."""
-    if not _installed(_FOR_DEMO):
+def run_demo(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl demo`, and return its exit code."""
+    if not _are_installed(_NEEDED_BY_DEMO):
         return BAD_USAGE
-    from otel_itl.cli.demo.run import CannotStartError, NothingMeasuredError, run  # noqa: PLC0415 - likewise
+    packages = [SDKS[name].package for name in arguments.sdks if not SDKS[name].is_installed]
+    if packages:
+        _print_error("demo", f"{', '.join(packages)} is missing: pip install {' '.join(packages)}")
+        return BAD_USAGE
+    from otel_itl.cli.demo import run  # noqa: PLC0415 - likewise
+    from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
+    plans = plan_requests(arguments.seed, arguments.seconds, arguments.sdks)
     try:
-        run(
-            seed=arguments.seed,
-            seconds=arguments.seconds,
-            output=arguments.output,
-            port=arguments.port,
-            quiet=arguments.quiet,
-        )
-    except CannotStartError as error:
-        _complain("demo", str(error))
+        run.run_demo(plans, output=arguments.output, port=arguments.port, quiet=arguments.quiet)
+    except run.CannotStartError as error:
+        _print_error("demo", str(error))
         return BAD_USAGE
-    except NothingMeasuredError as error:
-        _complain("demo", str(error))
+    except run.NothingMeasuredError as error:
+        _print_error("demo", str(error))
         return NOTHING_USABLE
     return 0
 
 
-def _installed(modules: tuple[str, ...]) -> bool:
-    missing = [module for module in modules if not _exists(module)]
+def _are_installed(modules: tuple[str, ...]) -> bool:
+    """Return whether all modules can be imported; print a sentence with those that cannot."""
+    missing = [module for module in modules if not _is_installed(module)]
     if missing:
         print(f"otel-itl needs {', '.join(missing)} for this: pip install 'otel-itl[cli]'", file=sys.stderr)
     return not missing
 
 
-def _exists(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of a package that it is in
+    except ModuleNotFoundError:  # of the package that the module is in
         return False
 
 
-def _complain(command: str, sentence: str) -> None:
+def _print_error(command: str, sentence: str) -> None:
     print(f"otel-itl {command}: {sentence}", file=sys.stderr)

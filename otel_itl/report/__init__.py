@@ -1,1 +1,1 @@
-"""Telemetry that was written to files, read back: OTLP JSON → streams → a report."""
+"""From stored telemetry to a report on the latency of its streams."""

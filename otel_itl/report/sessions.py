@@ -1,26 +1,26 @@
-"""The sessions of a report: their requests in order of time, and whether tokens came slower than they used to."""
+"""Summarizes sessions: their requests in order of time, and whether tokens came slower than at the beginning."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from heapq import merge
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from otel_itl.core.percentiles import percentile
-from otel_itl.core.sessions import Sessions, TrackedRequest
-from otel_itl.core.timeline import SECOND, Timeline
-from otel_itl.report.reading.span_facts import Standing
-from otel_itl.report.reading.streams import Stream
+from otel_itl.core.measures import SECOND, first_and_last_output, percentile
+from otel_itl.core.sessions import Sessions, Turn
+from otel_itl.core.timeline import Timeline
+from otel_itl.report.reading.span_facts import SessionFacts
+from otel_itl.report.reading.streams import StoredStream
 
-MOST_COMPARED = 10_000
-"""Sessions that are looked at for one that is called alike."""
+MAX_COMPARED = 10_000
+"""Sessions whose ids are compared with one that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRequest:
+class RequestSummary:
     """One request of a session. Times are seconds; None is what cannot be known."""
 
     request_index: int
@@ -40,100 +40,106 @@ class SessionRequest:
     latency_ratio: float | None
     """Its ITL over the session's own baseline for the model."""
     degraded: bool
-    """With it, the session is slower than it was."""
+    """The session is slower than its baseline at the end of this request."""
     scope: str | None
-    """Who degrades then: `session` or `model`."""
+    """What degrades then: `session` or `model`."""
     trace_id: str
     span_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """One session."""
+class SessionSummary:
+    """One session. Times are seconds; None is what cannot be known."""
 
     session: str
-    requests: Sequence[SessionRequest]
+    """Its id."""
+    requests: Sequence[RequestSummary]
     """In order of time."""
     itl_p50: float | None
-    """Of every gap of every request, as is `itl_p99`."""
+    """Of all gaps of all its requests, as is `itl_p99`."""
     itl_p99: float | None
     decode_time: float
-    """Summed over the requests: what an agent's chain of requests takes."""
+    """Summed over the requests: the time that an agent's chain of requests takes."""
     stalls: int
     latency_ratio: float | None
     """Of the last request that has one."""
     degraded_since: int | None
-    """Index of the request with which it last became slower than it was; None: it never did."""
+    """Index of the request with which the last degradation began; None: there was none."""
     degraded_until: int | None
-    """Index of the last request before it recovered; None: it never degraded, or still is."""
+    """Index of the last request before the recovery; None: there was no degradation, or it lasts."""
 
 
 class UnknownSessionError(Exception):
-    """There is no such session; the message is one sentence that names those which are called alike."""
+    """There is no such session; the message is one sentence that names similar ids."""
 
 
-class SessionTable:
-    """Takes streams in. What stays is 8 bytes for each latency sample of those that belong to a session."""
+class SessionCollector:
+    """Collects the streams that belong to a session. It keeps 8 bytes for each of their latency samples."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, list[_Kept]] = {}
+        self._requests: dict[str, list[_Request]] = {}
 
-    def add(self, stream: Stream, stalls: int) -> None:
-        """Take a stream in, if it belongs to a session."""
-        if stream.told.session is not None:
-            self._kept.setdefault(stream.told.session, []).append(_kept(stream, stalls))
+    def add(self, stream: StoredStream, stalls: int) -> None:
+        """Add a stream with its number of stalls, if it belongs to a session."""
+        if stream.span_facts.session_id is not None:
+            self._requests.setdefault(stream.span_facts.session_id, []).append(_request(stream, stalls))
 
-    def rows(self) -> list[SessionRow]:
-        """One for each session: those that have degraded first, then by how slow they have become."""
-        for kept in self._kept.values():
-            kept.sort(key=lambda one: one.request.request_unix_ns)
-        if any(one.standing is None for kept in self._kept.values() for one in kept):
-            self._kept = _judged(self._kept)
-        rows = [_row(session, kept) for session, kept in self._kept.items()]
-        return sorted(rows, key=lambda row: (row.degraded_since is None, -(row.latency_ratio or 0.0), row.session))
+    def summaries(self) -> list[SessionSummary]:
+        """Return a summary for each session: first those that have degraded, then by latency ratio."""
+        if any(request.facts is None for requests in self._requests.values() for request in requests):
+            self._requests = _derive_facts(self._requests)
+        summaries = [_summary(session, requests) for session, requests in self._requests.items()]
+        return sorted(summaries, key=lambda one: (one.degraded_since is None, -(one.latency_ratio or 0.0), one.session))
 
 
-def find(rows: Sequence[SessionRow], session: str) -> SessionRow:
-    """The session of that id.
+def find_session(sessions: Sequence[SessionSummary], session: str) -> SessionSummary:
+    """Return the session with this id.
 
     Raises:
         UnknownSessionError: there is none.
     """
-    found = next((row for row in rows if row.session == session), None)
+    found = next((summary for summary in sessions if summary.session == session), None)
     if found is not None:
         return found
-    if not rows:
+    if not sessions:
         raise UnknownSessionError(f"there is no session {session!r}: no stream belongs to any.")
-    alike = get_close_matches(session, [row.session for row in rows[:MOST_COMPARED]])
-    if alike:
-        raise UnknownSessionError(f"there is no session {session!r}: did you mean {' or '.join(map(repr, alike))}?")
-    others = f"is one, {rows[0].session!r}" if len(rows) == 1 else f"are {len(rows):,}, such as {rows[0].session!r}"
+    similar = get_close_matches(session, [summary.session for summary in sessions[:MAX_COMPARED]])
+    if similar:
+        raise UnknownSessionError(f"there is no session {session!r}: did you mean {' or '.join(map(repr, similar))}?")
+    first = sessions[0].session
+    others = f"is one, {first!r}" if len(sessions) == 1 else f"are {len(sessions):,}, such as {first!r}"
     raise UnknownSessionError(f"there is no session {session!r}: there {others}.")
 
 
-def as_data(row: SessionRow, *, whole: bool = False) -> dict[str, Any]:
-    """In types of JSON, with the number of its requests in place of them, or `whole`."""
-    data: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(row)}
-    data["requests"] = [asdict(request) for request in row.requests] if whole else len(row.requests)
-    return data | {"itl_mean_by_request": [request.itl_mean for request in row.requests]}
+class _Request(NamedTuple):
+    """One request of a session, until all of them are known."""
 
-
-class _Kept(NamedTuple):
-    """One request until all are known."""
-
-    request: SessionRequest
+    summary: RequestSummary
     samples: Sequence[float]
+    """ITL samples (ns)."""
     pace: Sequence[float]
-    standing: Standing | None
+    """The samples, where they show the upstream's pace."""
+    facts: SessionFacts | None
+    """From its span; None: the span has none, and they have to be derived."""
+
+    @property
+    def start(self) -> int:
+        """Unix time (ns) of the request."""
+        return self.summary.request_unix_ns
 
     @property
     def end(self) -> int:
-        return self.request.request_unix_ns + max(round(self.request.duration * SECOND), 1)
+        """Unix time (ns) of the end of the stream."""
+        return self.start + max(round(self.summary.duration * SECOND), 1)
+
+    def with_facts(self, facts: SessionFacts) -> _Request:
+        """Return the request with the session's state at its end."""
+        return self._replace(summary=replace(self.summary, **facts._asdict()), facts=facts)
 
 
-def _kept(stream: Stream, stalls: int) -> _Kept:
-    measures, standing = stream.measures, stream.told.standing
-    request = SessionRequest(
+def _request(stream: StoredStream, stalls: int) -> _Request:
+    measures, facts = stream.measures, stream.span_facts.session
+    summary = RequestSummary(
         request_index=0,
         request_unix_ns=stream.timeline.request_unix_ns,
         provider=stream.provider,
@@ -152,67 +158,57 @@ def _kept(stream: Stream, stalls: int) -> _Kept:
         trace_id=stream.trace_id,
         span_id=stream.span_id,
     )
-    told = request if standing is None else replace(request, **standing._asdict())
-    return _Kept(told, measures.itl_samples.nanoseconds, measures.upstream_samples.nanoseconds, standing)
+    request = _Request(summary, measures.samples, measures.pace, None)
+    return request if facts is None else request.with_facts(facts)
 
 
 def _decode_time(timeline: Timeline) -> float:
-    first, last = timeline.output_bounds
+    first, last = first_and_last_output(timeline)
     return (timeline.arrived[last] - timeline.arrived[first]) / SECOND if first >= 0 else 0.0
 
 
-def _judged(table: dict[str, list[_Kept]]) -> dict[str, list[_Kept]]:
-    """With a standing for each: where the span does not tell it, as one process that saw all requests would have."""
+def _derive_facts(requests_by_session: dict[str, list[_Request]]) -> dict[str, list[_Request]]:
+    """Replay all requests in order of time, as one process would have seen them, to fill in the missing facts."""
     now = 0
-    sessions = Sessions(limit=len(table), clock=lambda: now)
-    turns: dict[int, TrackedRequest] = {}
-    judged: dict[str, list[_Kept]] = {}
-    ordered = sorted(((session, one) for session, kept in table.items() for one in kept), key=_begun)
-    starts = ((one.request.request_unix_ns, 1, session, one) for session, one in ordered)
-    ends = ((one.end, 0, session, one) for session, one in sorted(ordered, key=lambda pair: pair[1].end))
-    for now, begins, session, one in merge(starts, ends, key=lambda event: event[:2]):  # noqa: B007 - the clock
-        if begins:
-            turns[id(one.request)] = sessions.begin_request(session, one.request.model)
+    sessions: Sessions[None] = Sessions(limit=len(requests_by_session), clock=lambda: now)
+    running: dict[int, Turn[None]] = {}
+    derived: dict[str, list[_Request]] = {}
+    pairs = [(session, request) for session, requests in requests_by_session.items() for request in requests]
+    pairs.sort(key=lambda pair: pair[1].start)
+    starts = ((request.start, 1, session, request) for session, request in pairs)
+    ends = ((request.end, 0, session, request) for session, request in sorted(pairs, key=lambda pair: pair[1].end))
+    for now, is_start, session, request in merge(starts, ends, key=lambda event: event[:2]):  # noqa: B007 - the clock
+        if is_start:
+            running[id(request.summary)] = sessions.enter(session, request.summary.model)
             continue
-        turn = turns.pop(id(one.request))
-        samples = one.pace
-        found = turn.end(samples, stall_count=one.request.stalls, decode_duration=one.request.decode_time)
-        standing = one.standing or Standing(
-            found.request_index,
-            found.latency_ratio,
-            found.is_degraded,
-            None if found.scope is None else found.scope.value,
-        )
-        judged.setdefault(session, []).append(
-            one._replace(request=replace(one.request, **standing._asdict()), standing=standing)
-        )
-    return {session: sorted(kept, key=lambda one: one.request.request_unix_ns) for session, kept in judged.items()}
+        summary = request.summary
+        status = running.pop(id(summary)).end(request.pace, stalls=summary.stalls, decode=summary.decode_time)
+        scope = None if status.scope is None else status.scope.value
+        facts = SessionFacts(status.request_index, status.latency_ratio, status.degraded, scope)
+        derived.setdefault(session, []).append(request if request.facts is not None else request.with_facts(facts))
+    return derived
 
 
-def _begun(pair: tuple[str, _Kept]) -> int:
-    return pair[1].request.request_unix_ns
-
-
-def _row(session: str, kept: Sequence[_Kept]) -> SessionRow:
-    requests = [one.request for one in kept]
-    samples = sorted(sample for one in kept for sample in one.samples)
-    pooled = len(samples) > 1
-    since, until = _degraded(requests)
-    return SessionRow(
+def _summary(session: str, requests: Sequence[_Request]) -> SessionSummary:
+    summaries = [request.summary for request in sorted(requests, key=lambda request: request.start)]
+    samples = sorted(sample for request in requests for sample in request.samples)
+    has_percentiles = len(samples) > 1
+    since, until = _last_degradation(summaries)
+    return SessionSummary(
         session=session,
-        requests=requests,
-        itl_p50=percentile(samples, 50) / SECOND if pooled else None,
-        itl_p99=percentile(samples, 99) / SECOND if pooled else None,
-        decode_time=sum(request.decode_time for request in requests),
-        stalls=sum(request.stalls for request in requests),
-        latency_ratio=next((one.latency_ratio for one in reversed(requests) if one.latency_ratio is not None), None),
+        requests=summaries,
+        itl_p50=percentile(samples, 50) / SECOND if has_percentiles else None,
+        itl_p99=percentile(samples, 99) / SECOND if has_percentiles else None,
+        decode_time=sum(summary.decode_time for summary in summaries),
+        stalls=sum(summary.stalls for summary in summaries),
+        latency_ratio=next((one.latency_ratio for one in reversed(summaries) if one.latency_ratio is not None), None),
         degraded_since=since,
         degraded_until=until,
     )
 
 
-def _degraded(requests: Sequence[SessionRequest]) -> tuple[int | None, int | None]:
-    """From which request to which the session was degraded last."""
+def _last_degradation(requests: Sequence[RequestSummary]) -> tuple[int | None, int | None]:
+    """Return the indexes of the first and the last request of the last degradation; no last where it still lasts."""
     runs = [(degraded, list(run)) for degraded, run in groupby(requests, key=lambda request: request.degraded)]
     last = next((run for degraded, run in reversed(runs) if degraded), None)
     if last is None:

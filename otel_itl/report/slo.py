@@ -1,113 +1,136 @@
-"""How many streams and gaps met their objective: the one of their spans, or one that is given."""
+"""Counts how many streams and gaps met their SLO: the one on their spans, or one given for the report."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
-from otel_itl.core.slo import PROFILES, SLO, Objectives, evaluate
-from otel_itl.core.timeline import SECOND
-from otel_itl.report.reading.span_facts import Objective, Stall
-from otel_itl.report.reading.streams import Stream
-from otel_itl.report.stalls import upstream_stalled
+from otel_itl.core.measures import SECOND
+from otel_itl.core.slo import PROFILES, SLO, Objectives, judge
+from otel_itl.report.reading.span_facts import SLOFacts, StallFacts
+from otel_itl.report.reading.streams import StoredStream
+from otel_itl.report.stalls import has_upstream_stall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attainment:
-    """What became of one objective. Times are seconds; None: there is no such objective, or nobody told."""
+class SLOSummary:
+    """How many streams and gaps met one SLO. Times are seconds; None: no such objective, or it is unknown."""
 
     profile: str
     ttft: float | None
     itl: float | None
     target: float | None
     streams: int
-    """Those that there was something to judge of."""
+    """Streams that could be judged."""
     streams_met: int
-    """Of these, those that met the objective: TTFT, no stall of the upstream, and enough gaps for the target."""
+    """Of these, the ones that met the SLO: TTFT, no stall of the upstream, and enough gaps for the target."""
     gaps: int | None
     gaps_met: int | None
     """Gaps within the ITL objective."""
+    fluidity: float | None = None
+    """Mean fluidity index of the streams whose spans carry one."""
 
 
 class _Key(NamedTuple):
+    """The SLO that streams are counted under."""
+
     profile: str
     ttft: float | None
     itl: float | None
     target: float | None
 
 
-class _Custom(NamedTuple):
-    """A stream that met an objective which only the spans of streams that missed it tell."""
+class _Judged(NamedTuple):
+    """One stream that was judged."""
 
-    objective: tuple[str, str, str]
+    is_met: bool
+    gaps: int
+    gaps_met: int
+    fluidity: float | None
+
+
+class _MetCustom(NamedTuple):
+    """A stream that met a custom SLO, whose objectives are on the spans of streams that missed it, and on no others."""
+
+    slo: tuple[str, str, str]
     """Provider, model and profile."""
     samples: Sequence[float]
+    """ITL samples (ns), ascending."""
+    fluidity: float | None
 
 
-class Attainments:
-    """Held against objectives, one stream after the other.
+class SLOCollector:
+    """Judges streams one after the other.
 
     Args:
-        given: the objectives; None: those that the spans name.
+        given: the SLOs to judge all streams by; None: the ones on their spans.
     """
 
     def __init__(self, given: Objectives | None = None) -> None:
         self._given = given
-        self._counts: dict[_Key, Counter[str]] = {}
-        self._waiting: list[_Custom] = []
-        self._custom: dict[tuple[str, str, str], _Key] = {}
+        self._judged: dict[_Key, list[_Judged]] = {}
+        self._met_custom: list[_MetCustom] = []
+        self._custom_keys: dict[tuple[str, str, str], _Key] = {}
 
-    def add(self, stream: Stream, stalls: Sequence[Stall]) -> None:
-        """Take a stream in."""
+    def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
+        """Judge a stream, which has these stalls."""
         if self._given is not None:
-            slo = self._given.for_model(stream.model)
+            slo = self._given.of(stream.model)
             if slo is not None:
-                self._judge(slo, stream, met=None, stalled=upstream_stalled(stalls))
-        elif stream.told.objective is not None:
-            self._take(stream, stream.told.objective)
+                self._judge(slo, stream, None, has_stalled=has_upstream_stall(stalls))
+        elif stream.span_facts.slo is not None:
+            self._add_by_span(stream, stream.span_facts.slo)
 
-    def rows(self) -> list[Attainment]:
-        """One for each objective, by profile."""
-        for objective, samples in self._waiting:
-            key = self._custom.get(objective, _Key(objective[-1], None, None, None))
-            self._count(key, samples, met=True)
-        self._waiting.clear()
-        ordered = sorted(self._counts, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0))
-        return [_row(key, self._counts[key]) for key in ordered]
+    def summaries(self) -> list[SLOSummary]:
+        """Return a summary for each SLO, ordered by profile."""
+        judged = {key: list(streams) for key, streams in self._judged.items()}
+        for slo, samples, fluidity in self._met_custom:
+            key = self._custom_keys.get(slo, _Key(slo[-1], None, None, None))
+            judged.setdefault(key, []).append(_judge_custom(key, samples, fluidity, is_met=True))
+        ordered = sorted(judged, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0))
+        return [_summary(key, judged[key]) for key in ordered]
 
-    def _take(self, stream: Stream, objective: Objective) -> None:
-        named = (stream.provider, stream.model, objective.profile)
-        profile = PROFILES.get(objective.profile)
+    def _add_by_span(self, stream: StoredStream, facts: SLOFacts) -> None:
+        custom = (stream.provider, stream.model, facts.profile)
+        samples = stream.measures.samples
+        profile = PROFILES.get(facts.profile)
         if profile is not None:
-            self._judge(profile, stream, met=objective.met, stalled=False)
-        elif objective.met:
-            if stream.measures.time_to_first_token is not None or stream.measures.itl_samples.nanoseconds:
-                self._waiting.append(_Custom(named, stream.measures.itl_samples.nanoseconds))
+            self._judge(profile, stream, facts, has_stalled=False)
+        elif facts.is_met:
+            if stream.measures.time_to_first_token is not None or samples:
+                self._met_custom.append(_MetCustom(custom, samples, facts.fluidity))
         else:
-            key = _Key(objective.profile, objective.ttft, objective.itl, None)
-            self._custom[named] = key
-            self._count(key, stream.measures.itl_samples.nanoseconds, met=False)
+            key = _Key(facts.profile, facts.ttft, facts.itl, None)
+            self._custom_keys[custom] = key
+            self._judged.setdefault(key, []).append(_judge_custom(key, samples, facts.fluidity, is_met=False))
 
-    def _judge(self, slo: SLO, stream: Stream, *, met: bool | None, stalled: bool) -> None:
-        verdict = evaluate(slo, stream.timeline, stream.measures, is_stalled=stalled)
+    def _judge(self, slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> None:
+        """Judge a stream by an SLO of known objectives; `facts`: what its span has of the same SLO."""
+        verdict = judge(slo, stream.timeline, stream.measures, stalled=has_stalled)
         gaps = verdict.tokens_met + verdict.tokens_missed
-        if verdict.is_stream_met is None and not gaps:
+        if verdict.stream_met is None and not gaps:
             return
-        met = not verdict.is_missed if met is None else met
-        counts = self._counts.setdefault(_Key(slo.profile, slo.ttft, slo.itl, slo.target), Counter())
-        counts.update(streams=1, streams_met=int(met), gaps=gaps, gaps_met=verdict.tokens_met)
-
-    def _count(self, key: _Key, samples: Sequence[float], *, met: bool) -> None:
-        within = 0 if key.itl is None else bisect_right(samples, round(key.itl * SECOND))
-        counts = self._counts.setdefault(key, Counter())
-        counts.update(streams=1, streams_met=int(met), gaps=len(samples), gaps_met=within)
+        is_met = not verdict.missed if facts is None else facts.is_met
+        key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
+        fluidity = None if facts is None else facts.fluidity
+        self._judged.setdefault(key, []).append(_Judged(is_met, gaps, verdict.tokens_met, fluidity))
 
 
-def _row(key: _Key, counts: Counter[str]) -> Attainment:
-    gaps, gaps_met = (None, None) if key.itl is None else (counts["gaps"], counts["gaps_met"])
-    return Attainment(
-        **key._asdict(), streams=counts["streams"], streams_met=counts["streams_met"], gaps=gaps, gaps_met=gaps_met
+def _judge_custom(key: _Key, samples: Sequence[float], fluidity: float | None, *, is_met: bool) -> _Judged:
+    within = 0 if key.itl is None else bisect_right(samples, round(key.itl * SECOND))
+    return _Judged(is_met, len(samples), within, fluidity)
+
+
+def _summary(key: _Key, streams: Sequence[_Judged]) -> SLOSummary:
+    fluidity = [stream.fluidity for stream in streams if stream.fluidity is not None]
+    return SLOSummary(
+        **key._asdict(),
+        streams=len(streams),
+        streams_met=sum(stream.is_met for stream in streams),
+        gaps=None if key.itl is None else sum(stream.gaps for stream in streams),
+        gaps_met=None if key.itl is None else sum(stream.gaps_met for stream in streams),
+        fluidity=fmean(fluidity) if fluidity else None,
     )

@@ -1,4 +1,4 @@
-"""The stalls of a stream: as its span tells of them, else as its timeline shows them; and of many streams by cause."""
+"""Finds the stalls of a stored stream, from its span or else from its timeline, and groups them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from itertools import compress
 from operator import sub
 
-from otel_itl.core.stall_detector import find_silences
-from otel_itl.core.stalls import Cause, StallPolicy
-from otel_itl.core.timeline import OUTPUT, SECOND, Timeline
-from otel_itl.report.reading.span_facts import Stall
-from otel_itl.report.reading.streams import Stream
+from otel_itl.core.measures import SECOND
+from otel_itl.core.stalls import Cause, StallPolicy, silences
+from otel_itl.core.timeline import OUTPUT, Timeline
+from otel_itl.report.reading.span_facts import StallFacts
+from otel_itl.report.reading.streams import StoredStream
 
-POLICY = StallPolicy()
-"""What streams are held against whose spans say nothing of stalls: the default."""
+DEFAULT_POLICY = StallPolicy()
+"""The thresholds for streams whose spans carry no stall count."""
 
 _IS_OUTPUT = bytes(1 if kind & OUTPUT else 0 for kind in range(256))
 
@@ -25,55 +25,56 @@ class StallGroup:
 
     phase: str | None
     cause: str | None
-    """None: unknown, as for stalls that were found in timelines, and those beyond the first ten of a stream."""
+    """None: unknown, as for stalls found in timelines, and for those of a stream beyond the first ten."""
     count: int
     duration: float
     """Of all of them together."""
     longest: float
 
 
-def stalls_of(stream: Stream) -> Sequence[Stall]:
-    """Its stalls; without a cause where its span does not tell of any."""
-    return judged(stream.timeline) if stream.told.stalls is None else stream.told.stalls
+def collect_stalls(stream: StoredStream) -> Sequence[StallFacts]:
+    """Return the stalls on the stream's span, or those in its timeline where the span carries no stall count."""
+    facts = stream.span_facts.stalls
+    return derive_stalls(stream.timeline) if facts is None else facts
 
 
-def upstream_stalled(stalls: Sequence[Stall]) -> bool:
-    """Whether any was the upstream's, as one without a cause may be."""
-    return any(stall.cause in {None, Cause.UPSTREAM.value} for stall in stalls)
-
-
-def judged(timeline: Timeline) -> list[Stall]:
-    """The silences of a timeline that the default policy takes for stalls."""
-    if _longest_pause(timeline) < POLICY.min_threshold:
+def derive_stalls(timeline: Timeline) -> list[StallFacts]:
+    """Return the silences of a timeline that exceed the default thresholds; their cause is unknown."""
+    if _longest_pause(timeline) < DEFAULT_POLICY.shortest:
         return []
     return [
-        Stall(silence.phase.value, None, 1, silence.waited / SECOND, silence.waited / SECOND)
-        for silence in find_silences(timeline, POLICY)
-        # What chunks that a timeline leaves out came in is no silence.
+        StallFacts(silence.phase.value, None, 1, silence.waited / SECOND, silence.waited / SECOND)
+        for silence in silences(timeline, DEFAULT_POLICY)
+        # A gap that contains thinned-out chunks is not a stall.
         if not any(timeline.skipped[silence.after + 1 : silence.after + 2])
     ]
 
 
-def grouped(stalls: Sequence[Stall]) -> list[StallGroup]:
-    """By phase and cause, what cost most first."""
-    groups: dict[tuple[str | None, str | None], list[Stall]] = {}
+def has_upstream_stall(stalls: Sequence[StallFacts]) -> bool:
+    """Return whether any stall is the upstream's; one without a cause counts as such."""
+    return any(stall.cause in {None, Cause.UPSTREAM.value} for stall in stalls)
+
+
+def group_stalls(stalls: Sequence[StallFacts]) -> list[StallGroup]:
+    """Group stalls by phase and cause, the longest total first."""
+    groups: dict[tuple[str | None, str | None], list[StallFacts]] = {}
     for stall in stalls:
         groups.setdefault((stall.phase, stall.cause), []).append(stall)
     made = [
         StallGroup(
             phase=phase,
             cause=cause,
-            count=sum(stall.count for stall in alike),
-            duration=sum(stall.duration for stall in alike),
-            longest=max(stall.longest for stall in alike),
+            count=sum(stall.count for stall in members),
+            duration=sum(stall.duration for stall in members),
+            longest=max(stall.longest for stall in members),
         )
-        for (phase, cause), alike in groups.items()
+        for (phase, cause), members in groups.items()
     ]
     return sorted(made, key=lambda group: (-group.duration, group.phase or "", group.cause or ""))
 
 
 def _longest_pause(timeline: Timeline) -> int:
-    """The longest time without output, from the request to the end: no silence is longer. Much cheaper to find."""
-    came = [0, *compress(timeline.arrived, timeline.kinds.translate(_IS_OUTPUT)), timeline.end]
-    pauses: Iterable[int] = map(sub, came[1:], came)
+    """Return the longest time (ns) without output. No silence is longer, and this is much cheaper to compute."""
+    moments = [0, *compress(timeline.arrived, timeline.kinds.translate(_IS_OUTPUT)), timeline.end]
+    pauses: Iterable[int] = map(sub, moments[1:], moments)
     return max(pauses)

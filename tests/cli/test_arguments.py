@@ -1,4 +1,4 @@
-"""What `otel-itl` says of arguments that it does not take, and its help."""
+"""Arguments that `otel-itl` refuses, and its help."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
         (["report", "--xml", "f"], "unrecognized arguments: --xml"),
         (
             ["report", "--as", "vlm", "f"],
-            f"argument --as: 'vlm' is not a tool that is known: it takes {', '.join(TOOLS)} (see",
+            f"argument --as: 'vlm' is not a known tool: it takes {', '.join(TOOLS)} (see",
         ),
         (
             ["report", "--slo", "fast", "f"],
-            "argument --slo: 'fast' is not an objective: it takes chat, code, agent, or TTFT/ITL in seconds such as",
+            "argument --slo: 'fast' is not an SLO: it takes chat, code, agent, or TTFT/ITL in seconds such as",
         ),
-        (["report", "--slo", "off", "f"], "argument --slo: 'off' is not an objective: it takes chat"),
-        (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an objective: it takes chat"),
+        (["report", "--slo", "off", "f"], "argument --slo: 'off' is not an SLO: it takes chat"),
+        (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an SLO: it takes chat"),
         (["repeat"], "invalid choice: 'repeat'"),
     ],
 )

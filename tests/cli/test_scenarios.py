@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from otel_itl.cli.demo.scenarios import SCENARIOS, Plan, plan
+from otel_itl.cli.demo.scenarios import SCENARIOS, Plan, plan_requests
 from otel_itl.testing import Script
 
 BY_MODEL = {scenario.model: scenario for scenario in SCENARIOS}
@@ -31,35 +31,37 @@ def played(one: Plan) -> list[float]:
 
 
 def test_equal_seeds_give_equal_plans() -> None:
-    assert plan(7, 5.0) == plan(7, 5.0)
+    assert plan_requests(7, 5.0) == plan_requests(7, 5.0)
 
 
 def test_other_seeds_give_other_paces() -> None:
-    assert all(one.scripts != other.scripts for one, other in zip(plan(1, 3.0), plan(2, 3.0), strict=True))
+    assert all(
+        one.scripts != other.scripts for one, other in zip(plan_requests(1, 3.0), plan_requests(2, 3.0), strict=True)
+    )
 
 
 def test_every_model_gets_a_request_however_short_the_time() -> None:
-    assert [len(one.scripts) for one in plan(1, 0.0)] == [1] * len(SCENARIOS)
+    assert [len(one.scripts) for one in plan_requests(1, 0.0)] == [1] * len(SCENARIOS)
 
 
 def test_a_longer_plan_begins_as_a_shorter_one() -> None:
-    for short, long in zip(plan(1, 3.0), plan(1, 9.0), strict=True):
+    for short, long in zip(plan_requests(1, 3.0), plan_requests(1, 9.0), strict=True):
         assert long.scripts[: len(short.scripts)] == short.scripts
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_requests_of_a_model_fit_into_the_time(seed: int) -> None:
-    assert max(sum(played(one)) for one in plan(seed, 10.0)) <= 10.0
+    assert max(sum(played(one)) for one in plan_requests(seed, 10.0)) <= 10.0
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_time_is_made_use_of(seed: int) -> None:
-    lengths = [sum(played(one)) for one in plan(seed, 10.0) if one.scenario.at_most is None]
+    lengths = [sum(played(one)) for one in plan_requests(seed, 10.0) if one.scenario.max_requests is None]
     assert min(lengths) > 7.0
 
 
-def test_both_providers_are_asked_by_sync_and_async_clients() -> None:
-    kinds = {(scenario.provider, scenario.is_async) for scenario in SCENARIOS}
+def test_both_default_sdks_run_sync_and_async_clients() -> None:
+    kinds = {(one.sdk, one.scenario.is_async) for one in plan_requests(1, 0.0)}
     assert kinds == {("openai", False), ("openai", True), ("anthropic", False), ("anthropic", True)}
 
 
@@ -109,10 +111,10 @@ def test_an_agent_takes_twice_as_long_from_its_sixth_request_on() -> None:
 
 
 def test_an_agent_makes_eight_requests_however_much_time_there_is() -> None:
-    (agent,) = (one for one in plan(1, 30.0) if one.scenario.model == "agent-1")
+    (agent,) = (one for one in plan_requests(1, 30.0) if one.scenario.model == "agent-1")
     assert len(agent.scripts) == 8
 
 
-def test_sessions_are_told_apart() -> None:
+def test_sessions_have_different_ids() -> None:
     sessions = [scenario.session for scenario in SCENARIOS if scenario.session is not None]
     assert len(set(sessions)) == len(sessions) == 3

@@ -23,9 +23,9 @@ from otel_itl.core.codec import MalformedEventsError, decode, encode, encode_eac
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
-from otel_itl.report.reading.lines import UnreadableError
+from otel_itl.report.reading.lines import UnreadableSourceError
 from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import Stream, read_streams
+from otel_itl.report.reading.streams import StoredStream, read_streams
 from otel_itl.sdks import anthropic, openai
 from otel_itl.sdks.duck_typing import classify_by_shape
 
@@ -247,6 +247,6 @@ def test_any_file_is_read_or_said_to_be_unreadable(
     path.write_bytes(text[:place] + noise + text[place + cut :])
     try:
         streams = list(read_streams([str(path)], SkippedInput()))
-    except UnreadableError:
+    except UnreadableSourceError:
         return
-    assert all(isinstance(stream, Stream) for stream in streams)
+    assert all(isinstance(stream, StoredStream) for stream in streams)

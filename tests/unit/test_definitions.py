@@ -12,17 +12,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from otel_itl.core.timeline import Kind, Timeline
-from otel_itl.report.other_tools import DEFINITIONS, TOOLS, Fluidity, fluidity, speak, speak_all
+from otel_itl.report.other_tools import TOOLS, figures_as, summary_as
+from otel_itl.report.other_tools.interpreter import evaluate
+from otel_itl.report.other_tools.quantities import RUN_QUANTITIES, STREAM_QUANTITIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "definitions.md"
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "golden.json").read_text(encoding="utf-8"))
+EXPECTED = {tool: figures for tool, figures in GOLDEN["expected"].items() if tool != "etalon"}
+"""What each tool printed. Etalon's deadlines are no definition of a latency, and are tested with the fluidity index."""
 MS = 1_000_000
 KINDS = {
     "role": Kind.ROLE,
@@ -111,7 +116,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-FIGURES = dict(leaves(GOLDEN["expected"]))
+FIGURES = dict(leaves(EXPECTED))
 
 TOKENIZER = "the tool counts tokens of the text with a tokenizer of its own; a timeline holds no text"
 RUN = "the length of the whole run, which the tool measures around its requests, is in no timeline"
@@ -184,7 +189,7 @@ NOT_FOLLOWING = {
     "percentile_methods/results/histogram_quantile on vLLM*": SERVER_BUCKETS,
     "percentile_methods/results/histogram_quantile on SGLang*": SERVER_BUCKETS,
 }
-"""Figures that a timeline does not tell, and why. Every other figure is reproduced."""
+"""Figures that do not follow from a timeline, and why. Every other figure is reproduced."""
 
 
 def not_following(path: str) -> str | None:
@@ -197,33 +202,33 @@ FOLLOWING = [path for path in FIGURES if not_following(path) is None]
 
 @cache
 def one(tool: str, stream: str) -> Any:
-    """One recorded stream in a tool's words."""
-    return speak(recorded(stream, done=tool in STOPS_AT_DONE), tool)
+    """The figures of one recorded stream as a tool defines them."""
+    return figures_as(recorded(stream, done=tool in STOPS_AT_DONE), tool)
 
 
 @cache
 def several(tool: str, *streams: str) -> Mapping[str, float | None]:
-    """Recorded streams together, in a tool's words."""
-    return speak_all([recorded(stream, done=tool in STOPS_AT_DONE) for stream in streams], tool).figures
+    """The figures of recorded streams together, as a tool defines them."""
+    return summary_as([recorded(stream, done=tool in STOPS_AT_DONE) for stream in streams], tool).figures
 
 
 def by_method(name: str, quantile: str) -> float | None:
     """A percentile of the recorded gaps by a tool's method: gaps of one stream, or streams with a gap each."""
     gaps = GOLDEN["expected"]["percentile_methods"]["gaps_ms"]
     if name.startswith("numpy"):
-        return speak_all([recorded("A_main")], "aiperf").figures[f"inter_chunk_latency_ms.p{quantile}"]
+        return summary_as([recorded("A_main")], "aiperf").figures[f"inter_chunk_latency_ms.p{quantile}"]
     if name.startswith("histogram_quantile on OTel"):
         moments = [sum(gaps[:count]) for count in range(len(gaps) + 1)]
-        return speak_all([answered(*moments)], "otel").figures[f"time_per_output_chunk_ms.p{quantile}"]
+        return summary_as([answered(*moments)], "otel").figures[f"time_per_output_chunk_ms.p{quantile}"]
     if name.startswith("nearest rank"):
-        return speak_all([recorded("A_main")], "evalscope").figures[f"itl_ms.p{quantile}"]
+        return summary_as([recorded("A_main")], "evalscope").figures[f"itl_ms.p{quantile}"]
     pairs = [answered(100, 100 + gap, output_tokens=2) for gap in gaps]
     if name.startswith("inverse CDF"):
         statistic = "median" if quantile == "50" else f"p{quantile}"
-        return speak_all(pairs, "guidellm").figures[f"inter_token_latency_ms.{statistic}"]
+        return summary_as(pairs, "guidellm").figures[f"inter_token_latency_ms.{statistic}"]
     if name.startswith("statistics.quantiles"):
-        return speak_all(pairs, "llmeter").figures[f"time_per_output_token_ms.p{quantile}"]
-    nanoseconds = speak_all(pairs, "mlperf").figures[f"time_per_output_token_ns.p{quantile}"]
+        return summary_as(pairs, "llmeter").figures[f"time_per_output_token_ms.p{quantile}"]
+    nanoseconds = summary_as(pairs, "mlperf").figures[f"time_per_output_token_ns.p{quantile}"]
     assert name.startswith("sorted[int(n*p)]")
     return None if nanoseconds is None else nanoseconds / MS
 
@@ -290,9 +295,9 @@ def ours(path: str) -> Any:  # noqa: C901, PLR0911, PLR0912 - one case for each 
             return several("llmeter", *aggregate)[f"time_per_output_token_ms.{statistic}"]
         case ["llmeter", "percentile_method_demo [40]*7+[1000]", statistic]:
             pairs = [answered(100, 100 + gap, output_tokens=2) for gap in [40] * 7 + [1000]]
-            return speak_all(pairs, "llmeter").figures[f"time_per_output_token_ms.{statistic}"]
+            return summary_as(pairs, "llmeter").figures[f"time_per_output_token_ms.{statistic}"]
         case ["mlperf_loadgen", "A_main_scaled_0.1_60_queries_n14", "expected", figure]:
-            figures = speak(scaled(recorded("A_main"), divisor=10), "mlperf").figures
+            figures = figures_as(scaled(recorded("A_main"), divisor=10), "mlperf").figures
             if figure == "ttft_ms":
                 return figures["first_token_latency_ns"] / MS  # type: ignore[operator]
             return figures["time_per_output_token_ns"]
@@ -300,28 +305,11 @@ def ours(path: str) -> Any:  # noqa: C901, PLR0911, PLR0912 - one case for each 
             return [one("otel", stream).figures["time_to_first_chunk_ms"]]
         case ["otel", "streams", stream, "gen_ai.client.operation.time_per_output_chunk observations (ms)"]:
             return one("otel", stream).itl
-        case ["etalon", "streams", stream, "deadlines", objectives, figure]:
-            deadlines = walked(recorded(stream, counted=True), objectives)
-            rate = 1 - deadlines.index
-            return {
-                "missed": deadlines.missed,
-                "total": deadlines.total,
-                "fluidity_index": deadlines.index,
-                "deadline_miss_rate": rate,
-            }[figure]
         case ["percentile_methods", "results", method, quantile]:
             return by_method(method, quantile)
         case [tool, "streams", stream, figure]:
             return one(tool, stream).figures[figure]
     raise KeyError(path)
-
-
-def walked(timeline: Timeline, objectives: str) -> Fluidity:
-    """Etalon's deadlines by its name for them: text alone is a token to it."""
-    ttft, tbt = map(int, re.findall(r"\d+", objectives))
-    deadlines = fluidity(timeline, ttft * MS, tbt * MS, counted=Kind.ANSWER)
-    assert deadlines is not None
-    return deadlines
 
 
 def to_its_digits(path: str, value: Any) -> Any:
@@ -350,7 +338,7 @@ def scalars(value: Any) -> int:
 
 
 def test_every_recorded_number_is_one_of_the_figures() -> None:
-    assert scalars(GOLDEN["expected"]) == sum(map(scalars, FIGURES.values()))
+    assert scalars(EXPECTED) == sum(map(scalars, FIGURES.values()))
 
 
 def test_every_figure_follows_or_has_one_reason_why_not() -> None:
@@ -363,6 +351,53 @@ def test_every_figure_follows_or_has_one_reason_why_not() -> None:
 def test_each_tool_has_recorded_figures_that_follow(tool: str) -> None:
     recordings = {"inference-perf": "inference_perf", "mlperf": "mlperf_loadgen"}
     assert any(path.startswith(f"{recordings.get(tool, tool)}/") for path in FOLLOWING)
+
+
+# --- The interpreter ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("(b - a) / 2", 1.5),
+        ("7 // a", 3),
+        ("complex.real", 1.0),
+        ("a * nothing", None),
+        ("a / (b - b - 0)", None),
+        ("a // 0", None),
+        ("otherwise(nothing, b)", 5),
+        ("otherwise(a / 0, 0)", 0),
+        ("otherwise(a, b)", 2),
+        ("when(nothing, a)", None),
+        ("when(b, a)", 2),
+        ("positive(a)", 2),
+        ("positive(a - a)", None),
+        ("after_first(b)", 4),
+        ("after_first(1)", None),
+        ("after_first(nothing)", None),
+    ],
+)
+def test_an_expression_has_a_value(expression: str, value: float | None) -> None:
+    names = {"a": 2, "b": 5, "nothing": None, "complex": 1 + 2j}
+    assert evaluate(expression, names.__getitem__) == value
+
+
+def test_an_unknown_number_stays_unknown() -> None:
+    assert isnan(evaluate("2 * after_first(positive(unknown)) + 1", {"unknown": nan}.__getitem__))
+
+
+@pytest.mark.parametrize("expression", ["a ** 2", "a if a else 0", "print(a)", "[a]", "-a"])
+def test_an_expression_cannot_contain_anything_else(expression: str) -> None:
+    with pytest.raises(ValueError, match="an expression cannot contain"):
+        evaluate(expression, {"a": 2}.__getitem__)
+
+
+def test_every_quantity_has_its_place_in_a_definition() -> None:
+    figures = [figure for definition in TOOLS.values() for figure in definition.figures]
+    run_figures = [figure for definition in TOOLS.values() for figure in definition.run_figures]
+    named = {name for figure in figures for name in re.findall(r"[a-z]\w+", f"{figure.value} {figure.weight}")}
+    assert STREAM_QUANTITIES.keys() - named == set()
+    assert {figure.value for figure in run_figures} == RUN_QUANTITIES.keys()
 
 
 # --- Our own figures ------------------------------------------------------------------------------------------------
@@ -390,7 +425,7 @@ def test_our_own_percentiles_pool_the_gaps_of_all_streams() -> None:
 # --- What is not known ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", [lambda tool: speak(answered(1), tool), lambda tool: speak_all([], tool)])
+@pytest.mark.parametrize("call", [lambda tool: figures_as(answered(1), tool), lambda tool: summary_as([], tool)])
 def test_an_unknown_tool_is_refused_with_the_names_that_are_known(call: Callable[[str], object]) -> None:
     with pytest.raises(ValueError, match=r"'genai-perf'.*vllm, sglang, aiperf, .*, otel_itl"):
         call("genai-perf")
@@ -398,26 +433,26 @@ def test_an_unknown_tool_is_refused_with_the_names_that_are_known(call: Callable
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_figure_has_its_formula(tool: str) -> None:
-    spoken, together = one(tool, "A_main"), speak_all([recorded("A_main"), recorded("B_smooth")], tool)
+    single, together = one(tool, "A_main"), summary_as([recorded("A_main"), recorded("B_smooth")], tool)
     assert set(together.figures) == set(together.formulas)
-    assert set(spoken.figures) == set(spoken.formulas) - {DEFINITIONS[tool].roles.get("itl")}
+    assert set(single.figures) == set(single.formulas) - {TOOLS[tool].roles.get("itl")}
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_role_names_a_figure_of_the_tool(tool: str) -> None:
-    assert set(DEFINITIONS[tool].roles.values()) <= set(DEFINITIONS[tool].formulas)
+    assert set(TOOLS[tool].roles.values()) <= set(TOOLS[tool].formulas)
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_stream_without_a_chunk_has_no_latency_but_zero(tool: str) -> None:
-    spoken = speak(answered(), tool)
-    assert {value for value in spoken.figures.values() if value} == set()
-    assert list(spoken.itl) == []
+    single = figures_as(answered(), tool)
+    assert {value for value in single.figures.values() if value} == set()
+    assert list(single.itl) == []
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_no_streams_together_have_no_figures_but_zero(tool: str) -> None:
-    assert {value for value in speak_all([], tool).figures.values() if value} == set()
+    assert {value for value in summary_as([], tool).figures.values() if value} == set()
 
 
 @pytest.mark.parametrize("tool", set(TOOLS) - {"otel_itl"})
@@ -426,12 +461,12 @@ def test_a_timeline_that_leaves_chunks_out_has_no_figures_of_a_tool_that_counts_
     tool: str, lack: dict[str, Any]
 ) -> None:
     partial = answered(100, 200, output_tokens=8, **lack)
-    figures = {**speak(partial, tool).figures, **speak_all([partial, recorded("B_smooth")], tool).figures}
+    figures = {**figures_as(partial, tool).figures, **summary_as([partial, recorded("B_smooth")], tool).figures}
     assert set(figures.values()) == {None}
 
 
 def test_a_timeline_that_leaves_chunks_out_has_our_own_figures() -> None:
-    assert speak(answered(100, 200, unrecorded=3), "otel_itl").figures["ttft_ms"] == 100.0
+    assert figures_as(answered(100, 200, unrecorded=3), "otel_itl").figures["ttft_ms"] == 100.0
 
 
 @pytest.mark.parametrize(
@@ -449,72 +484,26 @@ def test_a_stream_of_one_token_has_no_part_in_the_mean_per_token() -> None:
 
 def test_a_stream_that_vllm_holds_to_have_failed_has_no_part_in_its_means() -> None:
     silent = answered(100, 200, kinds=bytes([Kind.REASONING] * 2))
-    together = speak_all([recorded("B_smooth"), silent], "vllm").figures
+    together = summary_as([recorded("B_smooth"), silent], "vllm").figures
     assert together["mean_ttft_ms"] == 200.0
 
 
 def test_chunks_of_a_second_are_those_since_the_first_request() -> None:
     # 900 and 1100 ms after a request of its own, which began 500 ms after the first: 1400 and 1600 join 1200.
     first, second = answered(100, 1200), answered(900, 1100, request_unix_ns=500 * MS)
-    assert speak_all([first, second], "vllm").figures["max_output_tokens_per_s"] == 3.0
+    assert summary_as([first, second], "vllm").figures["max_output_tokens_per_s"] == 3.0
 
 
 @pytest.mark.parametrize("tool", ["sglang", "guidellm"])
 def test_the_done_line_is_the_end_where_the_sdk_stops_there(tool: str) -> None:
-    role = DEFINITIONS[tool].roles["e2e"]
-    assert speak(recorded("A_main", done=True), tool).figures[role] == 1851.0
+    role = TOOLS[tool].roles["e2e"]
+    assert figures_as(recorded("A_main", done=True), tool).figures[role] == 1851.0
 
 
 @pytest.mark.parametrize("tool", ["sglang", "guidellm", "inference-perf", "llmperf", "otel_itl"])
 def test_the_end_of_the_connection_is_the_end_where_the_sdk_waits_for_it(tool: str) -> None:
-    role = DEFINITIONS[tool].roles["e2e"]
-    assert speak(recorded("A_main"), tool).figures[role] == 1860.0
-
-
-# --- The fluidity index ---------------------------------------------------------------------------------------------
-
-
-def test_without_token_counts_a_chunk_is_a_token() -> None:
-    # 600 is 50 early; then 40, 40, 40: 80 ms of slack. 1000 is 870 late: 1 + 17 missed. 40, 40 are met: 4 + 2.
-    assert Fluidity(missed=18, total=24) == walked(recorded("A_main"), "ttft<=650ms,tbt<=50ms")
-
-
-def test_reasoning_and_tool_calls_are_tokens_unless_told_otherwise() -> None:
-    assert Fluidity(missed=0, total=3) == fluidity(recorded("D_tool_call"), 300 * MS, 40 * MS)
-
-
-def test_a_token_on_its_deadline_is_met_and_one_nanosecond_later_is_missed() -> None:
-    stream = answered(100, 150)
-    assert Fluidity(missed=0, total=2) == fluidity(stream, 100 * MS, 50 * MS)
-    assert Fluidity(missed=1, total=2) == fluidity(stream, 100 * MS, 50 * MS - 1)
-
-
-def test_a_choice_has_deadlines_of_its_own() -> None:
-    # Side by side, each choice has a token every 100 ms.
-    stream = answered(100, 110, 200, 210, choices=bytes([0, 1, 0, 1]))
-    assert Fluidity(missed=2, total=4) == fluidity(stream, 110 * MS, 80 * MS)
-
-
-def test_a_stream_without_a_token_is_fluid() -> None:
-    deadlines = fluidity(answered(), 1, 1)
-    assert deadlines is not None
-    assert deadlines.index == 1.0
-
-
-def test_deadlines_are_not_known_of_a_consumer_that_was_too_slow() -> None:
-    # The third chunk is asked for 500 ms late, and is there: when it came is not known.
-    slow = answered(100, 150, 650, 700, asked=array("q", [0, 100 * MS, 650 * MS - 1000, 650 * MS]))
-    assert fluidity(slow, 100 * MS, 50 * MS) is None
-
-
-def test_deadlines_are_not_known_where_chunks_were_left_out() -> None:
-    assert fluidity(answered(100, 150, unrecorded=1), 100 * MS, 50 * MS) is None
-
-
-@pytest.mark.parametrize("objectives", [(0, 1), (1, 0), (-1, 1)])
-def test_an_objective_that_is_not_positive_is_refused(objectives: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="positive number of nanoseconds"):
-        fluidity(answered(100), *objectives)
+    role = TOOLS[tool].roles["e2e"]
+    assert figures_as(recorded("A_main"), tool).figures[role] == 1860.0
 
 
 # --- The page -------------------------------------------------------------------------------------------------------
@@ -537,14 +526,14 @@ def number(value: float | None) -> str:
 def formulas_table() -> str:
     """Each tool's name for each figure, and how it comes about."""
     rows = []
-    for tool, definition in DEFINITIONS.items():
+    for tool, definition in TOOLS.items():
         cells = [
             f"`{definition.roles[role]}`: {definition.formulas[definition.roles[role]]}"
             if role in definition.roles
             else "none"
             for role in ROLES
         ]
-        rows.append([f"`{tool}`", *cells, definition.percentiles, definition.ends])
+        rows.append([f"`{tool}`", *cells, definition.percentiles.words, definition.ends])
     return table(["tool", *ROLES.values(), "percentiles", "end point"], *rows)
 
 
@@ -552,25 +541,25 @@ def read_table() -> str:
     """Which version of each tool was read, and which chunks count for it."""
     return table(
         ["tool", "read", "which chunks are tokens"],
-        *([f"`{tool}`", definition.version, definition.counts] for tool, definition in DEFINITIONS.items()),
+        *([f"`{tool}`", definition.version, definition.tokens.words] for tool, definition in TOOLS.items()),
     )
 
 
 def worked_table() -> str:
     """The numbers of each tool for the worked stream."""
     rows = []
-    for tool, definition in DEFINITIONS.items():
-        spoken = one(tool, "A_main")
+    for tool, definition in TOOLS.items():
+        single = one(tool, "A_main")
         cells = []
         for role in ROLES:
             name = definition.roles.get(role)
             if name is None:
                 cells.append("none")
             elif role == "itl":
-                cells.append(f"{number(sum(spoken.itl) / len(spoken.itl))} (mean of {len(spoken.itl)})")
+                cells.append(f"{number(sum(single.itl) / len(single.itl))} (mean of {len(single.itl)})")
             else:
                 scale = MS if name.endswith("_ns") else 1
-                cells.append(number((spoken.figures[name] or 0) / scale))
+                cells.append(number((single.figures[name] or 0) / scale))
         rows.append([f"`{tool}`", *cells])
     return table(["tool", *ROLES.values()], *rows)
 
@@ -585,8 +574,8 @@ def per_token_sentence() -> str:
     return (
         f"So the same stream is {vllm:.1f} ms per token for vLLM (the answer's time over the server's 14 tokens) and "
         f"{default['normalized_time_per_output_token']:.0f} ms for inference-perf as it comes (the whole request over "
-        f"the 10 tokens that its own tokenizer finds in the answer). With the server's 14 tokens inference-perf says "
-        f"{perf:.1f} ms, which is what follows from a timeline. LLMPerf says {loop:.1f} ms, and counts no token at all."
+        f"the 10 tokens that its own tokenizer finds in the answer). With the server's 14 tokens inference-perf prints "
+        f"{perf:.1f} ms, which is what follows from a timeline. LLMPerf prints {loop:.1f} ms, and counts no tokens."
     )
 
 
@@ -599,19 +588,6 @@ def percentiles_table() -> str:
         if not_following(f"percentile_methods/results/{method}/50") is None
     ]
     return table(["method", "p50", "p90", "p95", "p99"], *rows)
-
-
-def fluidity_table() -> str:
-    """Deadlines of the worked stream, as Etalon counts them and over all output chunks."""
-    rows = []
-    for objectives in GOLDEN["expected"]["etalon"]["streams"]["A_main"]["deadlines"]:
-        ttft, itl = map(int, re.findall(r"\d+", objectives))
-        etalon = walked(recorded("A_main", counted=True), objectives)
-        own = fluidity(recorded("A_main"), ttft * MS, itl * MS)
-        assert own is not None
-        cells = [f"{each.missed} of {each.total}: {number(each.index)}" for each in (etalon, own)]
-        rows.append([f"{ttft} ms", f"{itl} ms", *cells])
-    return table(["TTFT objective", "ITL objective", "Etalon (words of the answer)", "output chunks"], *rows)
 
 
 def not_following_table() -> str:
@@ -631,7 +607,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "worked": worked_table,
     "per token": per_token_sentence,
     "percentiles": percentiles_table,
-    "fluidity": fluidity_table,
     "not following": not_following_table,
 }
 

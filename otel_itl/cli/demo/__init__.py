@@ -1,1 +1,1 @@
-"""The demonstration: scripted models, the real clients, and what was measured of them."""
+"""The demonstration: scripted models, the real clients of LLM SDKs, and a report on what was measured."""

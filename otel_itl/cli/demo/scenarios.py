@@ -1,4 +1,4 @@
-"""What the scripted models do: scripts drawn from a seed, enough of them to fill so many seconds."""
+"""The scripted models of the demo: scripts drawn from a seed, as many as fit into a number of seconds."""
 
 from __future__ import annotations
 
@@ -6,65 +6,83 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import log
 from random import Random
-from typing import Literal
 
+from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS, Wire
 from otel_itl.testing import Script, chat, faults, messages
 
-Provider = Literal["openai", "anthropic"]
-
 _SPREAD = 0.25
-"""Sigma of the log-normal gaps: steady, as a decoder on a quiet machine is."""
-
-
-_TURNS_AT_PACE = 5
+"""Sigma of the log-normal gaps: as even as those of a decoder on a quiet machine."""
+_REQUESTS_AT_PACE = 5
+"""Requests of the agent before its tokens come slower."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scripted model and the client that asks it, one request after the other."""
+    """One scripted model, and the client that sends it one request after the other."""
 
     model: str
-    provider: Provider
+    wire: Wire
     is_async: bool
     script: Callable[[Random, int], Script]
-    """Makes the answer to the request of this number, from 0."""
+    """Makes the response to a request, given its number from 0."""
     leaves_after: int | None = None
-    """The caller closes the stream after so many chunks."""
-    smooth: bool = False
-    """Nothing happens but tokens: what is measured can be held against what was sent."""
+    """The caller closes the stream after this chunk."""
+    is_smooth: bool = False
+    """Nothing happens but tokens, so that measured times can be compared with the script's."""
     session: str | None = None
-    """All its requests belong to it."""
-    at_most: int | None = None
-    """So many requests, however much time there is."""
+    """The session of all its requests."""
+    max_requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A scenario and the scripts of all its requests."""
+    """The requests of one scenario to one SDK."""
 
     scenario: Scenario
+    sdk: str
+    model: str
+    session: str | None
     scripts: Sequence[Script]
+    """One for each request."""
 
 
-def plan(seed: int, seconds: float) -> list[Plan]:
-    """The requests of every model: as many as fit into so many seconds, at least one. Equal seeds give equal plans."""
+def plan_requests(seed: int, seconds: float, sdks: Sequence[str] = DEFAULT_SDKS) -> list[Plan]:
+    """Plan the requests to every model: as many as fit into these seconds, at least one.
+
+    Equal arguments give equal plans. Of several SDKs of one wire format, the first has the models as they are, the
+    others have the name of the SDK added to those of models and sessions.
+
+    Args:
+        seed: of the scripts' times.
+        seconds: for how long requests are sent.
+        sdks: names in `SDKS`.
+    """
     plans = []
     for scenario in SCENARIOS:
-        random = Random(f"{seed} {scenario.model}")  # noqa: S311 - a pace, not a secret
-        scripts = [scenario.script(random, 0)]
-        left = seconds - _length(scripts[0], scenario)
-        while len(scripts) != scenario.at_most:
-            script = scenario.script(random, len(scripts))
-            left -= _length(script, scenario)
-            if left < 0:
-                break
-            scripts.append(script)
-        plans.append(Plan(scenario, scripts))
+        same_wire = [sdk for sdk in sdks if SDKS[sdk].wire == scenario.wire]
+        for index, sdk in enumerate(same_wire):
+            suffix = f"-{sdk}" if index else ""
+            model = scenario.model + suffix
+            session = None if scenario.session is None else scenario.session + suffix
+            plans.append(Plan(scenario, sdk, model, session, _scripts(scenario, f"{seed} {model}", seconds)))
     return plans
 
 
-def _length(script: Script, scenario: Scenario) -> float:
-    """How long a script takes to play, in seconds, for as much of it as the caller stays."""
+def _scripts(scenario: Scenario, seed: str, seconds: float) -> list[Script]:
+    random = Random(seed)  # noqa: S311 - times, not a secret
+    scripts = [scenario.script(random, 0)]
+    left = seconds - _duration(scripts[0], scenario)
+    while len(scripts) != scenario.max_requests:
+        script = scenario.script(random, len(scripts))
+        left -= _duration(script, scenario)
+        if left < 0:
+            break
+        scripts.append(script)
+    return scripts
+
+
+def _duration(script: Script, scenario: Scenario) -> float:
+    """Return the seconds that a script takes, up to the chunk after which the caller leaves."""
     played = script if scenario.leaves_after is None else script.cut(scenario.leaves_after)
     return sum(step.delay for step in played)
 
@@ -86,7 +104,7 @@ def _smooth_messages(random: Random, _: int) -> Script:
 
 
 def _bursty(random: Random, _: int) -> Script:
-    """A buffering proxy lets several events go at once."""
+    """A buffering proxy releases several events at once."""
     return faults.coalesce(chat.reply(64, first=_first(random, 0.2), gaps=_gaps(random, 63, 0.020)), 8)
 
 
@@ -105,7 +123,7 @@ def _slow_start(random: Random, _: int) -> Script:
 
 
 def _stalling(random: Random, _: int) -> Script:
-    """Thinks, answers, falls silent in the middle of a sentence, goes on, and calls a tool."""
+    """Reasons, answers, stalls in the middle of a sentence, goes on, and calls a tool."""
     gaps = [*_gaps(random, 25, 0.012), *_gaps(random, 44, 0.018), *_gaps(random, 14, 0.009)]
     gaps[random.randrange(34, 56)] = random.lognormvariate(log(1.2), 0.1)
     call = ("look_up", [f"piece{index}" for index in range(14)])
@@ -118,26 +136,26 @@ def _degrading(random: Random, number: int) -> Script:
 
 
 def _agent(random: Random, number: int) -> Script:
-    """Calls a tool in every turn; from the sixth on, its tokens take twice as long."""
-    gaps = _gaps(random, 47, 0.007 if number < _TURNS_AT_PACE else 0.015)
+    """Calls a tool in every request; from the sixth on, its tokens take twice as long."""
+    gaps = _gaps(random, 47, 0.007 if number < _REQUESTS_AT_PACE else 0.015)
     call = ("run", [f"piece{index}" for index in range(35)])
     return chat.reply(12, tools=[call], first=_first(random, 0.15), gaps=gaps)
 
 
-def _long_winded(random: Random, _: int) -> Script:
+def _long(random: Random, _: int) -> Script:
     return messages.reply(200, first=_first(random, 0.15), gaps=_gaps(random, 199, 0.016))
 
 
 SCENARIOS = (
-    Scenario("smooth-1", "openai", is_async=False, script=_smooth_chat, smooth=True, session="chat-1"),
-    Scenario("bursty-1", "openai", is_async=True, script=_bursty),
-    Scenario("reasoning-1", "openai", is_async=True, script=_reasoning),
-    Scenario("cut-off-1", "openai", is_async=False, script=_cut_off),
-    Scenario("smooth-2", "anthropic", is_async=True, script=_smooth_messages, smooth=True),
-    Scenario("slow-start-1", "anthropic", is_async=True, script=_slow_start),
-    Scenario("stalling-1", "anthropic", is_async=False, script=_stalling),
-    Scenario("degrading-1", "anthropic", is_async=False, script=_degrading, session="chat-2"),
-    Scenario("agent-1", "openai", is_async=True, script=_agent, session="agent-7", at_most=8),
-    Scenario("left-early-1", "anthropic", is_async=True, script=_long_winded, leaves_after=40),
+    Scenario("smooth-1", "chat", is_async=False, script=_smooth_chat, is_smooth=True, session="chat-1"),
+    Scenario("bursty-1", "chat", is_async=True, script=_bursty),
+    Scenario("reasoning-1", "chat", is_async=True, script=_reasoning),
+    Scenario("cut-off-1", "chat", is_async=False, script=_cut_off),
+    Scenario("smooth-2", "messages", is_async=True, script=_smooth_messages, is_smooth=True),
+    Scenario("slow-start-1", "messages", is_async=True, script=_slow_start),
+    Scenario("stalling-1", "messages", is_async=False, script=_stalling),
+    Scenario("degrading-1", "messages", is_async=False, script=_degrading, session="chat-2"),
+    Scenario("agent-1", "chat", is_async=True, script=_agent, session="agent-7", max_requests=8),
+    Scenario("left-early-1", "messages", is_async=True, script=_long, leaves_after=40),
 )
-"""All that the demonstration shows."""
+"""All scenarios, in the order of their requests' threads and tasks."""

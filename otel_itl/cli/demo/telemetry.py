@@ -1,4 +1,4 @@
-"""Where the telemetry of the demonstration goes, and how its streams are read back from there."""
+"""Where the telemetry of the demo goes, and how its streams are read back from there."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 import otel_itl
 from otel_itl.core.stalls import Stall, StallPolicy
 from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import Stream, read_streams
+from otel_itl.report.reading.streams import StoredStream, read_streams
 
 DEFAULT_OUTPUT = "otel-itl-demo.jsonl"
 
 OnStall = Callable[[Stall], object]
 
 _OPTIONS: Mapping[str, Any] = {
-    "stall": StallPolicy(next_token=0.5),  # nobody waits for long in a demonstration
+    "stall": StallPolicy(next_token=0.5),  # a stall of 2 s would make the demo long
     "slo": {"agent-*": "agent", "*": "chat"},
 }
 _OWNER_ONLY = 0o600
-_DIRECTING = (
+_DESTINATION_VARIABLES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
@@ -45,65 +45,66 @@ _DIRECTING = (
     "OTEL_METRICS_EXPORTER",
     "OTEL_LOGS_EXPORTER",
 )
-"""Variables that say where telemetry goes."""
+"""Environment variables that decide where telemetry goes."""
 
 
-class OneFile:
-    """A new file, for its owner's eyes, that three exporters may write lines to, from three threads.
+class SharedFile:
+    """A new file, readable by its owner only, that three exporters write lines to from three threads.
 
     Raises:
         FileExistsError: it exists; it is left as it is.
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _OWNER_ONLY)
-        self._writing = threading.Lock()
+        self._lock = threading.Lock()
         self.closed = False
 
     def write(self, text: str) -> int:
-        """Write a whole line, or several."""
+        """Write one line or several, without another thread's in between."""
         rest = memoryview(text.encode())
-        with self._writing:
+        with self._lock:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         return len(text)
 
     def flush(self) -> None:
-        """Nothing: what was written is written."""
+        """Do nothing: `write` does not buffer."""
 
     def close(self) -> None:
-        """Close the file; closing it twice is closing it once."""
-        with self._writing:
+        """Close the file, if it is open."""
+        with self._lock:
             if not self.closed:
                 self.closed = True
                 os.close(self._descriptor)
 
 
-class ToFile:
+class FileTelemetry:
     """Traces, metrics and logs go to one new file of OTLP JSON lines.
 
     Args:
-        output: the file; by default `otel-itl-demo.jsonl` in the current directory, with a number where it exists.
+        output: the file; None: `otel-itl-demo.jsonl` in the current directory, with a number where it exists.
 
     Raises:
-        OSError: the file cannot be made; a FileExistsError where an `output` exists.
+        OSError: the file cannot be created; FileExistsError where `output` exists.
     """
 
     def __init__(self, output: str | None) -> None:
-        self._path, self._file = _made(Path(output)) if output else _made_beside(Path(DEFAULT_OUTPUT))
+        path = Path(output or DEFAULT_OUTPUT)
+        self._path, self._file = (path, SharedFile(path)) if output else _create_with_free_name(path)
         resource = Resource.create({"service.name": "otel-itl-demo"})
         self._tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._tracer_provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(stream=_text(self._file))))
-        reader = PeriodicExportingMetricReader(FileMetricExporter(stream=_text(self._file)))
+        self._tracer_provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(stream=_as_text(self._file))))
+        reader = PeriodicExportingMetricReader(FileMetricExporter(stream=_as_text(self._file)))
         self._meter_provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         self._logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
         self._logger_provider.add_log_record_processor(
-            BatchLogRecordProcessor(FileLogExporter(stream=_text(self._file)))
+            BatchLogRecordProcessor(FileLogExporter(stream=_as_text(self._file)))
         )
 
     def instrument(self, on_stall: OnStall | None) -> None:
-        """Measure from here on."""
+        """Start measuring; `on_stall` is called for each stall while it lasts."""
         otel_itl.instrument(
             **_OPTIONS,
             on_stall=on_stall,
@@ -112,30 +113,30 @@ class ToFile:
             logger_provider=self._logger_provider,
         )
 
-    def opened(self) -> None:
-        """Nothing: the exporters are in place already."""
+    def on_stream_opened(self) -> None:
+        """Do nothing: the exporters are in place already."""
 
-    def streams(self, losses: SkippedInput) -> Iterator[Stream]:
-        """Measure no more, and read the streams back from the file."""
+    def finish(self, skipped: SkippedInput) -> Iterator[StoredStream]:
+        """Stop measuring, and yield the streams as they are in the file."""
         otel_itl.uninstrument()
         for provider in (self._tracer_provider, self._meter_provider, self._logger_provider):
             provider.shutdown()
         self._file.close()
         if self._path.stat().st_size:
-            yield from read_streams([str(self._path)], losses)
+            yield from read_streams([str(self._path)], skipped)
         else:
             self._path.unlink()
 
-    def whereabouts(self) -> list[str]:
-        """Where the telemetry is, in words."""
+    def describe_location(self) -> list[str]:
+        """Return lines that name the file and the command that reports on it."""
         return [
             f"telemetry: {self._path} (traces, metrics and logs as OTLP JSON lines)",
             f"the same report again: otel-itl report {quote(str(self._path))}",
         ]
 
 
-class AsEnvironmentSays:
-    """Traces, metrics and logs go where the `OTEL_*` variables say, by way of the global providers.
+class EnvironmentTelemetry:
+    """Traces, metrics and logs go where the `OTEL_*` variables direct them, through the global providers.
 
     A copy of spans and logs is kept in a temporary file for the report.
     """
@@ -144,72 +145,69 @@ class AsEnvironmentSays:
         self._resources = ExitStack()
         folder = self._resources.enter_context(TemporaryDirectory(prefix="otel-itl-demo-"))
         self._path = Path(folder, DEFAULT_OUTPUT)
-        self._file = OneFile(self._path)
+        self._file = SharedFile(self._path)
         self._resources.callback(self._file.close)
-        self._once = threading.Lock()
+        self._lock = threading.Lock()
         self._copies: list[Any] = []
 
     def instrument(self, on_stall: OnStall | None) -> None:
-        """Measure from here on; the providers are set up from the environment when the first stream opens."""
+        """Start measuring; the providers are set up from the environment when the first stream opens."""
         otel_itl.instrument(**_OPTIONS, on_stall=on_stall)
 
-    def opened(self) -> None:
-        """Have copies made from now on: the providers are there, and no stream has ended yet."""
-        with self._once:
+    def on_stream_opened(self) -> None:
+        """Add the copies' processors once: now the providers are set up, and no stream has ended yet."""
+        with self._lock:
             if self._copies:
                 return
-            spans, logs = (
-                BatchSpanProcessor(FileSpanExporter(stream=_text(self._file))),
-                FileLogExporter(stream=_text(self._file)),
-            )
-            self._copies = [spans, BatchLogRecordProcessor(logs)]
+            spans = BatchSpanProcessor(FileSpanExporter(stream=_as_text(self._file)))
+            logs = BatchLogRecordProcessor(FileLogExporter(stream=_as_text(self._file)))
+            self._copies = [spans, logs]
             tracer_provider, logger_provider = trace.get_tracer_provider(), _logs.get_logger_provider()
             if isinstance(tracer_provider, TracerProvider):
                 tracer_provider.add_span_processor(spans)
             if isinstance(logger_provider, LoggerProvider):
-                logger_provider.add_log_record_processor(self._copies[1])
+                logger_provider.add_log_record_processor(logs)
 
-    def streams(self, losses: SkippedInput) -> Iterator[Stream]:
-        """Measure no more, and read the streams back from the copy. The exporters finish when the process ends."""
+    def finish(self, skipped: SkippedInput) -> Iterator[StoredStream]:
+        """Stop measuring, and yield the streams of the copy. The exporters finish when the process ends."""
         otel_itl.uninstrument()
         for copy in self._copies:
             copy.force_flush()
         with self._resources:
             if self._path.stat().st_size:
-                yield from read_streams([str(self._path)], losses)
+                yield from read_streams([str(self._path)], skipped)
 
-    def whereabouts(self) -> list[str]:
-        """Where the telemetry is, in words; no value, which may hold a secret."""
-        return [f"telemetry: where {', '.join(_set())} said"]
+    def describe_location(self) -> list[str]:
+        """Return a line that names the variables; not their values, which may hold a secret."""
+        return [f"telemetry: exported as configured by {', '.join(_set_variables())}"]
 
 
-def telemetry(output: str | None) -> ToFile | AsEnvironmentSays:
-    """The telemetry of one run: to a file if one is named or the environment says nothing, else as that says.
+def open_telemetry(output: str | None) -> FileTelemetry | EnvironmentTelemetry:
+    """Open the telemetry of one run.
+
+    Args:
+        output: a new file; None: the environment decides, else a new file with a default name.
 
     Raises:
-        OSError: see `ToFile`.
+        OSError: see `FileTelemetry`.
     """
-    return AsEnvironmentSays() if output is None and _set() else ToFile(output)
+    return EnvironmentTelemetry() if output is None and _set_variables() else FileTelemetry(output)
 
 
-def _text(file: OneFile) -> IO[str]:
-    """The file as the exporters' annotations want it: they write, flush and ask whether it is closed."""
+def _as_text(file: SharedFile) -> IO[str]:
+    """Return the file in the type of the exporters' annotations: they call `write`, `flush` and `closed` only."""
     return cast("IO[str]", file)
 
 
-def _set() -> list[str]:
-    return [variable for variable in _DIRECTING if os.environ.get(variable, "").strip()]
+def _set_variables() -> list[str]:
+    return [variable for variable in _DESTINATION_VARIABLES if os.environ.get(variable, "").strip()]
 
 
-def _made(path: Path) -> tuple[Path, OneFile]:
-    return path, OneFile(path)
-
-
-def _made_beside(path: Path) -> tuple[Path, OneFile]:
+def _create_with_free_name(path: Path) -> tuple[Path, SharedFile]:
     number, candidate = 1, path
     while True:
         try:
-            return _made(candidate)
+            return candidate, SharedFile(candidate)
         except FileExistsError:
             number += 1
             candidate = path.with_stem(f"{path.stem}-{number}")

@@ -1,4 +1,4 @@
-"""What was measured, held against what the scripted server sent, and when."""
+"""Compares what was measured with what the scripted server sent, and when."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from otel_itl.core.percentiles import percentile
-from otel_itl.core.timeline import SECOND, Outcome
-from otel_itl.report.reading.streams import Stream
+from otel_itl.core.measures import SECOND, percentile
+from otel_itl.core.timeline import Outcome
+from otel_itl.report.reading.streams import StoredStream
 from otel_itl.testing import Exchange
 
 
@@ -21,15 +21,20 @@ class Deviation:
     itl_p99: float
 
 
-def deviation(streams: Iterable[Stream], exchanges: Sequence[Exchange], models: set[str]) -> Deviation | None:
-    """Compare the completed streams of these models, which ask one request after the other; None where there is none.
+def compare_with_truth(
+    streams: Iterable[StoredStream], exchanges: Sequence[Exchange], models: set[str]
+) -> Deviation | None:
+    """Compare the completed streams of these models, whose requests followed one another.
 
-    The truth of TTFT is the time from the request's arrival at the server to the sending of the first output event;
-    that of the p99 is the p99 of the times between the sendings of output events.
+    The true TTFT is the time from the request's arrival at the server to the sending of the first output event; the
+    true p99 is that of the times between the sendings of output events.
+
+    Returns:
+        None where no stream of these models was completed.
     """
-    found = 0
+    compared = 0
     ttft = p99 = 0.0
-    by_model: dict[str, list[Stream]] = {model: [] for model in models}
+    by_model: dict[str, list[StoredStream]] = {model: [] for model in models}
     for stream in streams:
         if stream.model in by_model:
             by_model[stream.model].append(stream)
@@ -46,8 +51,8 @@ def deviation(streams: Iterable[Stream], exchanges: Sequence[Exchange], models: 
                 or measures.itl_p99 is None
             ):
                 continue
-            found += 1
+            compared += 1
             gaps = sorted(after - before for before, after in pairwise(sent))
             ttft = max(ttft, abs(measures.time_to_first_token - (first - exchange.arrived_ns) / SECOND))
             p99 = max(p99, abs(measures.itl_p99 - percentile(gaps, 99) / SECOND))
-    return Deviation(found, ttft, p99) if found else None
+    return Deviation(compared, ttft, p99) if compared else None

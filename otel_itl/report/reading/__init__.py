@@ -1,1 +1,1 @@
-"""Stored OTLP telemetry, read back into streams."""
+"""Reads stored OTLP telemetry back into streams."""

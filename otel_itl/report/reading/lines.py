@@ -1,4 +1,4 @@
-"""The lines of a telemetry file, plain or gzip, from disk or from standard input."""
+"""Reads the lines of a telemetry file, plain or gzip, from disk or from standard input."""
 
 from __future__ import annotations
 
@@ -12,101 +12,106 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from otel_itl.report.reading.skipped_input import Loss, SkippedInput
+from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 
-MOST_BYTES = 256 * 1024 * 1024
-"""A longer line is not read: it would be held in memory as a whole."""
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""A longer line is skipped, because a line is held in memory as a whole."""
 STANDARD_INPUT = "-"
-Readable = io.BufferedReader | gzip.GzipFile
 
-_LOOKED_AT = 4_096
+_SNIFFED_BYTES = 4_096
 _GZIP = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
-class UnreadableError(Exception):
-    """A source that cannot be read; the message is one sentence that names it and says why."""
+class UnreadableSourceError(Exception):
+    """A source cannot be read; the message is one sentence that names it and the reason."""
 
 
 class Line(NamedTuple):
-    """One line with its number from 1."""
+    """One line with its number, counted from 1."""
 
     number: int
     text: bytes
-    ended: bool
-    """It ends with a newline: a last line that does not may still be being written."""
+    is_complete: bool
+    """It ends with a newline; an incomplete last line may be in the middle of being written."""
 
 
-def title(source: str) -> str:
-    """What a source is called in messages."""
+def display_name(source: str) -> str:
+    """Return the name of a source for messages."""
     return "standard input" if source == STANDARD_INPUT else source
 
 
-def check(source: str) -> None:
-    """Find out, without opening it, whether a source can be read.
+def check_readable(source: str) -> None:
+    """Check, without opening it, that a source can be read.
 
     Raises:
-        UnreadableError: it is missing, a directory, or not ours to read.
+        UnreadableSourceError: it is missing, a directory, or the permission is missing.
     """
     if source == STANDARD_INPUT:
         return
     if not os.path.lexists(source):
-        raise UnreadableError(f"{source} does not exist.")
+        raise UnreadableSourceError(f"{source} does not exist.")
     if Path(source).is_dir():
-        raise UnreadableError(f"{source} is a directory: name the files in it.")
+        raise UnreadableSourceError(f"{source} is a directory: name the files in it.")
     if not os.access(source, os.R_OK):
-        raise UnreadableError(f"{source} cannot be read: permission denied.")
+        raise UnreadableSourceError(f"{source} cannot be read: permission denied.")
 
 
-def read_lines(source: str, losses: SkippedInput) -> Iterator[Line]:
-    """Yield the lines of a file (`-`: standard input), one at a time. Gzip is known by its content.
+def read_lines(source: str, skipped: SkippedInput) -> Iterator[Line]:
+    """Yield the lines of a source, one at a time. Gzip is recognized by its content.
+
+    Args:
+        source: path of a file, or `-` for standard input.
+        skipped: receives what cannot be read.
 
     Raises:
-        UnreadableError: it is missing, a directory, not ours to read, or binary.
+        UnreadableSourceError: the source is missing, a directory, binary, or the permission is missing.
     """
-    check(source)
+    check_readable(source)
     try:
         with nullcontext(sys.stdin.buffer) if source == STANDARD_INPUT else Path(source).open("rb") as file:
-            yield from _lines(source, _plain(file), losses)
+            yield from _lines(source, _decompressed(file), skipped)
     except OSError as error:
-        raise UnreadableError(f"{title(source)} cannot be read: {error.strerror or error}.") from error
+        raise UnreadableSourceError(f"{display_name(source)} cannot be read: {error.strerror or error}.") from error
 
 
-def _plain(file: Any) -> Readable:
+def _decompressed(file: Any) -> io.BufferedReader | gzip.GzipFile:
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
     if buffered.peek(2)[:2] == _GZIP:
         return gzip.GzipFile(fileobj=buffered, mode="rb")
     return buffered
 
 
-def _lines(source: str, file: Readable, losses: SkippedInput) -> Iterator[Line]:
+def _lines(source: str, file: io.BufferedReader | gzip.GzipFile, skipped: SkippedInput) -> Iterator[Line]:
+    name = display_name(source)
     number = 0
     try:
-        start = file.peek(_LOOKED_AT)[:_LOOKED_AT]
-        _refuse_binary(source, start)
+        start = file.peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES]
+        _refuse_binary(name, start)
         if not start:
-            losses.note(Loss.EMPTY, title(source))
+            skipped.add(SkipReason.EMPTY, name)
             return
         if start.startswith(_UTF8_BOM):
             file.read(len(_UTF8_BOM))
-        while text := file.readline(MOST_BYTES):
+        while text := file.readline(MAX_LINE_BYTES):
             number += 1
-            ended = text.endswith(b"\n")
-            if not ended and len(text) >= MOST_BYTES:
+            is_complete = text.endswith(b"\n")
+            if not is_complete and len(text) >= MAX_LINE_BYTES:
                 while text and not text.endswith(b"\n"):
-                    text = file.readline(MOST_BYTES)
-                losses.note(Loss.NOT_JSON, f"{title(source)}:{number}", f"longer than {MOST_BYTES >> 20} MiB")
+                    text = file.readline(MAX_LINE_BYTES)
+                skipped.add(SkipReason.NOT_JSON, f"{name}:{number}", f"longer than {MAX_LINE_BYTES >> 20} MiB")
                 continue
-            yield Line(number, text, ended)
+            yield Line(number, text, is_complete)
     except EOFError:
-        losses.note(Loss.HALF_WRITTEN, f"{title(source)}:{number + 1}", "the gzip data ends early")
+        skipped.add(SkipReason.HALF_WRITTEN, f"{name}:{number + 1}", "the gzip data ends early")
     except (gzip.BadGzipFile, zlib.error) as error:
-        losses.note(Loss.NOT_JSON, f"{title(source)}:{number + 1}", f"the gzip data is damaged from here on ({error})")
+        details = f"the gzip data is damaged from here on ({error})"
+        skipped.add(SkipReason.NOT_JSON, f"{name}:{number + 1}", details)
 
 
-def _refuse_binary(source: str, start: bytes) -> None:
+def _refuse_binary(name: str, start: bytes) -> None:
     if start.startswith(_UTF16_BOMS):
-        raise UnreadableError(f"{title(source)} is UTF-16 text: OTLP JSON is UTF-8.")
+        raise UnreadableSourceError(f"{name} is UTF-16 text: OTLP JSON is UTF-8.")
     if b"\0" in start:
-        raise UnreadableError(f"{title(source)} is binary: a report is made from OTLP JSON, plain or gzip.")
+        raise UnreadableSourceError(f"{name} is binary: a report is made from OTLP JSON, plain or gzip.")

@@ -1,4 +1,4 @@
-"""One OTLP JSON document → the spans and log records in it that tell of streams."""
+"""Extracts spans and token log records from one OTLP JSON document."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Event = tuple[str, int, Mapping[str, Any]]
 """Name, Unix time in nanoseconds, and attributes: what `otel_itl.core.codec.decode` takes."""
 
 
-class Span(NamedTuple):
-    """A span: whose it is, its attributes, its token events, and those that tell of stalls."""
+class OTLPSpan(NamedTuple):
+    """A span with its attributes, its token events and its stall events."""
 
     trace_id: str
     span_id: str
     attributes: Mapping[str, Any]
-    events: Sequence[Event]
-    stalls: Sequence[Event]
+    token_events: Sequence[Event]
+    stall_events: Sequence[Event]
 
 
-class TokenLog(NamedTuple):
-    """A log record that is a token event, with the span that it belongs to."""
+class TokenLogRecord(NamedTuple):
+    """A log record that is a token event, with the ids of its span."""
 
     trace_id: str
     span_id: str
@@ -34,38 +34,38 @@ class TokenLog(NamedTuple):
 
 
 def is_otlp(document: Any) -> bool:
-    """Whether a document is an OTLP request of any signal."""
+    """Return whether a document is an OTLP request of any signal."""
     return isinstance(document, dict) and any(signal in document for signal in SIGNALS)
 
 
-def spans(document: Mapping[str, Any]) -> Iterator[Span]:
+def iterate_spans(document: Mapping[str, Any]) -> Iterator[OTLPSpan]:
     """Yield the spans of a document.
 
     Raises:
-        TypeError, ValueError, KeyError, AttributeError: it is not shaped as OTLP says.
+        TypeError, ValueError, KeyError, AttributeError: the document is not of OTLP's shape.
     """
     for span in _records(document, "resourceSpans", "scopeSpans", "spans"):
-        yield Span(
+        yield OTLPSpan(
             trace_id=_identifier(span, "traceId"),
             span_id=_identifier(span, "spanId"),
             attributes=_attributes(span),
-            events=_events(span, TOKEN_EVENTS),
-            stalls=_events(span, {names.STALL_EVENT}),
+            token_events=_events(span, TOKEN_EVENTS),
+            stall_events=_events(span, {names.STALL_EVENT}),
         )
 
 
-def token_logs(document: Mapping[str, Any]) -> Iterator[TokenLog]:
+def iterate_token_logs(document: Mapping[str, Any]) -> Iterator[TokenLogRecord]:
     """Yield the log records of a document that are token events.
 
     Raises:
-        TypeError, ValueError, KeyError, AttributeError: it is not shaped as OTLP says.
+        TypeError, ValueError, KeyError, AttributeError: the document is not of OTLP's shape.
     """
     for record in _records(document, "resourceLogs", "scopeLogs", "logRecords"):
         # Before log records had an event name of their own, it was an attribute.
-        name = record.get("eventName") or _plain_name(record)
+        name = record.get("eventName") or _name_from_attributes(record)
         if name in TOKEN_EVENTS:
             event = (name, int(record.get("timeUnixNano", 0)), _attributes(record))
-            yield TokenLog(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
+            yield TokenLogRecord(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
 
 
 def _records(document: Mapping[str, Any], resources: str, scopes: str, records: str) -> Iterator[Mapping[str, Any]]:
@@ -74,21 +74,21 @@ def _records(document: Mapping[str, Any], resources: str, scopes: str, records: 
             yield from scope.get(records) or ()
 
 
-def _events(span: Mapping[str, Any], named: Container[str]) -> list[Event]:
+def _events(span: Mapping[str, Any], wanted: Container[str]) -> list[Event]:
     return [
         (event["name"], int(event.get("timeUnixNano", 0)), _attributes(event))
         for event in span.get("events") or ()
-        if event.get("name") in named
+        if event.get("name") in wanted
     ]
 
 
 def _identifier(record: Mapping[str, Any], name: str) -> str:
-    """A trace or span id in hex; empty where there is none (all zeros)."""
+    """Return a trace or span id in hex; empty where there is none (all zeros)."""
     identifier = str(record.get(name) or "").lower()
     return identifier if identifier.strip("0") else ""
 
 
-def _plain_name(record: Mapping[str, Any]) -> str | None:
+def _name_from_attributes(record: Mapping[str, Any]) -> str | None:
     for attribute in record.get("attributes") or ():
         if attribute.get("key") == "event.name":
             name = attribute["value"].get("stringValue")
@@ -101,7 +101,7 @@ def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Mapping[str, Any]) -> Any:
-    """An attribute's value. A 64-bit integer may be a string, as protobuf has it, or a number, as some writers do."""
+    """Convert an attribute's value. A 64-bit integer is a string in protobuf's JSON, and a number in other writers'."""
     if "intValue" in value:
         return int(value["intValue"])
     if "arrayValue" in value:
@@ -114,7 +114,7 @@ def _value(value: Mapping[str, Any]) -> Any:
 
 
 def _array(values: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
-    """Integers are packed: a file may hold millions, and those of logs wait for their spans."""
+    """Convert a list. Integers are packed: a file may hold millions, and those in logs wait for their spans."""
     try:
         return array("q", [int(value["intValue"]) for value in values])
     except (KeyError, OverflowError):

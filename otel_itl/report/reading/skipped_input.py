@@ -1,4 +1,4 @@
-"""What of the input could not be used: counted, the first of each kind named."""
+"""Counts the parts of the input that could not be used, and describes the first of each kind."""
 
 from __future__ import annotations
 
@@ -6,41 +6,41 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
-NAMED = 5
-"""How many of each kind are named; the others are counted."""
+MAX_DESCRIBED = 5
+"""How many of each kind are described one by one; all are counted."""
 
 
-class Loss(str, Enum):
-    """A kind of input that says nothing of a stream."""
+class SkipReason(str, Enum):
+    """Why a part of the input is not in the report."""
 
     EMPTY = "empty"
-    """A source without a single byte."""
+    """The source has no bytes."""
     NOT_JSON = "not_json"
-    """A line that is not JSON."""
+    """The line is not JSON."""
     HALF_WRITTEN = "half_written"
-    """A last line that was still being written."""
+    """The last line is incomplete, as while a process still writes it."""
     NOT_OTLP = "not_otlp"
-    """JSON of another shape than OTLP's."""
+    """The line is JSON, but not of OTLP's shape."""
     NOT_DECODABLE = "not_decodable"
-    """Token events that make no timeline."""
+    """The token events of a stream do not make a timeline."""
     DUPLICATE = "duplicate"
-    """A stream that was read before, as when one file is named twice or an exporter sent a batch again."""
+    """The stream was read before: a file is named twice, or an exporter sent a batch again."""
     WITHOUT_TOKEN_EVENTS = "without_token_events"
-    """A stream that was measured, but whose token events are not in the input."""
+    """The stream was measured, but its token events are not in the input."""
 
 
 _SENTENCES = {
-    Loss.EMPTY: ("empty", "source is empty", "sources are empty"),
-    Loss.NOT_JSON: ("not JSON", "line is not JSON", "lines are not JSON"),
-    Loss.HALF_WRITTEN: ("half-written last line", "last line is half-written", "last lines are half-written"),
-    Loss.NOT_OTLP: ("JSON, but not OTLP", "line is JSON, but not OTLP", "lines are JSON, but not OTLP"),
-    Loss.NOT_DECODABLE: (
+    SkipReason.EMPTY: ("empty", "source is empty", "sources are empty"),
+    SkipReason.NOT_JSON: ("not JSON", "line is not JSON", "lines are not JSON"),
+    SkipReason.HALF_WRITTEN: ("half-written last line", "last line is half-written", "last lines are half-written"),
+    SkipReason.NOT_OTLP: ("JSON, but not OTLP", "line is JSON, but not OTLP", "lines are JSON, but not OTLP"),
+    SkipReason.NOT_DECODABLE: (
         "token events that do not decode",
         "stream has token events that do not decode",
         "streams have token events that do not decode",
     ),
-    Loss.DUPLICATE: ("a stream that was read before", "stream was read before", "streams were read before"),
-    Loss.WITHOUT_TOKEN_EVENTS: (
+    SkipReason.DUPLICATE: ("a stream that was read before", "stream was read before", "streams were read before"),
+    SkipReason.WITHOUT_TOKEN_EVENTS: (
         "a stream without token events",
         "stream is without token events",
         "streams are without token events",
@@ -49,29 +49,35 @@ _SENTENCES = {
 
 
 class SkippedInput:
-    """The losses of one reading."""
+    """What one reading of files skipped."""
 
     def __init__(self) -> None:
-        self.counts: Counter[Loss] = Counter()
-        self._named: dict[Loss, list[str]] = {}
+        self.counts: Counter[SkipReason] = Counter()
+        self._described: dict[SkipReason, list[str]] = {}
 
-    def note(self, loss: Loss, where: str, why: str = "") -> None:
-        """Count a loss at `where`, which is `FILE` or `FILE:LINE`; `why` is the reason that a parser gave."""
-        self.counts[loss] += 1
-        named = self._named.setdefault(loss, [])
-        if len(named) < NAMED:
-            named.append(f"{where}: {_SENTENCES[loss][0]}" + (f": {why}" if why else ""))
+    def add(self, reason: SkipReason, where: str, details: str = "") -> None:
+        """Count one skipped part.
 
-    def lines(self) -> Iterator[str]:
-        """What to tell: a line for each of the first five of a kind, then how many more there are."""
-        for loss, named in self._named.items():
-            yield from named
-            more = self.counts[loss] - len(named)
+        Args:
+            reason: why it is skipped.
+            where: `FILE` or `FILE:LINE`.
+            details: the message of the parser, if there is one.
+        """
+        self.counts[reason] += 1
+        described = self._described.setdefault(reason, [])
+        if len(described) < MAX_DESCRIBED:
+            described.append(f"{where}: {_SENTENCES[reason][0]}" + (f": {details}" if details else ""))
+
+    def describe(self) -> Iterator[str]:
+        """Yield a line for each of the first five of a kind, then one with the number of further ones."""
+        for reason, described in self._described.items():
+            yield from described
+            more = self.counts[reason] - len(described)
             if more:
-                yield f"... and {more} more: {_SENTENCES[loss][0]}"
+                yield f"... and {more} more: {_SENTENCES[reason][0]}"
 
-    def summary(self) -> str:
-        """The counts in words, separated by commas; empty where nothing was lost."""
+    def summarize(self) -> str:
+        """Return the counts in words, separated by commas; empty where nothing was skipped."""
         return ", ".join(
-            f"{count} {_SENTENCES[loss][1 if count == 1 else 2]}" for loss, count in self.counts.items() if count
+            f"{count} {_SENTENCES[reason][1 if count == 1 else 2]}" for reason, count in self.counts.items() if count
         )

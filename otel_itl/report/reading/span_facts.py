@@ -1,4 +1,4 @@
-"""What a span says of its stream beside the token events: stalls with their cause, the objective, the session."""
+"""Reads what only a span knows of its stream: the cause of stalls, the SLO in force, and the session."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from otel_itl import conventions as names
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
-    """One stall, or several of which no more is known."""
+class StallFacts:
+    """One stall, or several of which only the count and the total are known. Times are seconds."""
 
     phase: str | None
     cause: str | None
-    """None: nobody knows whose it was."""
+    """None: unknown."""
     count: int
     duration: float
-    """Seconds, summed up."""
+    """Of all of them together."""
     longest: float
 
 
-class Objective(NamedTuple):
-    """The objective that a stream was held against while it was measured."""
+class SLOFacts(NamedTuple):
+    """The SLO in force while the stream was measured. Times are seconds."""
 
     profile: str
-    met: bool
+    is_met: bool
     ttft: float | None
-    """Told only of a stream that missed its objective, as is `itl`."""
+    """Objective for TTFT; as `itl`, on the span only where the SLO was missed."""
     itl: float | None
+    fluidity: float | None
+    """Etalon's fluidity index of the stream."""
 
 
-class Standing(NamedTuple):
-    """How a session stands with one of its requests."""
+class SessionFacts(NamedTuple):
+    """The state of a session at the end of one of its requests."""
 
     request_index: int
     latency_ratio: float | None
@@ -43,37 +45,37 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanFacts:
-    """None: the span says nothing of it. An attribute of another type than ours is none."""
+    """The facts of one span. None: not on the span. An attribute of an unexpected type counts as missing."""
 
-    session: str | None = None
-    standing: Standing | None = None
-    objective: Objective | None = None
-    stalls: Sequence[Stall] | None = None
-
-
-NOTHING = SpanFacts()
+    session_id: str | None = None
+    session: SessionFacts | None = None
+    slo: SLOFacts | None = None
+    stalls: Sequence[StallFacts] | None = None
 
 
-def told(attributes: Mapping[str, Any], stall_events: Sequence[Mapping[str, Any]] = ()) -> SpanFacts:
-    """Read the attributes of a span, and those of its `itl.stall` events."""
+NO_FACTS = SpanFacts()
+
+
+def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mapping[str, Any]] = ()) -> SpanFacts:
+    """Read the facts from the attributes of a span, and from those of its stall events."""
     return SpanFacts(
-        session=session_of(attributes),
-        standing=_standing(attributes),
-        objective=_objective(attributes),
+        session_id=read_session_id(attributes),
+        session=_session(attributes),
+        slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
     )
 
 
-def session_of(attributes: Mapping[str, Any]) -> str | None:
-    """`session.id`, or what else the conventions call it."""
+def read_session_id(attributes: Mapping[str, Any]) -> str | None:
+    """Read the id of the session: `session.id`, else `gen_ai.conversation.id`."""
     return _text(attributes, names.SESSION_ID) or _text(attributes, names.CONVERSATION_ID)
 
 
-def _standing(attributes: Mapping[str, Any]) -> Standing | None:
+def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
     index = _number(attributes, names.SESSION_REQUEST_INDEX)
     if index is None:
         return None
-    return Standing(
+    return SessionFacts(
         request_index=int(index),
         latency_ratio=_number(attributes, names.SESSION_LATENCY_RATIO),
         degraded=attributes.get(names.SESSION_DEGRADED) is True,
@@ -81,34 +83,36 @@ def _standing(attributes: Mapping[str, Any]) -> Standing | None:
     )
 
 
-def _objective(attributes: Mapping[str, Any]) -> Objective | None:
+def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
     profile = _text(attributes, names.SLO_PROFILE)
     if profile is None:
         return None
-    return Objective(
+    return SLOFacts(
         profile=profile,
-        met=attributes.get(names.SLO_MET) is not False,
+        is_met=attributes.get(names.SLO_MET) is not False,
         ttft=_number(attributes, names.SLO_TTFT),
         itl=_number(attributes, names.SLO_ITL),
+        fluidity=_number(attributes, names.SLO_FLUIDITY),
     )
 
 
-def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> list[Stall] | None:
+def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> list[StallFacts] | None:
     count = _number(attributes, names.STALL_COUNT)
     if count is None:
         return None
     stalls = [
-        Stall(_text(event, names.STALL_PHASE), _text(event, names.STALL_CAUSE), 1, duration, duration)
+        StallFacts(_text(event, names.STALL_PHASE), _text(event, names.STALL_CAUSE), 1, duration, duration)
         for event in events
         if (duration := _number(event, names.STALL_DURATION)) is not None
     ]
     more = int(count) - len(stalls)
     if more > 0:
-        # The span tells of the first few one by one, and of all of them in sum.
+        # A span has an event for each of the first few stalls only; its attributes sum up all of them.
         known, longest = sum(stall.duration for stall in stalls), max((stall.longest for stall in stalls), default=0.0)
         rest = max((_number(attributes, names.STALL_DURATION) or 0.0) - known, 0.0)
-        most = _number(attributes, names.STALL_MAX) or 0.0
-        stalls.append(Stall(None, None, more, rest, most if most > longest else min(rest, longest)))
+        longest_of_all = _number(attributes, names.STALL_MAX) or 0.0
+        longest_of_rest = longest_of_all if longest_of_all > longest else min(rest, longest)
+        stalls.append(StallFacts(None, None, more, rest, longest_of_rest))
     return stalls
 
 

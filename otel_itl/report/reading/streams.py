@@ -1,4 +1,4 @@
-"""Telemetry files → the streams that were measured, each with its timeline and what its span told of it."""
+"""Reads telemetry files into streams, each with its timeline and the facts of its span."""
 
 from __future__ import annotations
 
@@ -12,148 +12,160 @@ from otel_itl.core.codec import decode
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import MICROSECOND, Timeline
 from otel_itl.report.reading.documents import Document, read_documents
-from otel_itl.report.reading.otlp import Event, Span, TokenLog, is_otlp, spans, token_logs
-from otel_itl.report.reading.skipped_input import Loss, SkippedInput
-from otel_itl.report.reading.span_facts import NOTHING, SpanFacts, session_of, told
+from otel_itl.report.reading.otlp import Event, OTLPSpan, TokenLogRecord, is_otlp, iterate_spans, iterate_token_logs
+from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
+from otel_itl.report.reading.span_facts import NO_FACTS, SpanFacts, read_session_id, read_span_facts
 
 UNKNOWN = "unknown"
 
-_BADLY_SHAPED = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
-_Key = tuple[str, str]
+_SHAPE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
+_SpanKey = tuple[str, str]
+"""Trace id and span id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """One stream, read back."""
+class StoredStream:
+    """One stream that was read back from telemetry."""
 
     provider: str
     model: str
     operation: str
     trace_id: str
-    """In hex; empty where it had no span."""
+    """In hex; empty where the stream had no span."""
     span_id: str
     where: str
-    """`FILE:LINE` of the document that its token events end in."""
+    """`FILE:LINE` of the document with the last of its token events."""
     timeline: Timeline
     measures: Measures
-    told: SpanFacts = NOTHING
+    span_facts: SpanFacts = NO_FACTS
 
 
 class _Identity(NamedTuple):
+    """The names that a stream is reported under."""
+
     provider: str = UNKNOWN
     model: str = UNKNOWN
     operation: str = UNKNOWN
 
 
-class _Bare(NamedTuple):
-    """A span without token events, which logs may have."""
+class _BareSpan(NamedTuple):
+    """A span without token events; they may follow in logs."""
 
     identity: _Identity
-    told: SpanFacts
+    facts: SpanFacts
     where_measured: str | None
-    """None: it was not measured."""
+    """Its place in the input, if it is the span of a measured stream."""
 
 
-class _Waiting(NamedTuple):
-    """Token events that came as logs, of one stream."""
+class _LoggedStream(NamedTuple):
+    """One stream whose token events are log records."""
 
-    key: _Key
+    key: _SpanKey
     where: str
     events: list[Event]
 
 
-def read_streams(sources: Iterable[str], losses: SkippedInput) -> Iterator[Stream]:
-    """Yield the streams of files (`-`: standard input): their token events, and what their spans tell beside.
+def read_streams(sources: Iterable[str], skipped: SkippedInput) -> Iterator[StoredStream]:
+    """Yield the streams of files.
 
-    A stream on a span is yielded as soon as it is read. Token events in logs wait for the end of the input, as their
-    span, which says whose they are, may come later: 24 bytes for each chunk. What cannot be used goes to `losses`.
+    A stream on a span is yielded as soon as it is read. Token events in logs wait for the end of the input, because
+    their span, which has the names of provider and model, may come later: 24 bytes for each chunk.
+
+    Args:
+        sources: paths of files; `-` is standard input.
+        skipped: receives what cannot be used.
 
     Raises:
-        UnreadableError: a source is missing, a directory, not ours to read, or binary.
+        UnreadableSourceError: a source is missing, a directory, binary, or the permission is missing.
     """
-    reading = _Reading(losses)
+    reader = _Reader(skipped)
     for source in sources:
-        for document in read_documents(source, losses):
-            yield from reading.take(document)
-    yield from reading.finish()
+        for document in read_documents(source, skipped):
+            yield from reader.read(document)
+    yield from reader.finish()
 
 
-class _Reading:
-    """What is known while the input is read."""
+class _Reader:
+    """Assembles streams from documents, in any order."""
 
-    def __init__(self, losses: SkippedInput) -> None:
-        self._losses = losses
+    def __init__(self, skipped: SkippedInput) -> None:
+        self._skipped = skipped
         self._seen: set[tuple[str, str, int]] = set()
-        self._bare: dict[_Key, _Bare] = {}
-        self._waiting: dict[tuple[_Key, int], _Waiting] = {}
+        self._bare_spans: dict[_SpanKey, _BareSpan] = {}
+        self._logged: dict[tuple[_SpanKey, int], _LoggedStream] = {}
 
-    def take(self, document: Document) -> Iterator[Stream]:
+    def read(self, document: Document) -> Iterator[StoredStream]:
+        """Yield the streams of a document that are complete."""
         if not is_otlp(document.value):
-            self._losses.note(Loss.NOT_OTLP, document.where)
+            self._skipped.add(SkipReason.NOT_OTLP, document.where)
             return
         try:
-            for span in spans(document.value):
-                yield from self._on_span(span, document.where)
-            for log in token_logs(document.value):
-                self._keep(log, document.where)
-        except _BADLY_SHAPED as error:
-            self._losses.note(Loss.NOT_OTLP, document.where, f"{type(error).__name__}, {error}")
+            for span in iterate_spans(document.value):
+                yield from self._streams_of_span(span, document.where)
+            for record in iterate_token_logs(document.value):
+                self._keep(record, document.where)
+        except _SHAPE_ERRORS as error:
+            self._skipped.add(SkipReason.NOT_OTLP, document.where, f"{type(error).__name__}, {error}")
 
-    def finish(self) -> Iterator[Stream]:
-        seen = set()
-        for key, where, events in self._waiting.values():
-            seen.add(key)
-            identity, said, _ = self._bare.get(key, _Bare(_Identity(), NOTHING, None))
-            yield from self._stream(key, identity, said, events, where)
-        for key, bare in self._bare.items():
-            if bare.where_measured is not None and key not in seen:
-                self._losses.note(Loss.WITHOUT_TOKEN_EVENTS, bare.where_measured)
+    def finish(self) -> Iterator[StoredStream]:
+        """Yield the streams whose token events are log records, once the input has been read."""
+        keys = set()
+        for key, where, events in self._logged.values():
+            keys.add(key)
+            span = self._bare_spans.get(key, _BareSpan(_Identity(), NO_FACTS, None))
+            yield from self._stream(key, span.identity, span.facts, events, where)
+        for key, span in self._bare_spans.items():
+            if span.where_measured is not None and key not in keys:
+                self._skipped.add(SkipReason.WITHOUT_TOKEN_EVENTS, span.where_measured)
 
-    def _on_span(self, span: Span, where: str) -> Iterator[Stream]:
+    def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         key, identity = (span.trace_id, span.span_id), _identity(span.attributes)
-        if not span.events:
-            measured = names.STREAM_OUTCOME in span.attributes
-            if measured or identity != _Identity():
-                said = told(span.attributes, [attributes for _, _, attributes in span.stalls])
-                self._bare[key] = _Bare(identity, said, where if measured else None)
+        if not span.token_events:
+            is_measured = names.STREAM_OUTCOME in span.attributes
+            if is_measured or identity != _Identity():
+                facts = read_span_facts(span.attributes, [attributes for _, _, attributes in span.stall_events])
+                self._bare_spans[key] = _BareSpan(identity, facts, where if is_measured else None)
             return
-        *earlier, last = _one_by_one(span.events)
-        # Of several streams that reported to one span, its attributes are of the last.
+        *earlier, last = _split_streams(span.token_events)
+        # Where several streams reported to one span, its attributes are those of the last.
         for events in earlier:
-            yield from self._stream(key, identity, SpanFacts(session=session_of(span.attributes)), events, where)
-        requested = _requested(last[-1]) if earlier else 0
-        stalls = [attributes for _, began, attributes in span.stalls if began >= requested]
-        yield from self._stream(key, identity, told(span.attributes, stalls), last, where)
+            facts = SpanFacts(session_id=read_session_id(span.attributes))
+            yield from self._stream(key, identity, facts, events, where)
+        request_time = _request_time(last[-1]) if earlier else 0
+        stalls = [attributes for _, start, attributes in span.stall_events if start >= request_time]
+        yield from self._stream(key, identity, read_span_facts(span.attributes, stalls), last, where)
 
-    def _keep(self, log: TokenLog, where: str) -> None:
-        key = (log.trace_id, log.span_id)
-        kept = self._waiting.setdefault((key, _requested(log.event)), _Waiting(key, where, []))
-        kept.events.append(log.event)
+    def _keep(self, record: TokenLogRecord, where: str) -> None:
+        key = (record.trace_id, record.span_id)
+        logged = self._logged.setdefault((key, _request_time(record.event)), _LoggedStream(key, where, []))
+        logged.events.append(record.event)
 
     def _stream(
-        self, key: _Key, identity: _Identity, said: SpanFacts, events: Sequence[Event], where: str
-    ) -> Iterator[Stream]:
+        self, key: _SpanKey, identity: _Identity, facts: SpanFacts, events: Sequence[Event], where: str
+    ) -> Iterator[StoredStream]:
+        """Yield the stream of these token events, unless they do not decode or it was read before."""
         try:
             timeline = decode(events)
             _check_order(timeline)
             measures = measure(timeline)
-        except _BADLY_SHAPED as error:
-            self._losses.note(Loss.NOT_DECODABLE, where, f"span {key[1]}: {error}" if key[1] else str(error))
+        except _SHAPE_ERRORS as error:
+            details = f"span {key[1]}: {error}" if key[1] else str(error)
+            self._skipped.add(SkipReason.NOT_DECODABLE, where, details)
             return
         seen = (*key, timeline.request_unix_ns)
         if seen in self._seen:
-            self._losses.note(Loss.DUPLICATE, where, f"span {key[1]}")
+            self._skipped.add(SkipReason.DUPLICATE, where, f"span {key[1]}")
             return
         if key[1]:
             self._seen.add(seen)
-        yield Stream(
+        yield StoredStream(
             **identity._asdict(),
             trace_id=key[0],
             span_id=key[1],
             where=where,
             timeline=timeline,
             measures=measures,
-            told=said,
+            span_facts=facts,
         )
 
 
@@ -169,8 +181,8 @@ def _identity(attributes: Mapping[str, Any]) -> _Identity:
     )
 
 
-def _one_by_one(events: Sequence[Event]) -> Iterator[list[Event]]:
-    """The token events of each stream that reported to one span: the event with the stream's facts is its last."""
+def _split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """Split the token events of one span by stream: the last event of each stream has its outcome."""
     stream: list[Event] = []
     for event in events:
         stream.append(event)
@@ -181,8 +193,8 @@ def _one_by_one(events: Sequence[Event]) -> Iterator[list[Event]]:
         yield stream
 
 
-def _requested(event: Event) -> int:
-    """The moment of the request, which all events of one stream share and each lets one know."""
+def _request_time(event: Event) -> int:
+    """Return the Unix time of the request (ns), which is the same for all token events of a stream."""
     _, unix_ns, attributes = event
     if names.STREAM_REQUEST_TIME in attributes:
         return int(attributes[names.STREAM_REQUEST_TIME])
@@ -191,7 +203,7 @@ def _requested(event: Event) -> int:
 
 
 def _check_order(timeline: Timeline) -> None:
-    """Chunks with an event each may have been put together from anywhere."""
+    """Raise ValueError where events that were put together do not make one stream."""
     if any(map(lt, timeline.arrived[1:], timeline.arrived)):
         raise ValueError("its chunks do not arrive in order")
     if min(timeline.waits, default=0) < 0:

@@ -1,1 +1,1 @@
-"""Renderings of a report: for a terminal, and for machines."""
+"""Renders a report for a terminal and as JSON."""

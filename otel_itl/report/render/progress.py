@@ -1,4 +1,4 @@
-"""Streams while they run: how many are done, and what arrives right now."""
+"""Shows streams while they run: how many are done, and the chunks that arrive now."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from otel_itl.report.render.number_format import plural, printable
+from otel_itl.report.render.number_format import make_printable, pluralize
 from otel_itl.report.render.styles import STYLES
-from otel_itl.report.render.terminal import Screen
+from otel_itl.report.render.terminal import Terminal
 
-REFRESH_SECONDS = 0.1
-"""How often `update` is to be called: one column of what arrives."""
+REFRESH_INTERVAL = 0.1
+"""Seconds between two calls of `update`; each adds one column of arrivals."""
 
 _ARRIVAL_COLUMNS = 40
 _FULL_COLUMN = 8
-"""Chunks in one refresh that fill a column."""
+"""Chunks between two updates that fill a column."""
 
 
 class Lane(Protocol):
-    """A model and the requests made of it, one after the other. Its numbers grow while it is looked at."""
+    """One model and its requests, which run one after the other. The numbers grow while they are shown."""
 
     provider: str
     model: str
@@ -36,20 +36,26 @@ class Lane(Protocol):
 
 
 class Progress:
-    """A display of lanes for as long as the `with` block lasts, then gone. Only a terminal has one."""
+    """A display of lanes that lasts as long as its `with` block. Only a terminal with colours has one.
 
-    def __init__(self, lanes: Sequence[Lane], to: Screen, *, shown: bool = True) -> None:
+    Args:
+        lanes: what is shown; `update` reads their numbers.
+        terminal: where it is shown.
+        shown: False: show nothing, as for `--quiet`.
+    """
+
+    def __init__(self, lanes: Sequence[Lane], terminal: Terminal, *, shown: bool = True) -> None:
         self._lanes = sorted(lanes, key=lambda lane: (lane.provider, lane.model))
-        self._glyphs = to.glyphs
-        columns = max(min(_ARRIVAL_COLUMNS, to.console.width - 44), 0)
+        self._glyphs = terminal.glyphs
+        columns = max(min(_ARRIVAL_COLUMNS, terminal.console.width - 44), 0)
         self._arrivals = [deque([0] * columns, columns) for _ in self._lanes]
         self._chunks = [0 for _ in self._lanes]
-        # Colours may be forced into a file, a display that overwrites itself not.
-        shown = shown and not to.plain and to.console.file.isatty()
-        self._live = Live(console=to.console, auto_refresh=False, transient=True) if shown else None
+        # Colours may be forced into a file, but a display that overwrites itself may not.
+        shown = shown and not terminal.is_plain and terminal.console.file.isatty()
+        self._live = Live(console=terminal.console, auto_refresh=False, transient=True) if shown else None
 
     def __enter__(self) -> Progress:  # noqa: PYI034 - `Self` is in typing from 3.11 on
-        """Begin the display."""
+        """Start the display."""
         if self._live is not None:
             self._live.start()
         return self
@@ -57,12 +63,12 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End it."""
+        """Remove the display."""
         if self._live is not None:
             self._live.stop()
 
     def update(self) -> None:
-        """Show what the lanes say now."""
+        """Show the lanes as they are now."""
         if self._live is None:
             return
         for index, lane in enumerate(self._lanes):
@@ -77,10 +83,10 @@ class Progress:
         table.add_column("streams", justify="right")
         table.add_column("chunks", justify="right")
         for provider, of_provider in groupby(enumerate(self._lanes), key=lambda numbered: numbered[1].provider):
-            table.add_row(Text(printable(provider), style=STYLES["provider"]))
+            table.add_row(Text(make_printable(provider), style=STYLES["provider"]))
             for index, lane in of_provider:
                 table.add_row(
-                    Text(f"  {printable(lane.model)}"),
+                    Text(f"  {make_printable(lane.model)}"),
                     Text(self._drawn(self._arrivals[index]), style=STYLES["answer"]),
                     Text(f"{lane.done}/{lane.total}", style=STYLES["head"] if lane.done == lane.total else ""),
                     Text(f"{lane.chunks:,}"),
@@ -91,7 +97,7 @@ class Progress:
         done, total = sum(lane.done for lane in self._lanes), sum(lane.total for lane in self._lanes)
         open_now = sum(lane.done < lane.total for lane in self._lanes)
         chunks = sum(self._chunks)
-        return Text(f"{done} of {plural(total, 'stream')} done, {open_now} open, {plural(chunks, 'chunk')}")
+        return Text(f"{done} of {pluralize(total, 'stream')} done, {open_now} open, {pluralize(chunks, 'chunk')}")
 
     def _drawn(self, arrivals: Sequence[int]) -> str:
         levels = self._glyphs.levels

@@ -1,4 +1,4 @@
-"""What is coloured how in a terminal."""
+"""The colours of a terminal report."""
 
 from __future__ import annotations
 
@@ -12,3 +12,4 @@ STYLES = {
     "head": "dim",
     "provider": "bold",
 }
+"""What is shown → its style, in rich's words."""

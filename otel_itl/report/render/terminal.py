@@ -1,4 +1,4 @@
-"""Where a report is shown: how wide it is, and which characters may be used there."""
+"""The terminal or file that a report is printed to: its width, and the characters that it can show."""
 
 from __future__ import annotations
 
@@ -7,49 +7,48 @@ from typing import IO, NamedTuple
 
 from rich.console import Console, RenderableType
 
-from otel_itl.report.render import timeline_chart as strip
-from otel_itl.report.render.timeline_chart import Glyphs
+from otel_itl.report.render.timeline_chart import ASCII, UNICODE, Glyphs
 
 _FALLBACK_WIDTH = 80
-"""Columns of a terminal that says it has none."""
+"""Columns of a terminal that reports a width of 0."""
 
 
-class Screen(NamedTuple):
-    """Where a report goes, and the characters that may be used there."""
+class Terminal(NamedTuple):
+    """Where a report is printed, and the characters for its drawings."""
 
     console: Console
     glyphs: Glyphs
 
     @property
-    def plain(self) -> bool:
-        """Nothing but ASCII, and no colour."""
-        return self.glyphs is strip.ASCII
+    def is_plain(self) -> bool:
+        """Only ASCII can be shown, and no colour."""
+        return self.glyphs is ASCII
 
 
-def screen(file: IO[str] | None = None, width: int | None = None) -> Screen:
-    """The screen for a file (standard output).
+def open_terminal(file: IO[str] | None = None, width: int | None = None) -> Terminal:
+    """Return the terminal for a file (None: standard output).
 
-    Colour and block characters are for terminals that can show them, unless `NO_COLOR` is set; `FORCE_COLOR` makes a
-    terminal of anything, `COLUMNS` says how wide it is. All else gets ASCII.
+    Colour and block characters are for terminals that can show them, unless `NO_COLOR` is set; everything else gets
+    ASCII. `FORCE_COLOR` treats any file as a terminal, and `COLUMNS` sets the width.
     """
     console = Console(file=file, width=width, highlight=False, soft_wrap=False)
     if console.width < 1:
         console.width = _FALLBACK_WIDTH
     utf8 = console.encoding.lower().replace("-", "") == "utf8"
     if console.is_terminal and not console.is_dumb_terminal and utf8 and not os.environ.get("NO_COLOR"):
-        return Screen(console, strip.UNICODE)
+        return Terminal(console, UNICODE)
     plain = Console(
         file=file, width=width or console.width, highlight=False, color_system=None, force_terminal=False, emoji=False
     )
-    return Screen(plain, strip.ASCII)
+    return Terminal(plain, ASCII)
 
 
-def put(shown: RenderableType, to: Screen) -> None:
-    """Print something; where it is plain, without the blanks that fill a line up."""
-    if not to.plain:
-        to.console.print(shown)
+def print_to(terminal: Terminal, content: RenderableType) -> None:
+    """Print something; to a plain terminal without the blanks that fill a line up."""
+    if not terminal.is_plain:
+        terminal.console.print(content)
         return
-    with to.console.capture() as captured:
-        to.console.print(shown)
+    with terminal.console.capture() as captured:
+        terminal.console.print(content)
     lines = captured.get().splitlines()
-    to.console.file.write("".join(f"{line.rstrip()}\n" for line in lines))
+    terminal.console.file.write("".join(f"{line.rstrip()}\n" for line in lines))

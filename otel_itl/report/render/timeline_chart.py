@@ -1,4 +1,4 @@
-"""One stream drawn over time, in plain characters: where its chunks came, and where none came."""
+"""Draws one stream over time, in plain characters: the chunks that arrived, and the gaps between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRAWN = ("reasoning", "answer", "tool")
 
 
 class Glyphs(NamedTuple):
-    """The characters that a drawing is made of."""
+    """The characters of a drawing."""
 
     levels: str
     """From the fewest chunks in a column to the most."""
@@ -35,7 +35,7 @@ ASCII = Glyphs(levels=".:=#", rule="-", tick="+", left="|", right="|", span="-",
 
 
 class Mark(NamedTuple):
-    """Something to be pointed out: between two moments, in nanoseconds after the request."""
+    """A label for the time between two moments, in nanoseconds after the request."""
 
     name: str
     start: int
@@ -44,7 +44,7 @@ class Mark(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A mark as it is drawn: at which column, and what."""
+    """A mark as it is drawn: its column and its text."""
 
     name: str
     column: int
@@ -56,33 +56,33 @@ class Drawing:
     """Rows of equal width, from top to bottom."""
 
     lanes: Sequence[tuple[str, str]]
-    """What the chunks carried (`reasoning`, `answer`, `tool`; those that occur), and their columns."""
+    """A row for each kind of output that occurs: `reasoning`, `answer` or `tool`, and the characters of its columns."""
     rule: str
     ticks: str
     unit: str
     labels: Sequence[Sequence[Label]]
-    """Rows of labels, none of which overlaps another."""
+    """Rows of labels that do not overlap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Moments (nanoseconds) → columns."""
+    """Maps moments (nanoseconds after the request) to columns."""
 
     start: int
     end: int
     width: int
 
     def column(self, moment: int) -> int:
-        """The column that a moment falls into."""
+        """Return the column that a moment falls into."""
         place = (moment - self.start) * self.width // max(self.end - self.start, 1)
         return min(max(place, 0), self.width - 1)
 
 
-def draw(timeline: Timeline, scale: Scale, marks: Sequence[Mark] = (), glyphs: Glyphs = UNICODE) -> Drawing:
+def draw_timeline(timeline: Timeline, scale: Scale, marks: Sequence[Mark] = (), glyphs: Glyphs = UNICODE) -> Drawing:
     """Draw the part of a stream that lies on a scale.
 
-    A column stands for a stretch of time, and is filled the higher the more output chunks came in it: a gap is as wide
-    as it is long. A mark is drawn under the columns that lie wholly between its ends.
+    Each column stands for an equal time, and is the higher the more output chunks arrived in it: a gap is as wide as it
+    is long. A mark is drawn under the columns that lie wholly between its ends.
     """
     columns: dict[str, list[int]] = {}
     for moment, kind in zip(timeline.arrived, timeline.kinds, strict=True):
@@ -96,7 +96,7 @@ def draw(timeline: Timeline, scale: Scale, marks: Sequence[Mark] = (), glyphs: G
         rule=rule,
         ticks=ticks,
         unit=unit,
-        labels=_labelled(scale, marks, glyphs),
+        labels=_label_rows(scale, marks, glyphs),
     )
 
 
@@ -119,18 +119,18 @@ def _axis(scale: Scale, glyphs: Glyphs) -> tuple[str, str, str]:
     return "".join(rule), "".join(ticks), unit
 
 
-def _round_step(least: float) -> int:
-    """The least of 1, 2 or 5 times a power of ten that is not below `least`."""
-    power = 10 ** max(floor(log10(max(least, 1.0))), 0)
-    return next(int(power * factor) for factor in (1, 2, 5, 10) if power * factor >= least)
+def _round_step(minimum: float) -> int:
+    """Return the smallest of 1, 2 or 5 times a power of ten that is not below `minimum`."""
+    power = 10 ** max(floor(log10(max(minimum, 1.0))), 0)
+    return next(int(power * factor) for factor in (1, 2, 5, 10) if power * factor >= minimum)
 
 
-def _labelled(scale: Scale, marks: Sequence[Mark], glyphs: Glyphs) -> list[list[Label]]:
+def _label_rows(scale: Scale, marks: Sequence[Mark], glyphs: Glyphs) -> list[list[Label]]:
     rows: list[list[Label]] = []
     for mark in marks:
         label = _label(mark, scale, glyphs)
         for row in rows:
-            if all(_apart(label, other) for other in row):
+            if all(_are_apart(label, other) for other in row):
                 row.append(label)
                 break
         else:
@@ -138,13 +138,13 @@ def _labelled(scale: Scale, marks: Sequence[Mark], glyphs: Glyphs) -> list[list[
     return [sorted(row, key=lambda label: label.column) for row in rows]
 
 
-def _apart(label: Label, other: Label) -> bool:
+def _are_apart(label: Label, other: Label) -> bool:
     first, second = sorted((label, other), key=lambda one: one.column)
     return first.column + len(first.text) < second.column
 
 
 def _label(mark: Mark, scale: Scale, glyphs: Glyphs) -> Label:
-    """A bracket with the text inside; where there is no room for it, beside."""
+    """Return a bracket with the text inside it, or beside it where there is no room."""
     # The mark's ends are chunks; a column that holds one is not empty.
     first = scale.column(mark.start) + 1 if mark.start > scale.start else 0
     room = scale.column(mark.end) - first

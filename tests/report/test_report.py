@@ -14,15 +14,17 @@ import pytest
 from otel_itl.conventions import LATENCY_BUCKETS
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Outcome, Timeline
-from otel_itl.report.other_tools import TOOLS, speak, speak_all
-from otel_itl.report.reading.streams import Stream
-from otel_itl.report.summary import Gap, Report, Row, as_data, summarise
+from otel_itl.report.other_tools import TOOLS, figures_as, summary_as
+from otel_itl.report.reading.streams import StoredStream
+from otel_itl.report.render.json import report_to_data
+from otel_itl.report.summary import ModelSummary, Report, summarize
+from otel_itl.report.worst_stream import ChunkGap
 
 MS = 1_000_000
 
 
-def stream(timeline: Timeline, provider: str = "openai", model: str = "m", operation: str = "chat") -> Stream:
-    return Stream(
+def stream(timeline: Timeline, provider: str = "openai", model: str = "m", operation: str = "chat") -> StoredStream:
+    return StoredStream(
         provider=provider,
         model=model,
         operation=operation,
@@ -34,8 +36,8 @@ def stream(timeline: Timeline, provider: str = "openai", model: str = "m", opera
     )
 
 
-def row_of(*timelines: Timeline) -> Row:
-    (row,) = summarise(stream(timeline) for timeline in timelines).rows
+def row_of(*timelines: Timeline) -> ModelSummary:
+    (row,) = summarize(stream(timeline) for timeline in timelines).rows
     return row
 
 
@@ -59,7 +61,7 @@ def test_streams_whose_tokens_are_unknown_do_not_weigh(made: Any) -> None:
     assert row_of(made.timeline(*[10] * 30), unknown).time_per_output_token == pytest.approx(0.01)
 
 
-def test_a_time_per_token_that_nobody_knows_is_absent(made: Any) -> None:
+def test_an_unknown_time_per_token_is_absent(made: Any) -> None:
     row = row_of(replace(made.timeline(10, 10), output_tokens=None))
     assert (row.time_per_output_token, row.output_speed) == (None, None)
 
@@ -90,13 +92,13 @@ def test_outcomes_are_counted(made: Any) -> None:
 
 def test_rows_are_by_provider_and_model(made: Any) -> None:
     named = [("openai", "b"), ("anthropic", "z"), ("openai", "a"), ("openai", "b")]
-    report = summarise(stream(made.timeline(10, 10), *name) for name in named)
+    report = summarize(stream(made.timeline(10, 10), *name) for name in named)
     expected = [("anthropic", "z", 1), ("openai", "a", 1), ("openai", "b", 2)]
     assert [(row.provider, row.model, row.streams) for row in report.rows] == expected
 
 
 def test_the_operations_of_a_row_are_listed(made: Any) -> None:
-    report = summarise(stream(made.timeline(10, 10), operation=name) for name in ("text_completion", "chat", "chat"))
+    report = summarize(stream(made.timeline(10, 10), operation=name) for name in ("text_completion", "chat", "chat"))
     assert report.rows[0].operations == ["chat", "text_completion"]
 
 
@@ -120,46 +122,46 @@ def test_streams_of_a_slow_caller_are_a_count_even_if_there_is_one(made: Any) ->
     assert type(row_of(made.timeline(10, 10)).consumer_bound) is int
 
 
-# --- in another tool's words ----------------------------------------------------------------------------------------
+# --- as another tool defines it --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_figures_of_a_row_are_those_of_its_streams_in_the_tools_words(made: Any, tool: str) -> None:
+def test_the_figures_of_a_row_are_the_tools_summary_of_its_streams(made: Any, tool: str) -> None:
     timelines = [made.timeline(10, 30), made.timeline(10, 410)]
-    (row,) = summarise(map(stream, timelines), tool=tool).rows
-    assert row.figures == speak_all(timelines, tool).figures
+    (row,) = summarize(map(stream, timelines), tool=tool).rows
+    assert row.figures == summary_as(timelines, tool).figures
 
 
 def test_only_finished_streams_are_in_another_tools_figures(made: Any) -> None:
     outcomes = [Outcome.COMPLETED, Outcome.TRUNCATED, Outcome.ERROR, Outcome.CLOSED, Outcome.CANCELLED]
     gaps = [10, 20, 1_000, 1_000, 1_000]
     timelines = [made.timeline(gap, gap, outcome=outcome) for gap, outcome in zip(gaps, outcomes, strict=True)]
-    (row,) = summarise(map(stream, timelines), tool="vllm").rows
+    (row,) = summarize(map(stream, timelines), tool="vllm").rows
     assert row.figures is not None
     assert (row.streams, row.finished, row.figures["mean_itl_ms"]) == (5, 2, 15)
 
 
-def test_the_worst_stream_has_its_figures_in_the_tools_words(made: Any) -> None:
+def test_the_worst_stream_has_the_figures_of_the_tool(made: Any) -> None:
     timeline = made.timeline(5, 700)
-    assert worst_of(summarise([stream(timeline)], tool="llmeter")).figures == speak(timeline, "llmeter").figures
+    assert worst_of(summarize([stream(timeline)], tool="llmeter")).figures == figures_as(timeline, "llmeter").figures
 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_figure_of_a_tool_comes_with_its_formula(made: Any, tool: str) -> None:
-    data = as_data(summarise([stream(made.timeline(5, 700, 5))], tool=tool))
+    data = report_to_data(summarize([stream(made.timeline(5, 700, 5))], tool=tool))
     figures = data["rows"][0]["figures"].keys() | data["worst"]["figures"].keys()
     assert figures - data["formulas"].keys() == set()
 
 
-def test_the_data_in_another_tools_words_has_these_keys(made: Any) -> None:
-    data = as_data(summarise([stream(made.timeline(5, 700, 5))], tool="otel"))
+def test_the_data_with_another_tools_figures_has_these_keys(made: Any) -> None:
+    data = report_to_data(summarize([stream(made.timeline(5, 700, 5))], tool="otel"))
     assert set(data) == {
         *("schema", "as", "version", "counts", "ends", "percentiles", "formulas", "streams", "rows", "worst"),
-        *("slo", "sessions", "session", "losses"),
+        *("slo", "sessions", "session", "skipped_input"),
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "stalls", "stalls_judged", "finished", "figures"),
+        *("imputed", "excluded", "consumer_bound", "stalls", "streams_with_derived_stalls", "finished", "figures"),
     }
     assert set(data["worst"]) == {
         *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
@@ -177,25 +179,25 @@ def worst_of(report: Report) -> Any:
 
 def test_the_worst_stream_has_the_longest_single_gap(made: Any) -> None:
     quick, stalled, slow = made.timeline(*[5] * 9), made.timeline(5, 5, 700, 5), made.timeline(*[300] * 9)
-    worst = worst_of(summarise(map(stream, (quick, stalled, slow))))
+    worst = worst_of(summarize(map(stream, (quick, stalled, slow))))
     assert (worst.stream.timeline, worst.longest) == (stalled, 0.7)
 
 
 def test_the_gap_is_found_where_it_lies(made: Any) -> None:
-    worst = worst_of(summarise([stream(made.timeline(5, 5, 700, 5))]))
-    assert worst.gap == Gap(210 * MS, 910 * MS, 4)
+    worst = worst_of(summarize([stream(made.timeline(5, 5, 700, 5))]))
+    assert worst.gap == ChunkGap(210 * MS, 910 * MS, 4)
 
 
 def test_a_gap_of_a_chunk_with_several_tokens_is_found(made: Any) -> None:
     timeline = replace(made.timeline(5, 900, 5), tokens=array("I", [1, 1, 3, 1]))
-    worst = worst_of(summarise([stream(timeline)]))
-    assert (worst.longest, worst.gap) == (0.3, Gap(205 * MS, 1_105 * MS, 3))
+    worst = worst_of(summarize([stream(timeline)]))
+    assert (worst.longest, worst.gap) == (0.3, ChunkGap(205 * MS, 1_105 * MS, 3))
 
 
 def test_gaps_are_looked_for_within_one_choice(made: Any) -> None:
     timeline = replace(made.timeline(10, 400, 10), choices=bytes([0, 1, 0, 1]))
-    worst = worst_of(summarise([stream(timeline)]))
-    assert (worst.longest, worst.gap) == (0.41, Gap(200 * MS, 610 * MS, 2))
+    worst = worst_of(summarize([stream(timeline)]))
+    assert (worst.longest, worst.gap) == (0.41, ChunkGap(200 * MS, 610 * MS, 2))
 
 
 def test_a_gap_that_is_shared_out_lies_nowhere(made: Any) -> None:
@@ -203,29 +205,40 @@ def test_a_gap_that_is_shared_out_lies_nowhere(made: Any) -> None:
     arrived = array("q", [100 * MS, 110 * MS, 310 * MS, 410 * MS])
     asked = array("q", [0, 100 * MS, 310 * MS - 10_000, 310 * MS])
     timeline = Timeline(request_unix_ns=1, asked=asked, arrived=arrived, kinds=b"\2" * 4, end=420 * MS)
-    worst = worst_of(summarise([stream(timeline)]))
+    worst = worst_of(summarize([stream(timeline)]))
     assert (worst.longest, worst.gap) == (0.15, None)
 
 
 def test_streams_without_gaps_have_no_worst(made: Any) -> None:
-    assert summarise([stream(made.timeline())]).worst is None
+    assert summarize([stream(made.timeline())]).worst is None
 
 
 def test_a_report_of_nothing_has_no_rows() -> None:
-    report = summarise([])
+    report = summarize([])
     assert (report.rows, report.streams, report.worst) == ([], 0, None)
 
 
 def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
-    data = as_data(summarise([stream(made.timeline(5, 700, 5))]))
+    data = report_to_data(summarize([stream(made.timeline(5, 700, 5))]))
     distribution = {"count", "p50", "p95", "p99", "max", "mean"}
     assert set(data) == {
-        *("schema", "as", "streams", "latency_bucket_edges", "rows", "worst", "slo", "sessions", "session", "losses")
+        *(
+            "schema",
+            "as",
+            "streams",
+            "latency_bucket_edges",
+            "rows",
+            "worst",
+            "slo",
+            "sessions",
+            "session",
+            "skipped_input",
+        )
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "stalls", "stalls_judged", "finished"),
+        *("imputed", "excluded", "consumer_bound", "stalls", "streams_with_derived_stalls", "finished"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {
@@ -248,5 +261,5 @@ def test_every_key_of_the_data_is_documented(made: Any, tool: str | None) -> Non
                 yield from keys(item)
 
     page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
-    data = as_data(summarise([stream(made.timeline(5, 700, 5))], tool=tool))
+    data = report_to_data(summarize([stream(made.timeline(5, 700, 5))], tool=tool))
     assert [key for key in keys(data) if not re.search(rf"`\.?{key}(\[\])?`", page)] == []

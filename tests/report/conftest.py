@@ -1,4 +1,4 @@
-"""Streams made by hand, and the OTLP JSON that carries them, as the OpenTelemetry Collector writes it."""
+"""Streams made by hand, in OTLP JSON as the OpenTelemetry Collector writes it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from otel_itl import conventions as names
 from otel_itl.core.codec import TokenEvent, encode
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import Stream, read_streams
+from otel_itl.report.reading.streams import StoredStream, read_streams
 
 MS = 1_000_000
 REQUESTED = 1_700_000_000_000_000_000
 
 
 class Made:
-    """What tests write into files."""
+    """Makes what tests write into files."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -36,7 +36,7 @@ class Made:
         tokens: int | None = None,
         after: float = 10,
     ) -> Timeline:
-        """An attentive caller's stream: the first output chunk after so many ms, the others so many ms apart."""
+        """Make a stream without holds: its first output chunk arrives after `first` ms, the others `gaps` ms apart."""
         arrived = [round(moment * MS) for moment in accumulate([first, *gaps])]
         return Timeline(
             request_unix_ns=REQUESTED + next(self._numbers) * 1_000_000_000,
@@ -58,7 +58,7 @@ class Made:
         number_of_ints: Callable[[int], Any] = str,
         **attributes: Any,
     ) -> dict[str, Any]:
-        """A span with token events, in the Collector's JSON; `number_of_ints` writes its 64-bit integers."""
+        """Make a span with token events, in the Collector's JSON; `number_of_ints` writes its 64-bit integers."""
         number = next(self._numbers)
         carried = events if events is not None else encode(timeline) if timeline is not None else ()
         identity = {names.OPERATION_NAME: "chat", names.PROVIDER_NAME: provider, names.REQUEST_MODEL: model}
@@ -84,13 +84,13 @@ class Made:
         }
 
     def spans(self, *spans: dict[str, Any]) -> dict[str, Any]:
-        """One OTLP document with these spans."""
+        """Make one OTLP document with these spans."""
         resource = {"attributes": _attributes({"service.name": "shop"}, str)}
         scope = {"scope": {"name": "otel_itl"}, "spans": list(spans)}
         return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
 
     def logs(self, *events: TokenEvent, of: dict[str, Any] | None = None, named: bool = True) -> dict[str, Any]:
-        """One OTLP document with token events as log records of a span; not `named`: the event name as attribute."""
+        """Make one OTLP document with token events as log records of a span; not `named`: event name as attribute."""
         ids = {} if of is None else {key: of[key] for key in ("traceId", "spanId")}
         records = [
             {
@@ -127,16 +127,16 @@ def _attributes(attributes: dict[str, Any], number_of_ints: Callable[[int], Any]
 
 
 class Reading:
-    """What was read from a file, and what could not be."""
+    """The streams that were read from a file, and what was skipped."""
 
     def __init__(self, *sources: str) -> None:
-        self.losses = SkippedInput()
-        self.streams: list[Stream] = list(read_streams(sources, self.losses))
+        self.skipped = SkippedInput()
+        self.streams: list[StoredStream] = list(read_streams(sources, self.skipped))
 
     @property
-    def lost(self) -> dict[str, int]:
-        """The losses that occurred."""
-        return {loss.value: number for loss, number in self.losses.counts.items()}
+    def skip_counts(self) -> dict[str, int]:
+        """Reason → number of skipped parts, of the reasons that occurred."""
+        return {reason.value: number for reason, number in self.skipped.counts.items()}
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def made() -> Made:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., str]:
-    """Write documents (JSON, one a line) and strings (as they are) into a file, and give its path."""
+    """Write documents (JSON, one per line) and strings (as they are) into a file, and return its path."""
 
     def written(*lines: Any, name: str = "spans.jsonl") -> str:
         file = tmp_path / name

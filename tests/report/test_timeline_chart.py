@@ -1,4 +1,4 @@
-"""A stream drawn over time: what is where, to the column."""
+"""A stream drawn over time, to the column."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from otel_itl.core.timeline import Kind
-from otel_itl.report.render.timeline_chart import ASCII, UNICODE, Drawing, Mark, Scale, draw
+from otel_itl.report.render.timeline_chart import ASCII, UNICODE, Drawing, Mark, Scale, draw_timeline
 
 MS = 1_000_000
 
 
 def drawn(timeline: Any, columns: int, milliseconds: int, *marks: Mark, glyphs: Any = ASCII, start: int = 0) -> Drawing:
-    return draw(timeline, Scale(start * MS, milliseconds * MS, columns), marks, glyphs)
+    return draw_timeline(timeline, Scale(start * MS, milliseconds * MS, columns), marks, glyphs)
 
 
 def cells(drawing: Drawing, lane: str) -> str:
@@ -34,7 +34,7 @@ def test_the_share_of_a_stall_is_the_same_at_any_width(made: Any, columns: int) 
     assert abs(row.count(" ") - columns / 2) <= 1
 
 
-def test_what_chunks_carry_is_told_apart_by_lanes(made: Any) -> None:
+def test_each_kind_of_output_has_a_lane(made: Any) -> None:
     kinds = [Kind.ROLE, Kind.REASONING, Kind.ANSWER, Kind.TOOL | Kind.FINISH, Kind.USAGE]
     lanes = drawn(made.timeline(100, 100, 100, 100, first=100, kinds=kinds), 6, 600).lanes
     assert lanes == [("reasoning", "  :   "), ("answer", "   :  "), ("tool", "    : ")]
@@ -91,7 +91,7 @@ def test_ticks_stand_at_round_moments(made: Any) -> None:
     assert drawing.ticks == "0         200       400       600       800       "
 
 
-def test_long_streams_are_told_in_seconds(made: Any) -> None:
+def test_long_streams_have_ticks_in_seconds(made: Any) -> None:
     drawing = drawn(made.timeline(30_000, first=100), 40, 40_000)
     assert (drawing.unit, drawing.ticks.split()) == ("s", ["0", "10", "20", "30"])
 
@@ -107,7 +107,7 @@ def test_part_of_a_stream_can_be_drawn(made: Any) -> None:
 @pytest.mark.parametrize("gaps", [(), (0.001,), (3_600_000,), (5,) * 300])
 def test_every_row_has_the_width_that_was_asked_for(made: Any, columns: int, gaps: tuple[float, ...]) -> None:
     timeline = made.timeline(*gaps)
-    drawing = draw(timeline, Scale(0, timeline.end, columns))
+    drawing = draw_timeline(timeline, Scale(0, timeline.end, columns))
     assert {len(row) for row in (drawing.rule, drawing.ticks, *(row for _, row in drawing.lanes))} == {columns}
 
 

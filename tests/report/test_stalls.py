@@ -1,4 +1,4 @@
-"""Stalls in a report: as spans tell of them, or as timelines show them."""
+"""Stalls in a report: those on spans, or those found in timelines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from otel_itl import conventions as names
 from otel_itl.core.codec import TokenEvent, encode
 from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.report.stalls import StallGroup
-from otel_itl.report.summary import summarise
+from otel_itl.report.summary import summarize
 
 MS = 1_000_000
 
@@ -23,7 +23,7 @@ def stall_event(timeline: Timeline, phase: str = "decode", cause: str = "upstrea
 
 
 def groups(read: Any, made: Any, *spans: Any) -> list[StallGroup]:
-    (row,) = summarise(read(made.spans(*spans)).streams).rows
+    (row,) = summarize(read(made.spans(*spans)).streams).rows
     return list(row.stalls)
 
 
@@ -33,9 +33,9 @@ def group(count: int, duration: float, longest: float, phase: str | None, cause:
 
 def test_stalls_are_summed_up_by_phase_and_cause_the_costliest_first(read: Any, made: Any) -> None:
     timeline, other = made.timeline(20, 20), made.timeline(20, 20)
-    told = [stall_event(timeline), stall_event(timeline, duration=2.5), stall_event(timeline, cause="process")]
+    events = [stall_event(timeline), stall_event(timeline, duration=2.5), stall_event(timeline, cause="process")]
     spans = (
-        made.span(events=[*told, *encode(timeline)], **{names.STALL_COUNT: 3}),
+        made.span(events=[*events, *encode(timeline)], **{names.STALL_COUNT: 3}),
         made.span(events=[stall_event(other, "first_token", duration=11.0), *encode(other)], **{names.STALL_COUNT: 1}),
     )
     assert groups(read, made, *spans) == [
@@ -45,11 +45,11 @@ def test_stalls_are_summed_up_by_phase_and_cause_the_costliest_first(read: Any, 
     ]
 
 
-def test_stalls_beyond_those_that_are_told_one_by_one_have_no_cause(read: Any, made: Any) -> None:
+def test_stalls_beyond_those_with_an_event_have_no_cause(read: Any, made: Any) -> None:
     timeline = made.timeline(20, 20)
     counted = {names.STALL_COUNT: 4, names.STALL_DURATION: 12.0, names.STALL_MAX: 5.0}
     span = made.span(events=[stall_event(timeline), *encode(timeline)], **counted)
-    # One of 3 s is told; of the 9 s that are left, one of the other three took 5.
+    # One of 3 s has an event; of the remaining 9 s, one of the other three took 5.
     assert groups(read, made, span) == [group(3, 9.0, 5.0, None, None), group(1, 3.0, 3.0, "decode", "upstream")]
 
 
@@ -57,14 +57,14 @@ def test_a_span_that_counts_no_stall_has_none_whatever_its_timeline_shows(read: 
     assert groups(read, made, made.span(made.timeline(20, 5_000), **{names.STALL_COUNT: 0})) == []
 
 
-def test_a_span_that_says_nothing_is_judged_by_its_timeline(read: Any, made: Any) -> None:
+def test_stalls_of_a_span_without_a_count_are_found_in_its_timeline(read: Any, made: Any) -> None:
     assert groups(read, made, made.span(made.timeline(20, 5_000, 1_990))) == [group(1, 5.0, 5.0, "decode", None)]
 
 
-def test_streams_that_were_judged_are_counted(read: Any, made: Any) -> None:
+def test_streams_whose_stalls_were_found_in_timelines_are_counted(read: Any, made: Any) -> None:
     spans = made.span(made.timeline(20)), made.span(made.timeline(20), **{names.STALL_COUNT: 0})
-    (row,) = summarise(read(made.spans(*spans)).streams).rows
-    assert row.stalls_judged == 1
+    (row,) = summarize(read(made.spans(*spans)).streams).rows
+    assert row.streams_with_derived_stalls == 1
 
 
 def test_the_time_before_the_first_token_is_a_phase_of_its_own(read: Any, made: Any) -> None:
@@ -80,7 +80,7 @@ def test_a_pause_of_the_caller_is_no_stall(read: Any, made: Any) -> None:
     assert groups(read, made, made.span(late)) == []
 
 
-def test_what_a_timeline_leaves_out_is_no_silence(read: Any, made: Any) -> None:
+def test_a_gap_that_contains_thinned_out_chunks_is_no_stall(read: Any, made: Any) -> None:
     timeline = replace(made.timeline(20, 5_000, 20), skipped=array("I", [0, 0, 90, 0]))
     assert groups(read, made, made.span(timeline)) == []
 
@@ -91,16 +91,16 @@ def test_pings_do_not_end_a_silence(read: Any, made: Any) -> None:
 
 
 @pytest.mark.parametrize("count", ["3", True, None])
-def test_an_attribute_of_another_type_says_nothing(read: Any, made: Any, count: Any) -> None:
+def test_a_count_of_another_type_is_ignored(read: Any, made: Any, count: Any) -> None:
     attributes = {} if count is None else {names.STALL_COUNT: count}
     (stream,) = read(made.spans(made.span(made.timeline(20), **attributes))).streams
-    assert stream.told.stalls is None
+    assert stream.span_facts.stalls is None
 
 
-def test_a_span_whose_token_events_are_in_logs_tells_of_stalls_as_well(read: Any, made: Any) -> None:
+def test_stalls_are_read_from_a_span_whose_token_events_are_in_logs(read: Any, made: Any) -> None:
     timeline = made.timeline(20, 20)
     span = made.span(events=[stall_event(timeline)], **{names.STALL_COUNT: 1, names.STREAM_OUTCOME: "completed"})
-    (row,) = summarise(read(made.logs(*encode(timeline), of=span), made.spans(span)).streams).rows
+    (row,) = summarize(read(made.logs(*encode(timeline), of=span), made.spans(span)).streams).rows
     assert list(row.stalls) == [group(1, 3.0, 3.0, "decode", "upstream")]
 
 
@@ -109,6 +109,7 @@ def test_of_two_streams_on_one_span_the_last_has_its_attributes(read: Any, made:
     events = [stall_event(first), stall_event(last, cause="process"), *encode(first), *encode(last)]
     streams = read(made.spans(made.span(events=events, **{names.STALL_COUNT: 1}))).streams
     causes = [
-        None if stream.told.stalls is None else [stall.cause for stall in stream.told.stalls] for stream in streams
+        None if stream.span_facts.stalls is None else [stall.cause for stall in stream.span_facts.stalls]
+        for stream in streams
     ]
     assert causes == [None, ["process"]]

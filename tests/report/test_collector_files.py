@@ -12,6 +12,7 @@ import pytest
 from otel_itl.core.codec import encode, encode_each
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind
+from otel_itl.report.reading.skipped_input import SkipReason
 
 # A role chunk after 200 ms; output after 500, 540 and 1,540 ms; the provider counts 6 tokens.
 COLLECTOR_LINE = (
@@ -74,56 +75,39 @@ def test_a_line_may_hold_several_resources(made: Any, read: Any) -> None:
     assert timelines == [stream.timeline for stream in read(document).streams]
 
 
-def test_several_streams_on_one_span_are_told_apart(made: Any, read: Any) -> None:
+def test_several_streams_on_one_span_are_separated(made: Any, read: Any) -> None:
     timelines = [made.timeline(20, 30), made.timeline(40, 50)]
     document = made.spans(made.span(events=[event for timeline in timelines for event in encode(timeline)]))
     assert timelines == [stream.timeline for stream in read(document).streams]
 
 
-def test_spans_of_others_are_passed_over(made: Any, read: Any) -> None:
+def test_spans_of_other_instrumentations_are_ignored(made: Any, read: Any) -> None:
     reading = read(made.spans({"traceId": "1" * 32, "spanId": "2" * 16, "name": "GET /", "kind": 2}))
-    assert (reading.streams, reading.lost) == ([], {})
+    assert (reading.streams, reading.skip_counts) == ([], {})
 
 
-def test_metrics_are_passed_over(read: Any) -> None:
+def test_metrics_are_ignored(read: Any) -> None:
     reading = read({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "itl.client.streams"}]}]}]})
-    assert (reading.streams, reading.lost) == ([], {})
+    assert (reading.streams, reading.skip_counts) == ([], {})
 
 
-@pytest.mark.parametrize("indent", [0, 1, 2, "\t"])
-def test_a_whole_file_may_be_one_indented_document(made: Any, read: Any, indent: Any) -> None:
-    document = made.spans(made.span(made.timeline(20, 30)), made.span(made.timeline(20, 30)))
-    reading = read(json.dumps(document, indent=indent))
-    assert (len(reading.streams), reading.lost) == (2, {})
-
-
-def test_indented_documents_may_follow_each_other(made: Any, read: Any) -> None:
-    documents = [json.dumps(made.spans(made.span(made.timeline(20, 30))), indent=2) for _ in range(3)]
-    reading = read("\n".join(documents))
-    assert (len(reading.streams), reading.lost) == (3, {})
-
-
-def test_brackets_inside_strings_do_not_end_an_indented_document(made: Any, read: Any) -> None:
-    document = made.spans(made.span(made.timeline(20, 30), model='a}"]\\'))
-    assert [stream.model for stream in read(json.dumps(document, indent=2)).streams] == ['a}"]\\']
-
-
-def test_documents_may_stand_side_by_side_on_one_line(made: Any, read: Any) -> None:
-    reading = read("".join(json.dumps(made.spans(made.span(made.timeline(20, 30)))) for _ in range(3)))
-    assert (len(reading.streams), reading.lost) == (3, {})
+def test_lines_of_an_indented_document_are_not_json(made: Any, read: Any) -> None:
+    text = json.dumps(made.spans(made.span(made.timeline(20, 30))), indent=2)
+    reading = read(text + "\n")
+    assert (reading.streams, reading.skipped.counts[SkipReason.NOT_JSON] > 0) == ([], True)
 
 
 def test_a_file_may_be_a_list_of_documents(made: Any, read: Any) -> None:
     reading = read(json.dumps([made.spans(made.span(made.timeline(20, 30))) for _ in range(3)]))
-    assert (len(reading.streams), reading.lost) == (3, {})
+    assert (len(reading.streams), reading.skip_counts) == (3, {})
 
 
-def test_blank_lines_and_a_byte_order_mark_are_nothing(made: Any, read: Any) -> None:
+def test_blank_lines_and_a_byte_order_mark_are_ignored(made: Any, read: Any) -> None:
     reading = read("\ufeff", made.spans(made.span(made.timeline(20, 30))), "\n  \n")
-    assert (len(reading.streams), reading.lost) == (1, {})
+    assert (len(reading.streams), reading.skip_counts) == (1, {})
 
 
-def test_gzip_is_known_by_its_content(tmp_path: Path, read_files: Any) -> None:
+def test_gzip_is_recognized_by_its_content(tmp_path: Path, read_files: Any) -> None:
     file = tmp_path / "spans.jsonl"
     file.write_bytes(gzip.compress(COLLECTOR_LINE.encode()) + gzip.compress(b"\n"))
     assert [stream.model for stream in read_files(str(file)).streams] == ["gpt-4o"]
@@ -132,7 +116,7 @@ def test_gzip_is_known_by_its_content(tmp_path: Path, read_files: Any) -> None:
 def test_a_stream_that_is_read_twice_counts_once(write: Any, read_files: Any) -> None:
     file = write(COLLECTOR_LINE)
     reading = read_files(file, file)
-    assert (len(reading.streams), reading.lost) == (1, {"duplicate": 1})
+    assert (len(reading.streams), reading.skip_counts) == (1, {"duplicate": 1})
 
 
 # --- token events as logs ---------------------------------------------------------------------------------------------
@@ -169,9 +153,9 @@ def test_the_order_of_logs_does_not_matter(made: Any, read: Any) -> None:
 
 def test_a_stream_that_was_measured_without_token_events_is_counted(made: Any, read: Any) -> None:
     reading = read(made.spans(made.span(**{"itl.stream.outcome": "completed"})))
-    assert (reading.streams, reading.lost) == ([], {"without_token_events": 1})
+    assert (reading.streams, reading.skip_counts) == ([], {"without_token_events": 1})
 
 
 def test_a_span_whose_token_events_are_logs_is_not_counted_as_without(made: Any, read: Any) -> None:
     span = made.span(**{"itl.stream.outcome": "completed"})
-    assert read(made.spans(span), made.logs(*encode(made.timeline(20, 30)), of=span)).lost == {}
+    assert read(made.spans(span), made.logs(*encode(made.timeline(20, 30)), of=span)).skip_counts == {}

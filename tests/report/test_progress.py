@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 from rich.console import Console
 
-from otel_itl.report.render import timeline_chart as strip
 from otel_itl.report.render.progress import Progress
-from otel_itl.report.render.terminal import Screen
+from otel_itl.report.render.terminal import Terminal
+from otel_itl.report.render.timeline_chart import ASCII, UNICODE, Glyphs
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Lane:
     chunks: int = 0
 
 
-class Terminal(io.StringIO):
+class TerminalFile(io.StringIO):
     def isatty(self) -> bool:
         return True
 
@@ -33,10 +33,10 @@ def lane() -> Lane:
     return Lane("openai", "smooth-1")
 
 
-def shown(lane: Lane, file: io.StringIO, glyphs: strip.Glyphs, *chunks: int) -> str:
-    """What the display shows last, after updates with so many chunks each."""
+def shown(lane: Lane, file: io.StringIO, glyphs: Glyphs, *chunks: int) -> str:
+    """What the display shows last, after an update for each number of chunks."""
     console = Console(file=file, force_terminal=True, color_system=None, width=80, height=20, _environ={})
-    with Progress([lane], Screen(console, glyphs)) as progress:
+    with Progress([lane], Terminal(console, glyphs)) as progress:
         for more in chunks:
             lane.chunks += more
             progress.update()
@@ -45,17 +45,17 @@ def shown(lane: Lane, file: io.StringIO, glyphs: strip.Glyphs, *chunks: int) -> 
 
 
 def test_what_arrives_is_drawn_as_it_comes(lane: Lane) -> None:
-    assert re.search(r"smooth-1 +▂▄▆█ █ +0/4", shown(lane, Terminal(), strip.UNICODE, 2, 4, 6, 8, 0, 80))
+    assert re.search(r"smooth-1 +▂▄▆█ █ +0/4", shown(lane, TerminalFile(), UNICODE, 2, 4, 6, 8, 0, 80))
 
 
 def test_streams_and_chunks_are_counted(lane: Lane) -> None:
     lane.done = 3
-    assert "3 of 4 streams done, 1 open, 1,540 chunks" in shown(lane, Terminal(), strip.UNICODE, 1_540)
+    assert "3 of 4 streams done, 1 open, 1,540 chunks" in shown(lane, TerminalFile(), UNICODE, 1_540)
 
 
-def test_a_plain_screen_has_no_display(lane: Lane) -> None:
-    assert shown(lane, Terminal(), strip.ASCII, 5) == ""
+def test_a_plain_terminal_has_no_display(lane: Lane) -> None:
+    assert shown(lane, TerminalFile(), ASCII, 5) == ""
 
 
 def test_a_file_has_no_display_even_in_colour(lane: Lane) -> None:
-    assert shown(lane, io.StringIO(), strip.UNICODE, 5) == ""
+    assert shown(lane, io.StringIO(), UNICODE, 5) == ""

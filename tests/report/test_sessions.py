@@ -1,4 +1,4 @@
-"""Sessions in a report: which there are, how they stand, and one of them request by request."""
+"""Sessions in a report: which there are, their state, and one of them request by request."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from otel_itl import conventions as names
-from otel_itl.report.sessions import SessionRow, UnknownSessionError, find
-from otel_itl.report.summary import as_data, summarise
+from otel_itl.report.render.json import report_to_data
+from otel_itl.report.sessions import SessionSummary, UnknownSessionError, find_session
+from otel_itl.report.summary import summarize
 
 PACES = (20, 20, 20, 20, 20, 60, 60, 60)
 """Milliseconds between the tokens of eight requests: from the sixth on three times as long."""
 
 
 @pytest.fixture
-def sessions(read: Any, made: Any) -> Callable[..., list[SessionRow]]:
+def sessions(read: Any, made: Any) -> Callable[..., list[SessionSummary]]:
     """The sessions of a file with these spans."""
-    return lambda *spans: list(summarise(read(made.spans(*spans)).streams).sessions)
+    return lambda *spans: list(summarize(read(made.spans(*spans)).streams).sessions)
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def requests(made: Any) -> Callable[..., list[Any]]:
     return spans
 
 
-def standing(index: int, ratio: float | None = None, *, degraded: bool = False) -> dict[str, Any]:
+def state(index: int, ratio: float | None = None, *, degraded: bool = False) -> dict[str, Any]:
     attributes = {names.SESSION_REQUEST_INDEX: index, names.SESSION_DEGRADED: degraded}
     return attributes if ratio is None else {**attributes, names.SESSION_LATENCY_RATIO: ratio}
 
@@ -42,7 +43,7 @@ def test_streams_without_a_session_make_none(sessions: Any, made: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["session.id", "gen_ai.conversation.id"])
-def test_a_session_is_known_by_either_name(sessions: Any, requests: Any, key: str) -> None:
+def test_a_session_is_found_by_either_attribute(sessions: Any, requests: Any, key: str) -> None:
     (row,) = sessions(*requests(20, 20, key=key))
     assert (row.session, len(row.requests)) == ("agent-7", 2)
 
@@ -53,7 +54,7 @@ def test_figures_are_of_all_its_gaps(sessions: Any, requests: Any) -> None:
     assert (row.itl_p50, row.itl_p99, row.decode_time) == pytest.approx((0.04, 0.06, 3.2))
 
 
-def test_a_standing_that_no_span_tells_is_computed(sessions: Any, requests: Any) -> None:
+def test_a_state_that_is_on_no_span_is_derived(sessions: Any, requests: Any) -> None:
     (row,) = sessions(*requests(*PACES))
     degraded = [request.request_index for request in row.requests if request.degraded]
     assert (degraded, row.degraded_since, row.degraded_until) == ([7, 8], 7, None)
@@ -66,11 +67,11 @@ def test_requests_count_in_order_of_time_whatever_their_order_in_the_file(sessio
     assert [request.request_index for request in backward.requests] == [*range(1, 9)]
 
 
-def test_a_standing_that_spans_tell_is_taken(sessions: Any, requests: Any, made: Any) -> None:
+def test_a_state_on_spans_is_used(sessions: Any, requests: Any, made: Any) -> None:
     spans = [
-        *requests(20, **standing(1)),
-        *requests(20, **standing(2, 1.9, degraded=True)),
-        *requests(20, **standing(3, 0.8)),
+        *requests(20, **state(1)),
+        *requests(20, **state(2, 1.9, degraded=True)),
+        *requests(20, **state(3, 0.8)),
     ]
     (row,) = sessions(*spans)
     assert [(request.request_index, request.latency_ratio) for request in row.requests] == [
@@ -83,19 +84,19 @@ def test_a_standing_that_spans_tell_is_taken(sessions: Any, requests: Any, made:
 
 def test_the_worst_session_comes_first(sessions: Any, requests: Any) -> None:
     spans = [
-        *requests(20, session="even", **standing(1, 1.0)),
-        *requests(20, session="slower", **standing(1, 1.4)),
-        *requests(20, session="recovered", **standing(1, 2.0, degraded=True)),
-        *requests(20, session="recovered", **standing(2, 1.1)),
-        *requests(20, session="degraded", **standing(1, 2.2, degraded=True)),
+        *requests(20, session="even", **state(1, 1.0)),
+        *requests(20, session="slower", **state(1, 1.4)),
+        *requests(20, session="recovered", **state(1, 2.0, degraded=True)),
+        *requests(20, session="recovered", **state(2, 1.1)),
+        *requests(20, session="degraded", **state(1, 2.2, degraded=True)),
     ]
     assert [row.session for row in sessions(*spans)] == ["degraded", "recovered", "slower", "even"]
 
 
-def test_a_request_whose_caller_was_too_slow_says_nothing_of_the_pace(read: Any, made: Any, requests: Any) -> None:
+def test_a_request_whose_caller_was_too_slow_has_no_latency_ratio(read: Any, made: Any, requests: Any) -> None:
     *attentive, last = read(made.spans(*requests(20, 20, 60))).streams
-    slow = replace(last, measures=replace(last.measures, exact=0, imputed=last.measures.exact))
-    (row,) = summarise([*attentive, slow]).sessions
+    slow = replace(last, measures=replace(last.measures, imputed=len(last.measures.samples)))
+    (row,) = summarize([*attentive, slow]).sessions
     assert [request.latency_ratio for request in row.requests] == [None, 1.0, None]
 
 
@@ -105,13 +106,13 @@ def test_a_session_counts_the_stalls_of_its_requests(sessions: Any, made: Any) -
     assert (row.stalls, [request.stalls for request in row.requests]) == (2, [1, 1])
 
 
-def test_an_id_of_another_type_is_none(sessions: Any, made: Any) -> None:
+def test_an_id_of_another_type_is_ignored(sessions: Any, made: Any) -> None:
     assert sessions(made.span(made.timeline(20), **{names.SESSION_ID: 7})) == []
 
 
 def test_a_session_is_found_by_its_id(sessions: Any, requests: Any) -> None:
     rows = sessions(*requests(20), *requests(20, session="other"))
-    assert find(rows, "other").session == "other"
+    assert find_session(rows, "other").session == "other"
 
 
 @pytest.mark.parametrize(
@@ -126,12 +127,12 @@ def test_a_session_is_found_by_its_id(sessions: Any, requests: Any) -> None:
 def test_an_unknown_session_is_one_sentence(sessions: Any, requests: Any, known: list[str], sentence: str) -> None:
     rows = sessions(*(span for session in known for span in requests(20, session=session)))
     with pytest.raises(UnknownSessionError) as raised:
-        find(rows, "agent")
+        find_session(rows, "agent")
     assert str(raised.value) == sentence
 
 
 def test_the_data_has_the_requests_of_one_session_alone(read: Any, made: Any, requests: Any) -> None:
-    report = summarise(read(made.spans(*requests(20, 60))).streams)
-    data = as_data(report, find(report.sessions, "agent-7"))
+    report = summarize(read(made.spans(*requests(20, 60))).streams)
+    data = report_to_data(report, find_session(report.sessions, "agent-7"))
     assert (data["sessions"][0]["requests"], len(data["session"]["requests"])) == (2, 2)
     assert data["sessions"][0]["itl_mean_by_request"] == pytest.approx([0.02, 0.06])

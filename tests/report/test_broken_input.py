@@ -1,4 +1,4 @@
-"""Input that is damaged, half-written, or something else: named, counted, never the end of a report."""
+"""Damaged, half-written or other input: described, counted, never the end of a report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from otel_itl.core.codec import encode
 from otel_itl.report.reading import lines
-from otel_itl.report.reading.lines import UnreadableError
+from otel_itl.report.reading.lines import UnreadableSourceError
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
 
@@ -24,45 +24,44 @@ def good(made: Any) -> dict[str, Any]:
     return document
 
 
-def test_a_broken_line_is_named_and_the_others_are_read(made: Any, good: Any, read: Any) -> None:
+def test_a_broken_line_is_described_and_the_others_are_read(made: Any, good: Any, read: Any) -> None:
     reading = read(good, "not json\n", made.spans(made.span(made.timeline(20, 30))))
-    (line,) = reading.losses.lines()
-    assert (len(reading.streams), reading.lost, "spans.jsonl:2: not JSON: " in line) == (2, {"not_json": 1}, True)
+    (line,) = reading.skipped.describe()
+    assert (len(reading.streams), reading.skip_counts, "spans.jsonl:2: not JSON: " in line) == (
+        2,
+        {"not_json": 1},
+        True,
+    )
 
 
 def test_a_line_that_breaks_off_after_a_bracket_does_not_swallow_the_next(made: Any, good: Any, read: Any) -> None:
     reading = read('{"resourceSpans":[{"scopeSpans":[{\n', good, made.spans(made.span(made.timeline(20, 30))))
-    assert (len(reading.streams), reading.lost) == (2, {"not_json": 1})
+    assert (len(reading.streams), reading.skip_counts) == (2, {"not_json": 1})
 
 
 def test_a_half_written_last_line_is_no_error(good: Any, read: Any) -> None:
     reading = read(good, json.dumps(good)[:100])
-    assert (len(reading.streams), reading.lost) == (1, {"half_written": 1})
-
-
-def test_a_half_written_indented_document_is_no_error(read: Any) -> None:
-    reading = read('{\n  "resourceSpans": [\n    {\n')
-    assert (reading.streams, reading.lost) == ([], {"half_written": 1})
+    assert (len(reading.streams), reading.skip_counts) == (1, {"half_written": 1})
 
 
 def test_gzip_that_ends_early_is_half_written(tmp_path: Path, good: Any, read_files: Any) -> None:
     file = tmp_path / "spans.jsonl.gz"
     file.write_bytes(gzip.compress(json.dumps(good).encode() + b"\n" + bytes(range(33, 127)) * 99)[:-30])
     reading = read_files(str(file))
-    assert (len(reading.streams), reading.lost) == (1, {"half_written": 1})
+    assert (len(reading.streams), reading.skip_counts) == (1, {"half_written": 1})
 
 
 def test_damaged_gzip_is_named_and_what_came_before_is_read(tmp_path: Path, good: Any, read_files: Any) -> None:
     file = tmp_path / "spans.jsonl.gz"
     file.write_bytes(gzip.compress(json.dumps(good).encode() + b"\n") + gzip.compress(b"{}")[:10] + b"\xff" * 40)
     reading = read_files(str(file))
-    assert (len(reading.streams), reading.lost) == (1, {"not_json": 1})
+    assert (len(reading.streams), reading.skip_counts) == (1, {"not_json": 1})
 
 
 @pytest.mark.parametrize("line", ["5\n", '"text"\n', "null\n", "{}\n", '{"message": "started"}\n'])
 def test_json_of_another_kind_is_not_otlp(good: Any, read: Any, line: str) -> None:
     reading = read(line, good)
-    assert (len(reading.streams), reading.lost) == (1, {"not_otlp": 1})
+    assert (len(reading.streams), reading.skip_counts) == (1, {"not_otlp": 1})
 
 
 @pytest.mark.parametrize(
@@ -77,12 +76,12 @@ def test_json_of_another_kind_is_not_otlp(good: Any, read: Any, line: str) -> No
 )
 def test_a_document_of_the_wrong_shape_is_not_otlp(good: Any, read: Any, document: Any) -> None:
     reading = read(document, good)
-    assert (len(reading.streams), reading.lost) == (1, {"not_otlp": 1})
+    assert (len(reading.streams), reading.skip_counts) == (1, {"not_otlp": 1})
 
 
 def test_deeply_nested_json_is_refused_like_any_other(good: Any, read: Any) -> None:
     reading = read("[" * 100_000 + "]" * 100_000 + "\n", good)
-    assert (len(reading.streams), reading.lost) == (1, {"not_json": 1})
+    assert (len(reading.streams), reading.skip_counts) == (1, {"not_json": 1})
 
 
 def test_token_events_that_do_not_decode_are_named_with_their_span(made: Any, good: Any, read: Any) -> None:
@@ -90,9 +89,9 @@ def test_token_events_that_do_not_decode_are_named_with_their_span(made: Any, go
     event.attributes["itl.tokens.waits"] = [1]
     span = made.span(events=[event])
     reading = read(made.spans(span), good)
-    (line,) = reading.losses.lines()
+    (line,) = reading.skipped.describe()
     expected = f"spans.jsonl:1: token events that do not decode: span {span['spanId']}: "
-    assert (len(reading.streams), reading.lost, expected in line) == (1, {"not_decodable": 1}, True)
+    assert (len(reading.streams), reading.skip_counts, expected in line) == (1, {"not_decodable": 1}, True)
 
 
 @pytest.mark.parametrize(
@@ -107,33 +106,33 @@ def test_token_events_that_do_not_decode_are_named_with_their_span(made: Any, go
         ("itl.tokens.offsets", ["a", "b", "c"]),
     ],
 )
-def test_what_makes_no_sense_is_a_loss(made: Any, read: Any, attribute: str, value: Any) -> None:
+def test_token_events_that_make_no_sense_are_skipped(made: Any, read: Any, attribute: str, value: Any) -> None:
     (event,) = encode(made.timeline(20, 30))
     event.attributes[attribute] = value
     reading = read(made.spans(made.span(events=[event])))
-    assert (reading.streams, reading.lost) == ([], {"not_decodable": 1})
+    assert (reading.streams, reading.skip_counts) == ([], {"not_decodable": 1})
 
 
 def test_a_stream_that_lost_its_last_token_event_is_named(made: Any, read: Any) -> None:
     reading = read(made.spans(made.span(events=encode(made.timeline(*[20] * 2_000))[:-1])))
-    assert (reading.streams, reading.lost) == ([], {"not_decodable": 1})
+    assert (reading.streams, reading.skip_counts) == ([], {"not_decodable": 1})
 
 
-def test_five_of_a_kind_are_named_and_the_others_counted(good: Any, read: Any) -> None:
-    told = list(read(*["oops\n"] * 12, good).losses.lines())
-    assert (len(told), told[-1]) == (6, "... and 7 more: not JSON")
+def test_five_of_a_kind_are_described_and_the_others_counted(good: Any, read: Any) -> None:
+    described = list(read(*["oops\n"] * 12, good).skipped.describe())
+    assert (len(described), described[-1]) == (6, "... and 7 more: not JSON")
 
 
 def test_a_line_longer_than_the_limit_is_skipped(made: Any, write: Any, read_files: Any, monkeypatch: Any) -> None:
     documents = [made.spans(made.span(made.timeline(*[20] * chunks))) for chunks in (3, 3_000, 3)]
     file = write(*documents)
-    monkeypatch.setattr(lines, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 20_000)
     reading = read_files(file)
-    assert (len(reading.streams), reading.lost) == (2, {"not_json": 1})
+    assert (len(reading.streams), reading.skip_counts) == (2, {"not_json": 1})
 
 
-def test_an_empty_file_is_a_loss(read: Any) -> None:
-    assert read().lost == {"empty": 1}
+def test_an_empty_file_is_counted(read: Any) -> None:
+    assert read().skip_counts == {"empty": 1}
 
 
 @pytest.mark.parametrize(
@@ -148,18 +147,18 @@ def test_an_empty_file_is_a_loss(read: Any) -> None:
 def test_a_file_that_is_no_json_at_all_is_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
-    with pytest.raises(UnreadableError) as refused:
+    with pytest.raises(UnreadableSourceError) as refused:
         list(read_streams([str(file)], SkippedInput()))
     assert f"{file} {sentence}" == str(refused.value)
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match=r"nothing\.jsonl does not exist\."):
+    with pytest.raises(UnreadableSourceError, match=r"nothing\.jsonl does not exist\."):
         list(read_streams([str(tmp_path / "nothing.jsonl")], SkippedInput()))
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="is a directory: name the files in it"):
+    with pytest.raises(UnreadableSourceError, match="is a directory: name the files in it"):
         list(read_streams([str(tmp_path)], SkippedInput()))
 
 
@@ -195,7 +194,7 @@ def test_nothing_in_a_file_makes_reading_fail(tmp_path: Path, content: bytes) ->
     file.write_bytes(content)
     try:
         streams = list(read_streams([str(file)], SkippedInput()))
-    except UnreadableError as refused:
+    except UnreadableSourceError as refused:
         assert str(file) in str(refused)  # noqa: PT017 - either outcome is right
     else:
         assert streams == []

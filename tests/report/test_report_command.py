@@ -78,17 +78,17 @@ def test_one_session_is_printed_as_json(made: Any, write: Any, capsys: pytest.Ca
     assert (code, session["session"], session["requests"][0]["itl_p50"]) == (0, "agent-7", 0.025)
 
 
-def test_a_session_that_is_not_there_is_exit_code_2_and_one_sentence(
+def test_an_unknown_session_is_exit_code_2_and_one_sentence(
     made: Any, write: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(made.spans(made.span(made.timeline(20), **{"session.id": "agent-7"})))
     code = main(["report", "--session", "agnt-7", file])
     printed = capsys.readouterr()
-    said = "otel-itl report: there is no session 'agnt-7': did you mean 'agent-7'?\n"
-    assert (code, printed.out, printed.err) == (2, "", said)
+    sentence = "otel-itl report: there is no session 'agnt-7': did you mean 'agent-7'?\n"
+    assert (code, printed.out, printed.err) == (2, "", sentence)
 
 
-def test_streams_are_held_against_a_given_objective(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_streams_are_judged_by_a_given_slo(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["report", "--json", "--slo", "0.5/0.05@0.9", write(good)])
     (slo,) = json.loads(capsys.readouterr().out)["slo"]
     # Gaps of 20, 512 and 20 ms.
@@ -110,15 +110,17 @@ def test_several_files_make_one_report(made: Any, write: Any, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["streams"] == 3
 
 
-def test_broken_lines_are_told_on_standard_error(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_lines_are_described_on_standard_error(
+    write: Any, good: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = write("oops\n", good)
     code = main(["report", "--json", file])
     printed = capsys.readouterr()
-    assert (code, json.loads(printed.out)["losses"]["not_json"]) == (0, 1)
+    assert (code, json.loads(printed.out)["skipped_input"]["not_json"]) == (0, 1)
     assert printed.err.startswith(f"{file}:1: not JSON: ")
 
 
-def test_what_would_steer_the_terminal_is_not_told(
+def test_characters_that_control_the_terminal_are_not_printed(
     made: Any, write: Any, good: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     span = made.span(made.timeline(20, 30)) | {"spanId": "\x1b[2J", "events": [{"name": "itl.tokens"}]}
@@ -149,7 +151,9 @@ def test_a_file_without_a_stream_is_exit_code_1_and_one_sentence(
     assert (code, printed.out, printed.err.splitlines()[-1]) == expected
 
 
-def test_an_empty_file_beside_a_good_one_is_told(write: Any, good: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_file_beside_a_good_one_is_described(
+    write: Any, good: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     empty = write(name="empty.jsonl")
     code = main(["report", empty, write(good)])
     assert (code, capsys.readouterr().err) == (0, f"{empty}: empty\n")
@@ -163,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_2_and_one_sentence(
     assert (code, printed.out, printed.err) == (2, "", f"otel-itl report: {tmp_path / 'nothing'} does not exist.\n")
 
 
-def test_without_rich_one_sentence_says_what_to_install(write: Any, good: Any) -> None:
+def test_without_rich_one_sentence_names_what_to_install(write: Any, good: Any) -> None:
     done = run("report", write(good), code="import sys; sys.modules['rich'] = None; from otel_itl.cli import main")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "otel-itl needs rich for this: pip install 'otel-itl[cli]'\n"

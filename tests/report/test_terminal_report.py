@@ -13,12 +13,12 @@ import pytest
 
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
-from otel_itl.report.other_tools import DEFINITIONS, TOOLS
-from otel_itl.report.reading.span_facts import NOTHING, Objective, SpanFacts, Stall, Standing
-from otel_itl.report.reading.streams import Stream
-from otel_itl.report.render.console import show, show_session
-from otel_itl.report.render.terminal import screen
-from otel_itl.report.summary import summarise
+from otel_itl.report.other_tools import TOOLS
+from otel_itl.report.reading.span_facts import NO_FACTS, SessionFacts, SLOFacts, SpanFacts, StallFacts
+from otel_itl.report.reading.streams import StoredStream
+from otel_itl.report.render.report import print_report, print_session
+from otel_itl.report.render.terminal import open_terminal
+from otel_itl.report.summary import summarize
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 Shown = Callable[..., str]
@@ -49,13 +49,13 @@ def shown(made: Any) -> Shown:
         model: str = "stalling-1",
         provider: str = "openai",
         tool: str | None = None,
-        told: Sequence[SpanFacts] = (),
+        facts: Sequence[SpanFacts] = (),
     ) -> str:
         kinds = [Kind.REASONING] * 9 + [Kind.ANSWER] * 22 + [Kind.TOOL] * 5
         stalled = made.timeline(*[20] * 20, 512, *[15] * 14, kinds=kinds)
         file = _Terminal() if tty else io.StringIO()
         streams = (
-            Stream(
+            StoredStream(
                 provider=provider,
                 model=model,
                 operation="chat",
@@ -64,13 +64,13 @@ def shown(made: Any) -> Shown:
                 where="spans.jsonl:1",
                 timeline=timeline,
                 measures=measure(timeline),
-                told=said,
+                span_facts=one,
             )
-            for timeline, said in zip_longest(
-                timelines or (stalled, made.timeline(*[20] * 9, outcome=Outcome.ERROR)), told, fillvalue=NOTHING
+            for timeline, one in zip_longest(
+                timelines or (stalled, made.timeline(*[20] * 9, outcome=Outcome.ERROR)), facts, fillvalue=NO_FACTS
             )
         )
-        show(summarise(streams, tool=tool), screen(file, width=columns))
+        print_report(summarize(streams, tool=tool), open_terminal(file, width=columns))
         return file.getvalue()
 
     return show_them
@@ -89,10 +89,10 @@ def test_another_tools_report_for_a_file_is_plain_and_fits(shown: Shown, tool: s
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
-def test_another_tools_report_says_whose_words_these_are(shown: Shown) -> None:
-    definition = DEFINITIONS["llmperf"]
+def test_another_tools_report_has_the_tools_definitions(shown: Shown) -> None:
+    definition = TOOLS["llmperf"]
     text = shown(tool="llmperf", columns=200)
-    facts = (definition.version, definition.counts, definition.ends, definition.percentiles)
+    facts = (definition.version, definition.tokens.words, definition.ends, definition.percentiles.words)
     assert [fact for fact in facts if fact not in text] == []
 
 
@@ -109,7 +109,7 @@ def test_counts_among_another_tools_figures_are_whole(shown: Shown, made: Any) -
     assert row == ["inter_token_latency", *["30.0"] * 5, "2"]
 
 
-def test_the_worst_stream_is_told_in_the_tools_words(shown: Shown, made: Any) -> None:
+def test_the_worst_stream_has_the_tools_figures(shown: Shown, made: Any) -> None:
     text = shown(made.timeline(20, 40), tool="vllm")
     assert "ttft 200 ms, tpot 30.0 ms, e2el 260 ms, output_tokens_from_usage 3" in text
     assert "TTFT" not in text
@@ -163,24 +163,24 @@ def test_the_lanes_name_what_was_streamed(shown: Shown) -> None:
     assert names[drawn : drawn + 4] == ["reasoning", "answer", "tool", ""]
 
 
-def test_a_short_stall_in_a_long_stream_is_drawn_again_from_closer(shown: Shown, made: Any) -> None:
+def test_a_short_stall_in_a_long_stream_is_drawn_again_enlarged(shown: Shown, made: Any) -> None:
     text = shown(made.timeline(*[20] * 1_500, 400, *[20] * 1_500))
-    assert "around it, closer:" in text
+    assert "the longest gap, enlarged:" in text
     assert text.count("400 ms") == 3  # the title and a label in each drawing
 
 
 def test_a_stall_that_is_clear_already_is_drawn_once(shown: Shown) -> None:
-    assert "closer" not in shown()
+    assert "enlarged" not in shown()
 
 
-def test_a_row_says_its_figures_in_milliseconds(shown: Shown, made: Any) -> None:
+def test_a_row_has_its_figures_in_milliseconds(shown: Shown, made: Any) -> None:
     text = shown(made.timeline(*[20] * 99, 512, first=1_234))
     row = next(line.split() for line in text.splitlines() if "stalling-1" in line)
     # The p99 of 100 gaps has rank 98.01: 20 + 0.01 * 492 = 24.9.
     assert row == ["stalling-1", "1,234", "1,234", "1,234", "20.0", "20.0", "24.9", "512", "24.9", "24.9", "40.1"]
 
 
-def test_a_row_says_how_its_streams_ended(shown: Shown) -> None:
+def test_a_row_has_the_outcomes_of_its_streams(shown: Shown) -> None:
     assert "1 completed, 1 error" in shown(columns=100)
 
 
@@ -202,7 +202,7 @@ def test_a_long_name_goes_on_in_the_next_line(shown: Shown) -> None:
     assert lines[5] == "20241022"
 
 
-def test_what_would_steer_the_terminal_is_not_printed(shown: Shown) -> None:
+def test_characters_that_control_the_terminal_are_not_printed(shown: Shown) -> None:
     text = shown(model="m\x1b[2J\x07\u202e", provider="[red]p[/red]\r")
     assert "\x1b" not in text
     assert "[red]p[/red]?" in text
@@ -217,15 +217,15 @@ def test_absent_figures_are_dashes(shown: Shown) -> None:
 # --- stalls, objectives, sessions ------------------------------------------------------------------------------------
 
 
-def told_of_all(made: Any) -> tuple[list[Timeline], list[SpanFacts]]:
+def facts_of_all(made: Any, fluidity: float | None = None) -> tuple[list[Timeline], list[SpanFacts]]:
     """Eight requests of a session that degrades with its seventh, one of which stalled; half met their objective."""
     timelines = [made.timeline(*[20 if number < 6 else 60] * 9) for number in range(8)]
     return timelines, [
         SpanFacts(
-            session="agent-7",
-            standing=Standing(number, 1.0 if number < 6 else 3.0, number > 6, None),
-            objective=Objective("chat", number % 2 == 0, None, None),
-            stalls=[Stall("decode", "event_loop", 1, 2.5, 2.5)] if number == 3 else [],
+            session_id="agent-7",
+            session=SessionFacts(number, 1.0 if number < 6 else 3.0, number > 6, None),
+            slo=SLOFacts("chat", number % 2 == 0, None, None, fluidity),
+            stalls=[StallFacts("decode", "event_loop", 1, 2.5, 2.5)] if number == 3 else [],
         )
         for number in range(1, 9)
     ]
@@ -238,38 +238,47 @@ def line_of(text: str, start: str, after: str) -> list[str]:
     return next(line.split() for line in lines[first:] if line.startswith(start))
 
 
-def test_what_there_is_nothing_of_is_not_shown(shown: Shown) -> None:
+def test_empty_tables_are_not_shown(shown: Shown) -> None:
     assert [title for title in ("stalls", "objectives", "sessions") if f"\n{title}" in shown()] == []
 
 
-def test_stalls_are_told_by_phase_and_cause(shown: Shown, made: Any) -> None:
-    timelines, told = told_of_all(made)
-    line = line_of(shown(*timelines, told=told), "  stalling-1", after="stalls")
+def test_stalls_are_shown_by_phase_and_cause(shown: Shown, made: Any) -> None:
+    timelines, facts = facts_of_all(made)
+    line = line_of(shown(*timelines, facts=facts), "  stalling-1", after="stalls")
     assert line == ["stalling-1", "decode", "event", "loop", "1", "2.50", "s", "2.50", "s"]
 
 
-def test_stalls_that_no_span_tells_of_say_what_they_were_held_against(shown: Shown, made: Any) -> None:
+def test_stalls_from_timelines_come_with_their_thresholds(shown: Shown, made: Any) -> None:
     text = shown(made.timeline(20, 3_000))
     assert line_of(text, "  stalling-1", after="stalls") == ["stalling-1", "decode", "-", "1", "3.00", "s", "3.00", "s"]
     assert "judged from the timeline, 10 s (first token, reasoning) or 2 s" in text
 
 
-def test_objectives_are_told_with_what_met_them(shown: Shown, made: Any) -> None:
-    timelines, told = told_of_all(made)
-    line = " ".join(line_of(shown(*timelines, told=told), "  chat", after="objectives"))
+def test_slos_are_shown_with_what_met_them(shown: Shown, made: Any) -> None:
+    timelines, facts = facts_of_all(made)
+    line = " ".join(line_of(shown(*timelines, facts=facts), "  chat", after="objectives"))
     assert line == "chat TTFT 500 ms, ITL 100 ms, 99 % 8 50.0 % 72 100 %"
 
 
-def test_a_session_is_told_with_its_latency_from_request_to_request(shown: Shown, made: Any) -> None:
-    timelines, told = told_of_all(made)
-    line = line_of(shown(*timelines, told=told), "  agent-7", after="sessions")
+@pytest.mark.parametrize(("columns", "shown_index"), [(100, ["0.875"]), (80, [])])
+def test_the_fluidity_index_is_shown_where_there_is_room(
+    shown: Shown, made: Any, columns: int, shown_index: list[str]
+) -> None:
+    timelines, facts = facts_of_all(made, fluidity=0.875)
+    line = line_of(shown(*timelines, facts=facts, columns=columns), "  chat", after="objectives")
+    assert line[-len(shown_index) - 2 :] == ["100", "%", *shown_index]
+
+
+def test_a_session_is_shown_with_its_latency_from_request_to_request(shown: Shown, made: Any) -> None:
+    timelines, facts = facts_of_all(made)
+    line = line_of(shown(*timelines, facts=facts), "  agent-7", after="sessions")
     # Six requests at 20 ms, two at 60: p50 20, p99 60; a third of the height, and all of it.
     assert line == [*("agent-7", "8", "20.0", "60.0", "2.16", "s", "1", "3.00", "since", "7"), "......##"]
 
 
 def test_more_sessions_than_a_terminal_takes_are_counted(shown: Shown, made: Any) -> None:
-    told = [SpanFacts(session=f"s{number}") for number in range(23)]
-    text = shown(*[made.timeline(20) for _ in told], told=told)
+    facts = [SpanFacts(session_id=f"s{number}") for number in range(23)]
+    text = shown(*[made.timeline(20) for _ in facts], facts=facts)
     assert (len(re.findall(r"^  s\d", text, re.MULTILINE)), "... and 3 sessions more\n" in text) == (20, True)
 
 
@@ -279,9 +288,9 @@ def test_more_sessions_than_a_terminal_takes_are_counted(shown: Shown, made: Any
 def test_no_line_of_all_this_is_wider_than_the_terminal(
     shown: Shown, made: Any, columns: int, tty: bool, session: str
 ) -> None:
-    timelines, told = told_of_all(made)
-    told = [replace(said, session=session) for said in told]
-    text = ESCAPES.sub("", shown(*timelines, told=told, columns=columns, tty=tty, model="meta-llama/Llama-3.3-70B"))
+    timelines, facts = facts_of_all(made)
+    facts = [replace(one, session_id=session) for one in facts]
+    text = ESCAPES.sub("", shown(*timelines, facts=facts, columns=columns, tty=tty, model="meta-llama/Llama-3.3-70B"))
     assert max(len(line) for line in text.splitlines()) <= columns
 
 
@@ -290,9 +299,9 @@ def one_session(made: Any) -> Shown:
     """What one session looks like."""
 
     def show_it(*, columns: int = 80, model: str = "m", session: str = "agent-7") -> str:
-        timelines, told = told_of_all(made)
+        timelines, facts = facts_of_all(made)
         streams = [
-            Stream(
+            StoredStream(
                 provider="openai",
                 model=model,
                 operation="chat",
@@ -301,22 +310,22 @@ def one_session(made: Any) -> Shown:
                 where="spans.jsonl:1",
                 timeline=replace(timeline, request_unix_ns=1_700_000_000_000_000_000 + number * 3_600_000_000_000),
                 measures=measure(timeline),
-                told=replace(said, session=session),
+                span_facts=replace(one, session_id=session),
             )
-            for number, (timeline, said) in enumerate(zip(timelines, told, strict=True))
+            for number, (timeline, one) in enumerate(zip(timelines, facts, strict=True))
         ]
         file = io.StringIO()
-        show_session(summarise(streams).sessions[0], screen(file, width=columns))
+        print_session(summarize(streams).sessions[0], open_terminal(file, width=columns))
         return file.getvalue()
 
     return show_it
 
 
-def test_one_session_is_told_in_a_sentence(one_session: Shown) -> None:
-    assert "session agent-7, 8 requests, tokens for 2.16 s, degraded since 7\n" in one_session()
+def test_one_session_is_described_in_a_sentence(one_session: Shown) -> None:
+    assert "session agent-7, 8 requests, 2.16 s of decoding, degraded since 7\n" in one_session()
 
 
-def test_one_session_is_told_request_by_request(one_session: Shown) -> None:
+def test_one_session_is_shown_request_by_request(one_session: Shown) -> None:
     lines = [line.split() for line in one_session().splitlines()]
     # The first request is of 14 November 2023, 22:13:20 UTC; the third of the next day.
     assert ["1", "22:13:20", "m", "200", "20.0", "20.0", "-", "1.00", "completed"] in lines
@@ -327,6 +336,6 @@ def test_one_session_is_told_request_by_request(one_session: Shown) -> None:
     ]
 
 
-def test_one_session_fits_a_terminal_and_steers_none(one_session: Shown) -> None:
+def test_one_session_fits_a_terminal_and_does_not_control_it(one_session: Shown) -> None:
     text = one_session(model="meta-llama/Llama-3.3-70B-Instruct-Turbo", session="s\x1b[2J")
     assert (max(len(line) for line in text.splitlines()) <= 80, "\x1b" in text) == (True, False)

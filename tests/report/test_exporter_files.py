@@ -13,7 +13,8 @@ import pytest
 
 import otel_itl
 from otel_itl.core.measures import measure
-from otel_itl.report.summary import as_data, summarise
+from otel_itl.report.render.json import report_to_data
+from otel_itl.report.summary import summarize
 from otel_itl.testing import Script, ScriptedServer, capture_telemetry, chat, faults
 
 json_file = pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenTelemetry 1.45 or later")
@@ -76,7 +77,7 @@ def test_the_report_equals_the_measures_of_the_same_streams(
 ) -> None:
     spans = streamed(*SCRIPTS, token_events=form)
     reading = read_files(str(file))
-    (row,) = as_data(summarise(reading.streams))["rows"]
+    (row,) = report_to_data(summarize(reading.streams))["rows"]
     measures = [measure(stream.timeline) for stream in reading.streams]
     expected = [span.attributes["itl.latency.p99"] for span in spans]
     assert [one.itl_p99 for one in measures] == expected
@@ -90,21 +91,21 @@ def test_one_stream_alone_is_reported_with_its_own_measures(
     streamed: Any, file: Path, read_files: Any, form: str
 ) -> None:
     (span,) = streamed(SCRIPTS[1], token_events=form)
-    (row,) = as_data(summarise(read_files(str(file)).streams))["rows"]
-    said = span.attributes
+    (row,) = report_to_data(summarize(read_files(str(file)).streams))["rows"]
+    attributes = span.attributes
     expected = {
         "count": 13,
-        **{name: said[f"itl.latency.{name}"] for name in ("p50", "p95", "p99", "max", "mean")},
+        **{name: attributes[f"itl.latency.{name}"] for name in ("p50", "p95", "p99", "max", "mean")},
     }
     assert row["inter_token_latency"] == expected
-    assert row["time_per_output_token"] == said["itl.time_per_output_token"]
+    assert row["time_per_output_token"] == attributes["itl.time_per_output_token"]
     assert (row["provider"], row["model"], row["operations"]) == ("openai", "gpt-4o", ["chat"])
 
 
 @pytest.mark.requirement("R42")
 def test_a_broken_stream_keeps_its_partial_timing(streamed: Any, file: Path, read_files: Any) -> None:
     streamed(SCRIPTS[2])
-    (row,) = as_data(summarise(read_files(str(file)).streams))["rows"]
+    (row,) = report_to_data(summarize(read_files(str(file)).streams))["rows"]
     assert (row["output_chunks"], row["inter_token_latency"]["count"]) == (5, 4)
 
 
@@ -113,7 +114,7 @@ def test_a_stream_without_token_events_is_not_made_up_from_its_attributes(
 ) -> None:
     streamed(SCRIPTS[0], token_events="none")
     reading = read_files(str(file))
-    assert (reading.streams, reading.lost) == ([], {"without_token_events": 1})
+    assert (reading.streams, reading.skip_counts) == ([], {"without_token_events": 1})
 
 
 def test_the_attributes_of_the_span_are_not_what_is_reported(streamed: Any, file: Path, read_files: Any) -> None:

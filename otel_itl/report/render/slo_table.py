@@ -1,0 +1,55 @@
+"""Renders how many streams and gaps met their SLOs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from otel_itl.report.render.number_format import ABSENT, format_count, format_edge, format_share, make_printable
+from otel_itl.report.render.styles import STYLES
+from otel_itl.report.render.tables import INDENT, add_number_columns, new_table, wrap_name
+from otel_itl.report.render.terminal import Terminal
+from otel_itl.report.slo import SLOSummary
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_COLUMNS = (("streams", 9), ("met", 8), ("gaps", 9), ("met", 8))
+_FLUIDITY_COLUMN = ("fluidity", 10)
+
+
+def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> RenderableType:
+    """Return a table with a line for each SLO; where there is room, with the fluidity index."""
+    objectives = [_objectives(summary) for summary in summaries]
+    widest = max(map(len, objectives)) + INDENT
+    names_width = max(len(summary.profile) for summary in summaries) + INDENT
+    columns = [*_COLUMNS, _FLUIDITY_COLUMN]
+    has_fluidity = any(summary.fluidity is not None for summary in summaries)
+    if not has_fluidity or names_width + widest + sum(width for _, width in columns) > terminal.console.width:
+        columns.remove(_FLUIDITY_COLUMN)
+    other_columns = widest + sum(width for _, width in columns)
+    table, width = new_table((summary.profile for summary in summaries), terminal, other_columns, "objectives")
+    table.add_column("", width=widest, overflow="fold")
+    add_number_columns(table, *columns)
+    for summary, objective in zip(summaries, objectives, strict=True):
+        cells = [wrap_name(summary.profile, width), Text("  " + objective), *_cells(summary)]
+        table.add_row(*cells[: 2 + len(columns)])
+    return table
+
+
+def _cells(summary: SLOSummary) -> Iterator[RenderableType]:
+    is_missed = summary.target is not None and summary.streams_met < summary.target * summary.streams
+    yield format_count(summary.streams)
+    yield Text(format_share(summary.streams_met, summary.streams), style=STYLES["outcome"] if is_missed else "")
+    yield ABSENT if summary.gaps is None else format_count(summary.gaps)
+    yield ABSENT if summary.gaps is None else format_share(summary.gaps_met or 0, summary.gaps)
+    yield ABSENT if summary.fluidity is None else f"{summary.fluidity:.3f}"
+
+
+def _objectives(summary: SLOSummary) -> str:
+    """Return the objectives in words: `TTFT 500 ms, ITL 100 ms, 99 %`."""
+    times = [f"{name} {format_edge(time)}" for name, time in (("TTFT", summary.ttft), ("ITL", summary.itl)) if time]
+    words = ", ".join(times) or ABSENT
+    return make_printable(words if summary.target is None else f"{words}, {100 * summary.target:.6g} %")
