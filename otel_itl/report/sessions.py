@@ -9,9 +9,9 @@ from heapq import merge
 from itertools import groupby
 from typing import NamedTuple
 
-from otel_itl.core.measures import SECOND, first_and_last_output, percentile
-from otel_itl.core.sessions import Sessions, Turn
-from otel_itl.core.timeline import Timeline
+from otel_itl.core.percentiles import percentile
+from otel_itl.core.sessions import Sessions, TrackedRequest
+from otel_itl.core.timeline import SECOND, Timeline
 from otel_itl.report.reading.span_facts import SessionFacts
 from otel_itl.report.reading.streams import StoredStream
 
@@ -158,20 +158,20 @@ def _request(stream: StoredStream, stalls: int) -> _Request:
         trace_id=stream.trace_id,
         span_id=stream.span_id,
     )
-    request = _Request(summary, measures.samples, measures.pace, None)
+    request = _Request(summary, measures.itl_samples.nanoseconds, measures.upstream_samples.nanoseconds, None)
     return request if facts is None else request.with_facts(facts)
 
 
 def _decode_time(timeline: Timeline) -> float:
-    first, last = first_and_last_output(timeline)
+    first, last = timeline.output_flags.find(1), timeline.output_flags.rfind(1)
     return (timeline.arrived[last] - timeline.arrived[first]) / SECOND if first >= 0 else 0.0
 
 
 def _derive_facts(requests_by_session: dict[str, list[_Request]]) -> dict[str, list[_Request]]:
     """Replay all requests in order of time, as one process would have seen them, to fill in the missing facts."""
     now = 0
-    sessions: Sessions[None] = Sessions(limit=len(requests_by_session), clock=lambda: now)
-    running: dict[int, Turn[None]] = {}
+    sessions: Sessions = Sessions(limit=len(requests_by_session), clock=lambda: now)
+    running: dict[int, TrackedRequest] = {}
     derived: dict[str, list[_Request]] = {}
     pairs = [(session, request) for session, requests in requests_by_session.items() for request in requests]
     pairs.sort(key=lambda pair: pair[1].start)
@@ -179,12 +179,14 @@ def _derive_facts(requests_by_session: dict[str, list[_Request]]) -> dict[str, l
     ends = ((request.end, 0, session, request) for session, request in sorted(pairs, key=lambda pair: pair[1].end))
     for now, is_start, session, request in merge(starts, ends, key=lambda event: event[:2]):  # noqa: B007 - the clock
         if is_start:
-            running[id(request.summary)] = sessions.enter(session, request.summary.model)
+            running[id(request.summary)] = sessions.begin_request(session, request.summary.model)
             continue
         summary = request.summary
-        status = running.pop(id(summary)).end(request.pace, stalls=summary.stalls, decode=summary.decode_time)
+        status = running.pop(id(summary)).end(
+            request.pace, stall_count=summary.stalls, decode_duration=summary.decode_time
+        )
         scope = None if status.scope is None else status.scope.value
-        facts = SessionFacts(status.request_index, status.latency_ratio, status.degraded, scope)
+        facts = SessionFacts(status.request_index, status.latency_ratio, status.is_degraded, scope)
         derived.setdefault(session, []).append(request if request.facts is not None else request.with_facts(facts))
     return derived
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-from otel_itl.core.measures import SECOND
-from otel_itl.core.slo import PROFILES, SLO, Objectives, judge
+from otel_itl.core.slo import PROFILES, SLO, Objectives, evaluate
+from otel_itl.core.timeline import SECOND
 from otel_itl.report.reading.span_facts import SLOFacts, StallFacts
 from otel_itl.report.reading.streams import StoredStream
 from otel_itl.report.stalls import has_upstream_stall
@@ -78,7 +78,7 @@ class SLOCollector:
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Judge a stream, which has these stalls."""
         if self._given is not None:
-            slo = self._given.of(stream.model)
+            slo = self._given.for_model(stream.model)
             if slo is not None:
                 self._judge(slo, stream, None, has_stalled=has_upstream_stall(stalls))
         elif stream.span_facts.slo is not None:
@@ -95,7 +95,7 @@ class SLOCollector:
 
     def _add_by_span(self, stream: StoredStream, facts: SLOFacts) -> None:
         custom = (stream.provider, stream.model, facts.profile)
-        samples = stream.measures.samples
+        samples = stream.measures.itl_samples.nanoseconds
         profile = PROFILES.get(facts.profile)
         if profile is not None:
             self._judge(profile, stream, facts, has_stalled=False)
@@ -109,11 +109,11 @@ class SLOCollector:
 
     def _judge(self, slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> None:
         """Judge a stream by an SLO of known objectives; `facts`: what its span has of the same SLO."""
-        verdict = judge(slo, stream.timeline, stream.measures, stalled=has_stalled)
+        verdict = evaluate(slo, stream.timeline, stream.measures, is_stalled=has_stalled)
         gaps = verdict.tokens_met + verdict.tokens_missed
-        if verdict.stream_met is None and not gaps:
+        if verdict.is_stream_met is None and not gaps:
             return
-        is_met = not verdict.missed if facts is None else facts.is_met
+        is_met = not verdict.is_missed if facts is None else facts.is_met
         key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
         fluidity = None if facts is None else facts.fluidity
         self._judged.setdefault(key, []).append(_Judged(is_met, gaps, verdict.tokens_met, fluidity))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import compress
 from operator import sub
 
-from otel_itl.core.measures import SECOND
-from otel_itl.core.stalls import Cause, StallPolicy, silences
-from otel_itl.core.timeline import OUTPUT, Timeline
+from otel_itl.core.stall_detector import find_silences
+from otel_itl.core.stalls import Cause, StallPolicy, 
+from otel_itl.core.timeline import OUTPUT, SECOND, Timeline
 from otel_itl.report.reading.span_facts import StallFacts
 from otel_itl.report.reading.streams import StoredStream
 
@@ -40,11 +40,11 @@ def collect_stalls(stream: StoredStream) -> Sequence[StallFacts]:
 
 def derive_stalls(timeline: Timeline) -> list[StallFacts]:
     """Return the silences of a timeline that exceed the default thresholds; their cause is unknown."""
-    if _longest_pause(timeline) < DEFAULT_POLICY.shortest:
+    if _longest_pause(timeline) < DEFAULT_POLICY.min_threshold:
         return []
     return [
         StallFacts(silence.phase.value, None, 1, silence.waited / SECOND, silence.waited / SECOND)
-        for silence in silences(timeline, DEFAULT_POLICY)
+        for silence in find_silences(timeline, DEFAULT_POLICY)
         # A gap that contains thinned-out chunks is not a stall.
         if not any(timeline.skipped[silence.after + 1 : silence.after + 2])
     ]

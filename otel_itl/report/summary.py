@@ -11,9 +11,9 @@ from itertools import pairwise
 from math import fsum
 
 from otel_itl.conventions import LATENCY_BUCKETS
-from otel_itl.core.measures import SECOND, percentile
+from otel_itl.core.percentiles import percentile
 from otel_itl.core.slo import Objectives
-from otel_itl.core.timeline import Outcome, Timeline
+from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.report.other_tools import summary_as
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.span_facts import StallFacts
@@ -125,7 +125,9 @@ def summarize(
         collectors.setdefault((stream.provider, stream.model), _ModelCollector(tool)).add(stream, stalls)
         slos.add(stream, stalls)
         sessions.add(stream, sum(stall.count for stall in stalls))
-        if stream.measures.samples and (worst is None or longest_latency(stream) > longest_latency(worst)):
+        if stream.measures.itl_samples.nanoseconds and (
+            worst is None or longest_latency(stream) > longest_latency(worst)
+        ):
             worst = stream
     return Report(
         rows=[collector.summary(provider, model) for (provider, model), collector in sorted(collectors.items())],
@@ -160,7 +162,7 @@ class _ModelCollector:
             self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
-        self._samples.extend(measures.samples)
+        self._samples.extend(measures.itl_samples.nanoseconds)
         self._stalls.extend(stalls)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
@@ -172,7 +174,7 @@ class _ModelCollector:
             output_chunks=measures.output_chunk_count,
             imputed=measures.imputed,
             excluded=measures.excluded,
-            consumer_bound=int(measures.consumer_bound),
+            consumer_bound=int(measures.is_consumer_bound),
             finished=int(is_finished),
             streams_with_derived_stalls=int(stream.span_facts.stalls is None),
         )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from otel_itl.core.measures import SECOND, delivered
-from otel_itl.core.timeline import OUTPUT, Timeline
+from otel_itl.core.arrivals import find_arrivals
+from otel_itl.core.timeline import OUTPUT, SECOND, Timeline
 from otel_itl.report.other_tools import figures_as
 from otel_itl.report.reading.streams import StoredStream
 
@@ -48,12 +48,12 @@ def describe_worst(stream: StoredStream, tool: str | None) -> WorstStream:
 
 def longest_latency(stream: StoredStream) -> float:
     """Return the longest ITL sample (ns) of a stream that has any."""
-    return stream.measures.samples[-1]
+    return stream.measures.itl_samples.nanoseconds[-1]
 
 
 def _find_gap(timeline: Timeline, longest: float) -> ChunkGap | None:
     """Find the gap that a sample (ns) comes from."""
-    arrivals = delivered(timeline)
+    arrivals = find_arrivals(timeline).moments
     by_choice: dict[int, list[int]] = {}
     for index, kind in enumerate(timeline.kinds):
         if kind & OUTPUT:

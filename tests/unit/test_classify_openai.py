@@ -317,7 +317,9 @@ COUNTS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_token
 def misfits(info: ResponseInfo) -> list[str]:
     """What cannot go onto a span: attributes are text, and whole numbers of 64 bits."""
     wrong = [
-        name for name in ("response_id", "model", "error_type") if not isinstance(getattr(info, name), (str, type(None)))
+        name
+        for name in ("response_id", "model", "error_type")
+        if not isinstance(getattr(info, name), (str, type(None)))
     ]
     for name in COUNTS:
         value = getattr(info, name)

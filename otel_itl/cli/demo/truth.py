@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from otel_itl.core.measures import SECOND, percentile
-from otel_itl.core.timeline import Outcome
+from otel_itl.core.percentiles import percentile
+from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.report.reading.streams import StoredStream
 from otel_itl.testing import Exchange
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from otel_itl.core.measures import percentile
+from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import OUTPUT, Kind
 from otel_itl.report.other_tools import statistics
 from otel_itl.report.other_tools.quantities import ANSWER_OR_TOOL

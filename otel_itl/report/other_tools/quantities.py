@@ -9,8 +9,8 @@ from itertools import accumulate, compress, pairwise
 from math import nan
 from typing import Any, Final, NamedTuple
 
-from otel_itl.core.measures import SECOND, Measures, measure
-from otel_itl.core.timeline import OUTPUT, Kind, Timeline
+from otel_itl.core.measures import Measures, measure
+from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Timeline
 
 ANSWER_OR_TOOL: Final = int(Kind.ANSWER | Kind.TOOL)
 UNKNOWN: Final = nan
@@ -61,7 +61,7 @@ STREAM_QUANTITIES: Final[Mapping[str, Callable[[StreamFacts], Any]]] = {
     "tokens": lambda stream: UNKNOWN if stream.timeline.output_tokens is None else stream.timeline.output_tokens,
     "reasoning_tokens": lambda stream: stream.timeline.reasoning_tokens,
     "measures": lambda stream: stream.measures,
-    "itl_samples": lambda stream: stream.measures.samples,
+    "itl_samples": lambda stream: stream.measures.itl_samples.nanoseconds,
     "one_second": lambda _: SECOND,
 }
 """Name → quantity of one stream."""

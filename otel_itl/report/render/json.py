@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from otel_itl.conventions import LATENCY_BUCKETS
-from otel_itl.core.measures import SECOND
+from otel_itl.core.timeline import SECOND
 from otel_itl.report.other_tools import TOOLS, summary_as
 from otel_itl.report.sessions import SessionSummary
 from otel_itl.report.summary import ModelSummary, Report

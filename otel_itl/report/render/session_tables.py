@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from otel_itl.core.measures import SECOND
-from otel_itl.core.sessions import LEARNED_AFTER
-from otel_itl.core.timeline import Outcome
+from otel_itl.core.baseline import BASELINE_REQUESTS
+from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.report.render.number_format import (
     ABSENT,
     format_count,
@@ -149,7 +148,7 @@ def _chart(session: SessionSummary, columns: int, glyphs: Glyphs) -> str:
     if not known:
         return ""
     # A session that is as fast as at its beginning is drawn at half the height.
-    top = max(min(max(known), _FULL_HEIGHT * median(known)), 2 * median(known[:LEARNED_AFTER]))
+    top = max(min(max(known), _FULL_HEIGHT * median(known)), 2 * median(known[:BASELINE_REQUESTS]))
     per_level = (top or 1.0) / len(glyphs.levels)
     return "".join(" " if height is None else _level(height / per_level, glyphs) for height in heights)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from otel_itl.core.measures import SECOND
+from otel_itl.core.timeline import SECOND
 from otel_itl.report.render.number_format import format_duration, make_printable
 from otel_itl.report.render.other_tool_tables import figures_line
 from otel_itl.report.render.styles import STYLES
