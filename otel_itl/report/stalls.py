@@ -8,7 +8,7 @@ from itertools import compress
 from operator import sub
 
 from otel_itl.core.stall_detector import find_silences
-from otel_itl.core.stalls import Cause, StallPolicy, 
+from otel_itl.core.stalls import Cause, StallPolicy
 from otel_itl.core.timeline import OUTPUT, SECOND, Timeline
 from otel_itl.report.reading.span_facts import StallFacts
 from otel_itl.report.reading.streams import StoredStream
