@@ -89,7 +89,7 @@ class Ledger(SpanProcessor):
         for name, attributes, value in _points(self._reader.get_metrics_data()):
             if name == "itl.client.stream.outcomes":
                 metered[str(attributes["itl.stream.outcome"])] += int(value)
-            elif name == "itl.client.streams":
+            elif name == "itl.client.stream.count":
                 self.open_streams = value
         self.metered = metered or self.metered
 

@@ -86,7 +86,7 @@ def test_spans_of_others_are_passed_over(made: Any, read: Any) -> None:
 
 
 def test_metrics_are_passed_over(read: Any) -> None:
-    reading = read({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "itl.client.streams"}]}]}]})
+    reading = read({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "itl.client.stream.count"}]}]}]})
     assert (reading.streams, reading.lost) == ([], {})
 
 

@@ -77,7 +77,7 @@ def _standing(attributes: Mapping[str, Any]) -> Standing | None:
         request_index=int(index),
         latency_ratio=_number(attributes, names.SESSION_LATENCY_RATIO),
         degraded=attributes.get(names.SESSION_DEGRADED) is True,
-        scope=_text(attributes, names.SESSION_DEGRADED_SCOPE),
+        scope=_text(attributes, names.SESSION_DEGRADATION_SCOPE),
     )
 
 
@@ -106,7 +106,7 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     if more > 0:
         # The span tells of the first few one by one, and of all of them in sum.
         known, longest = sum(stall.duration for stall in stalls), max((stall.longest for stall in stalls), default=0.0)
-        rest = max((_number(attributes, names.STALL_DURATION) or 0.0) - known, 0.0)
+        rest = max((_number(attributes, names.STALL_TOTAL_DURATION) or 0.0) - known, 0.0)
         most = _number(attributes, names.STALL_MAX) or 0.0
         stalls.append(Stall(None, None, more, rest, most if most > longest else min(rest, longest)))
     return stalls
