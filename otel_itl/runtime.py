@@ -18,12 +18,15 @@ from opentelemetry import _logs, context, metrics, trace
 from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom, load
 from otel_itl.core.stream import Request
-from otel_itl.export.attributes import ModelNames
-from otel_itl.export.metrics import StreamMetrics, drain_all
-from otel_itl.export.other_instrumentations import suppressed
+from otel_itl.export import scope
+from otel_itl.export.measured_spans import MeasuredSpans
+from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
+from otel_itl.export.other_instrumentations import is_suppressed
 from otel_itl.export.pipeline import SpanHandle, Telemetry
-from otel_itl.export.span_processor import ITLSpanProcessor, claim, prepend_processor
-from otel_itl.recording.internal_errors import failures
+from otel_itl.export.sdk_internals.configurator import application_has_providers, configure_sdk
+from otel_itl.export.sdk_internals.processor_order import prepend_processor
+from otel_itl.export.span_processor import SpanEventProcessor
+from otel_itl.recording.internal_errors import failures, report_error
 from otel_itl.recording.open_streams import open_streams
 from otel_itl.recording.recorder import Classify, StreamRecorder
 from otel_itl.recording.watchdog import StreamStallMonitor
@@ -31,7 +34,18 @@ from otel_itl.session_scope import in_session
 
 logger = logging.getLogger("otel_itl")
 
-_EXPORTERS = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER")
+
+class _Errors:
+    """The guard, as the export takes it."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many failures there were, by where."""
+        return failures
+
+    def report(self, where: str, error: BaseException) -> None:
+        """Count and log a failure."""
+        report_error(where, error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +75,14 @@ class Runtime:
         self._config: Config | None = None
         self._providers = Providers()
         self._telemetry: Telemetry | None = None
-        self._metrics: StreamMetrics | None = None
-        self._processors: WeakKeyDictionary[Any, ITLSpanProcessor] = WeakKeyDictionary()
+        self.errors = _Errors()
+        self.measured_spans = MeasuredSpans()
+        self.metrics = MetricsRegistry(
+            self.errors,
+            open_streams=_in_flight,
+            before_collection=lambda: open_streams.settle(),  # noqa: PLW0108
+        )
+        self._processors: WeakKeyDictionary[Any, SpanEventProcessor] = WeakKeyDictionary()
         self._first: WeakSet[Any] = WeakSet()
         """Tracer providers whose flush reaches what is still to be concluded before it reaches their exporters."""
         self._may_wait = False
@@ -77,7 +97,7 @@ class Runtime:
         with self._lock:
             self._config = None
             for processor in self._processors.values():
-                processor.rest()
+                processor.disable()
         open_streams.abandon()
 
     @property
@@ -87,7 +107,7 @@ class Runtime:
 
     def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
         """Begin the recording of a request; None where it is suppressed."""
-        if self._config is None or suppressed() or _disabled():
+        if self._config is None or is_suppressed() or _disabled():
             return None
         config, telemetry = self._config, self._telemetry or self._connect()
         request = in_session(request)
@@ -135,8 +155,7 @@ class Runtime:
         """A lock may have been held in the parent, and what waits to be recorded is the parent's."""
         self._lock = Lock()
         self._telemetry = None
-        if self._metrics is not None:
-            self._metrics.forget()
+        self.metrics.forget_after_fork()
 
     def _connect(self) -> Telemetry:
         with self._lock:
@@ -145,7 +164,7 @@ class Runtime:
             return self._telemetry
 
     def _connected(self, config: Config) -> Telemetry:
-        if not self._providers.given and not _application_configured():
+        if not self._providers.given and not application_has_providers():
             _configure_from_environment()
         given = self._providers
         tracer_provider = given.tracer_provider or trace.get_tracer_provider()
@@ -154,87 +173,73 @@ class Runtime:
         spans_wait = tracer_provider in self._first or not hasattr(tracer_provider, "add_span_processor")
         # A flush of log events reaches nothing of ours.
         self._may_wait = spans_wait and config.token_events != "log"
-        if drain_all not in open_streams.chores:
-            open_streams.chores.append(drain_all)
+        if self.metrics.pending.record_all not in open_streams.chores:
+            open_streams.chores.append(self.metrics.pending.record_all)
         # Again for every set of providers: what is registered last runs first, before they shut down.
         atexit.unregister(open_streams.abandon)
         atexit.register(open_streams.abandon)
         return Telemetry(
-            tracer_provider.get_tracer(names.SCOPE),
-            _logs.get_logger(names.SCOPE, logger_provider=given.logger_provider),
+            scope.get_tracer(tracer_provider, config.standard_names),
+            scope.get_logger(given.logger_provider or _logs.get_logger_provider(), config.standard_names),
             stream_metrics,
             token_events=config.token_events,
             objectives=config.slo,
-            claim=claim,
+            standard_names=names.STANDARD_NAMES[config.standard_names],
+            claim=self.measured_spans.mark,
+            errors=self.errors,
         )
 
     def _stream_metrics(self, provider: metrics.MeterProvider, config: Config) -> StreamMetrics:
-        if self._metrics is not None:
-            self._metrics.retire()
-        made = StreamMetrics(
-            provider.get_meter(names.SCOPE),
+        return self.metrics.create(
+            scope.get_meter(provider, config.standard_names),
             names.STANDARD_NAMES[config.standard_names],
-            ModelNames(config.model_limit),
-            in_flight=_in_flight,
-            failures=_failures,
+            model_limit=config.model_limit,
             objectives=config.slo,
+            reports_process=True,
         )
-        made.settle = open_streams.settle
-        self._metrics = made
-        return made
 
     def _wire(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
         """Have the spans of a provider pass by our processor; there is one for each, as none can be taken off."""
+        options: dict[str, Any] = {
+            "chunk_events": config.chunk_events,
+            "stall": config.stall,
+            "objectives": config.slo,
+            "stream_metrics": stream_metrics,
+        }
         processor = self._processors.get(provider)
         if processor is not None:
-            processor.reconfigure(config, stream_metrics)
+            processor.reconfigure(**options)
         elif hasattr(provider, "add_span_processor"):
-            processor = ITLSpanProcessor(
-                config.chunk_events,
-                stall=config.stall,
-                slo=config.slo,
-                stream_metrics=stream_metrics,
-                before_flush=open_streams.sweep,
+            processor = SpanEventProcessor(
+                **options, measured_spans=self.measured_spans, errors=self.errors, flush=self._flush
             )
             if prepend_processor(provider, processor):
                 self._first.add(provider)
             self._processors[provider] = processor
+
+    def _flush(self) -> None:
+        """Finalize what ended, and record it."""
+        open_streams.sweep()
+        self.metrics.pending.record_all()
 
 
 def _in_flight() -> Iterable[tuple[Request, bool]]:
     return [(probe.request, probe.watch is not None and probe.watch.stalled) for probe in open_streams.probes()]
 
 
-def _failures() -> Mapping[str, int]:
-    return failures
-
-
 def _disabled() -> bool:
     return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
 
 
-def _application_configured() -> bool:
-    """Whether any global provider was set: the API's own stand-ins are called proxies."""
-    providers = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
-    return not all("Proxy" in type(provider).__name__ for provider in providers)
-
-
 def _configure_from_environment() -> None:
     """Set up the SDK as `opentelemetry-instrument` does: exporters are OTLP unless `OTEL_*` says otherwise."""
-    defaulted = [variable for variable in _EXPORTERS if variable not in os.environ]
     try:
-        from opentelemetry.sdk._configuration import _OTelSDKConfigurator  # noqa: PLC0415 - loads exporters
-
-        os.environ.update(dict.fromkeys(defaulted, "otlp"))
-        _OTelSDKConfigurator().configure()  # type: ignore[no-untyped-call, unused-ignore]  # no types
+        configure_sdk()
         logger.info("No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment.")
     except Exception as error:  # noqa: BLE001 - the fence
         # Nothing here comes from a prompt: what is wrong with the environment may be said.
-        failures["setting up the SDK"] += 1
+        failures[names.Where.SDK_SETUP] += 1
         logger.warning("otel_itl could not set up the OpenTelemetry SDK from the OTEL_* environment: %s", error)
-    finally:
-        for variable in defaulted:
-            os.environ.pop(variable, None)
 
 
 runtime = Runtime()

@@ -10,7 +10,6 @@ from opentelemetry._logs import Logger, SeverityNumber
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import (
     Link,
-    NonRecordingSpan,
     Span,
     SpanContext,
     SpanKind,
@@ -22,6 +21,7 @@ from opentelemetry.trace import (
 )
 
 from otel_itl import conventions as names
+from otel_itl.conventions import StandardNames, Where
 from otel_itl.core.codec import encode, encode_each, encode_later
 from otel_itl.core.measures import SECOND, Measures, first_and_last_output, measure
 from otel_itl.core.sessions import Sessions, Standing, Turn
@@ -30,15 +30,16 @@ from otel_itl.core.stalls import Cause
 from otel_itl.core.stream import FinishedStream, Request
 from otel_itl.core.timeline import Outcome, Timeline
 from otel_itl.export import attributes
+from otel_itl.export.error_reporter import ErrorReporter
 from otel_itl.export.logs import EventLog, StallReports
-from otel_itl.export.metrics import Measured, StreamMetrics
-from otel_itl.export.other_instrumentations import in_charge, recorded_by, unsuppressed
+from otel_itl.export.measured_stream import measured_stream
+from otel_itl.export.metrics import StreamMetrics
+from otel_itl.export.other_instrumentations import is_other_in_charge, metrics_recorded_within, without_suppression
 from otel_itl.export.sdk_internals.lazy_events import add_events
+from otel_itl.export.sdk_internals.span_limits import event_limit
 from otel_itl.recording.internal_errors import report_error
 
 logger = logging.getLogger("otel_itl")
-
-DEFAULT_EVENT_LIMIT = 128
 
 
 class SpanHandle(NamedTuple):
@@ -63,6 +64,8 @@ class Telemetry:
         stream_metrics: take the streams that ended.
         token_events: the form of the token events.
         objectives: what streams are held against.
+        standard_names: the generation of the standard names.
+        errors: receives our own failures.
         claim: told the id of every span that is measured here.
     """
 
@@ -74,14 +77,18 @@ class Telemetry:
         *,
         token_events: str,
         objectives: Objectives,
+        standard_names: StandardNames,
         claim: Callable[[int], None],
+        errors: ErrorReporter,
     ) -> None:
         self._tracer = tracer
         self._logger = logger
         self._metrics = stream_metrics
         self._token_events = token_events
         self._objectives = objectives
+        self._standard_names = standard_names
         self._claim = claim
+        self._errors = errors
         self._sessions: Sessions[SpanContext] = Sessions()
         self._fell_back = False
 
@@ -91,12 +98,12 @@ class Telemetry:
         outer = get_current_span(context)
         turn = None if request.session_id is None else self._sessions.enter(request.session_id, _served(request))
         previous = [] if turn is None or turn.previous is None else [turn.previous]
-        if in_charge(context):
+        if is_other_in_charge(context):
             for link in previous:
                 outer.add_link(link)
             ticket = SpanHandle(outer, context, turn, own=False)
         else:
-            with unsuppressed():
+            with without_suppression():
                 span = self._tracer.start_span(
                     f"{request.operation} {request.model}" if request.model else request.operation,
                     kind=SpanKind.CLIENT,
@@ -104,7 +111,9 @@ class Telemetry:
                     links=[Link(link) for link in previous],
                     start_time=unix_ns,
                 )
-            ticket = SpanHandle(span, set_span_in_context(span), turn, own=True, elsewhere=recorded_by(outer))
+            ticket = SpanHandle(
+                span, set_span_in_context(span), turn, own=True, elsewhere=metrics_recorded_within(outer)
+            )
         if turn is not None:
             turn.leave(ticket.span.get_span_context())
         return ticket
@@ -123,7 +132,7 @@ class Telemetry:
                 measures = measure(ended.timeline)
                 self._describe(ticket, ended, measures, self._judge(ended, measures), None)
             except Exception as error:  # noqa: BLE001 - the fence
-                report_error("enriching a span", error)
+                report_error(Where.SPAN_ENRICH, error)
             end(*args, **kwargs)
 
         try:
@@ -145,24 +154,20 @@ class Telemetry:
             getattr(span, "__dict__", {}).pop("end", None)
         self._describe(ticket, ended, measures, verdict, standing)
         log = EventLog(self._logger, ticket.context, ended.request, timeline.request_unix_ns)
-        self._tell(log, ticket, ended, standing)
+        self._emit(log, ticket, ended, standing)
         if ticket.own:
             if timeline.outcome is Outcome.ERROR:
                 span.set_status(Status(StatusCode.ERROR))
-            with unsuppressed():
+            with without_suppression():
                 span.end(end_time=timeline.request_unix_ns + timeline.end)
         self._metrics.add(
-            Measured(
-                request=ended.request,
-                response_model=ended.answer.model,
-                timeline=timeline,
-                measures=measures,
-                error_type=ended.error_type,
-                # Of the span its ids alone: until the metrics are recorded, its events are to go.
-                context=set_span_in_context(NonRecordingSpan(span.get_span_context())),
-                standard=ticket.own,
-                elsewhere=ticket.elsewhere,
-                verdict=verdict,
+            measured_stream(
+                ended,
+                measures,
+                verdict,
+                span.get_span_context(),
+                records_standard=ticket.own,
+                recorded_elsewhere=ticket.elsewhere,
             )
         )
 
@@ -173,7 +178,7 @@ class Telemetry:
         stalled = any(stall.cause is Cause.UPSTREAM for stall in ended.stalls)
         return judge(slo, ended.timeline, measures, stalled=stalled)
 
-    def _tell(self, log: EventLog, ticket: SpanHandle, ended: FinishedStream, standing: Standing | None) -> None:
+    def _emit(self, log: EventLog, ticket: SpanHandle, ended: FinishedStream, standing: Standing | None) -> None:
         """The log events of a stream's end."""
         timeline = ended.timeline
         if self._token_events == "log":
@@ -185,9 +190,9 @@ class Telemetry:
             log.emit(names.EXCEPTION_EVENT, timeline.request_unix_ns + timeline.end, said, SeverityNumber.WARN)
         if timeline.outcome is Outcome.TRUNCATED:
             said = {names.CHUNK_COUNT: len(timeline) + timeline.unrecorded}
-            log.tell(names.TRUNCATED_EVENT, timeline.end, said, SeverityNumber.WARN)
+            log.emit_about_request(names.TRUNCATED_EVENT, timeline.end, said, SeverityNumber.WARN)
         if standing is not None and standing.onset is not None:
-            log.tell(
+            log.emit_about_request(
                 names.SESSION_DEGRADED, timeline.end, attributes.of_degradation(standing.onset), SeverityNumber.WARN
             )
 
@@ -206,18 +211,18 @@ class Telemetry:
         self._claim(span.get_span_context().span_id)
         span.set_attributes(
             {
-                **(attributes.standard(ended.answer, measures, ended.error_type) if ticket.own else {}),
-                **attributes.ours(ended.timeline, measures, ended.concurrency),
+                **(attributes.of_response(ended, measures, self._standard_names) if ticket.own else {}),
+                **attributes.of_stream(ended.timeline, measures, ended.concurrency),
                 **attributes.of_stalls(ended),
-                **attributes.of_verdict(verdict),
-                **attributes.of_standing(standing),
+                **attributes.of_slo(verdict),
+                **attributes.of_session(standing),
             }
         )
-        for stall in ended.stalls[: names.STALLS_TOLD]:
+        for stall in ended.stalls[: names.MAX_REPORTED_STALLS]:
             began = ended.timeline.request_unix_ns + round(stall.start * SECOND)
             span.add_event(names.STALL_EVENT, attributes.of_stall(stall), began)
         if self._token_events in {"packed", "each"}:
-            self._add_events(span, ended.timeline, _event_limit(span))
+            self._add_events(span, ended.timeline, event_limit(span))
 
     def _add_events(self, span: Span, timeline: Timeline, limit: int) -> None:
         each = encode_each(timeline, limit) if self._token_events == "each" else None
@@ -232,7 +237,7 @@ class Telemetry:
                 "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
-        add_events(span, encode_later(timeline, limit))
+        add_events(span, encode_later(timeline, limit), self._errors)
 
 
 def _served(request: Request) -> str:
@@ -247,10 +252,3 @@ def _standing(turn: Turn[SpanContext] | None, ended: FinishedStream, measures: M
     first, last = first_and_last_output(ended.timeline)
     decode = (ended.timeline.arrived[last] - ended.timeline.arrived[first]) / SECOND if first >= 0 else 0.0
     return turn.end(measures.pace, stalls=len(ended.stalls), decode=decode)
-
-
-def _event_limit(span: Span) -> int:
-    """How many events the span may still hold."""
-    limit = getattr(getattr(span, "_limits", None), "max_events", DEFAULT_EVENT_LIMIT)
-    held: Any = getattr(span, "events", ())
-    return (1 << 31 if limit is None else limit) - len(held)
