@@ -171,7 +171,7 @@ _TTFT = "itl_client_time_to_first_token_seconds"
 _TPOT = "itl_client_time_per_output_token_seconds"
 _OUTCOMES = "itl_client_stream_outcomes_total"
 _STALLS = "itl_client_stalls_total"
-_STREAMS = "itl_client_streams"
+_STREAMS = "itl_client_stream_count"
 
 
 def fleet() -> dict[str, Any]:

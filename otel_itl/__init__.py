@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from otel_itl.core.slo import SLO
     from otel_itl.core.stalls import Stall, StallPolicy
     from otel_itl.core.timeline import Kind, Outcome, Timeline
-    from otel_itl.export.span_processor import ITLSpanProcessor
     from otel_itl.instrumentor import ITLInstrumentor
     from otel_itl.observing import observe
+    from otel_itl.processor import ITLSpanProcessor
     from otel_itl.session_scope import session
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 
 _HOMES = {
     "ITLInstrumentor": "otel_itl.instrumentor",
-    "ITLSpanProcessor": "otel_itl.export.span_processor",
+    "ITLSpanProcessor": "otel_itl.processor",
     "Kind": "otel_itl.core.timeline",
     "MalformedEventsError": "otel_itl.core.codec",
     "Measures": "otel_itl.core.measures",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from typing import Any, Final, NamedTuple, cast
 
-from otel_itl.conventions import STANDARD_NAMES
+from otel_itl.conventions import STANDARD_NAMES, default_generation
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import Stall, StallPolicy
 
@@ -84,11 +84,12 @@ def load(
         ValueError: the option does not accept the value.
     """
     known = {option.name: option for option in OPTIONS}
-    defaults: dict[str, Any] = {}
+    environ = os.environ if environ is None else environ
+    defaults: dict[str, Any] = {"standard_names": default_generation(environ)}
     if sdk_names is not None:
         defaults["sdks"] = tuple(sdk_names)
         known["sdks"] = known["sdks"]._replace(accepted="some of " + ", ".join(sdk_names), parse=_some_of(sdk_names))
-    settings = defaults | _read_variables(os.environ if environ is None else environ, known, defaults)
+    settings = defaults | _read_variables(environ, known, defaults)
     for name, value in options.items():
         if name not in known:
             raise TypeError(

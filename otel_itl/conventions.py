@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 SCOPE: Final = "otel_itl"
-"""Name of the tracer, meter and logger."""
+"""Name of the instrumentation scope: of the tracer, the meter and the logger."""
 
 # Standard span attributes: OpenTelemetry GenAI semantic conventions.
 OPERATION_NAME: Final = "gen_ai.operation.name"
@@ -22,7 +23,9 @@ USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 USAGE_REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
 USAGE_CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 USAGE_CACHE_CREATION_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
+USAGE_CACHE_WRITE_TOKENS: Final = "gen_ai.usage.cache_write.input_tokens"
 TOKEN_TYPE: Final = "gen_ai.token.type"
+TOKEN_MODALITY: Final = "gen_ai.token.modality"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
 ERROR_TYPE: Final = "error.type"
@@ -43,6 +46,9 @@ REQUEST_PARAMETERS: Final = {
 }
 """Field of a request body → attribute. None of these holds a word of the prompt."""
 
+OPERATIONS_WITHOUT_USAGE: Final = frozenset({"fetch_response"})
+"""Operations that fetch a response again: the request that generated it has reported the token usage already."""
+
 # Ours, on the span.
 CHUNK_COUNT: Final = "itl.chunk.count"
 OUTPUT_CHUNK_COUNT: Final = "itl.output_chunk.count"
@@ -50,17 +56,20 @@ TOKEN_COUNT_SOURCE: Final = "itl.token_count.source"
 LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
-CONSUMER_BOUND: Final = "itl.consumer_bound"
+CONSUMER_BOUND: Final = "itl.consumer.bound"
 STREAMS_AT_START: Final = "itl.streams.at_start"
 STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
 STREAM_STATE: Final = "itl.stream.state"
 REQUEST_ATTEMPTS: Final = "itl.request.attempts"
 STALL_COUNT: Final = "itl.stall.count"
+STALL_TOTAL_DURATION: Final = "itl.stall.total_duration"
+"""All the stalls of a stream together, on its span."""
 STALL_DURATION: Final = "itl.stall.duration"
+"""One stall, on its event."""
 STALL_MAX: Final = "itl.stall.max"
 STALL_THRESHOLD: Final = "itl.stall.threshold"
-STALLED_RATIO: Final = "itl.stalled_ratio"
+STALL_RATIO: Final = "itl.stall.ratio"
 STALL_PHASE: Final = "itl.stall.phase"
 STALL_CAUSE: Final = "itl.stall.cause"
 STALL_ALIVE: Final = "itl.stall.alive"
@@ -80,10 +89,47 @@ SESSION_LATENCY_RATIO: Final = "itl.session.latency.ratio"
 SESSION_STALL_COUNT: Final = "itl.session.stall.count"
 SESSION_DECODE_DURATION: Final = "itl.session.decode.duration"
 SESSION_DEGRADED: Final = "itl.session.degraded"
-SESSION_DEGRADED_SCOPE: Final = "itl.session.degraded.scope"
+SESSION_DEGRADATION_SCOPE: Final = "itl.session.degradation.scope"
 SESSION_MODEL_RATIO: Final = "itl.session.model.ratio"
+SKETCH_SCALE: Final = "itl.latency.sketch.scale"
+SKETCH_INDEXES: Final = "itl.latency.sketch.indexes"
+SKETCH_COUNTS: Final = "itl.latency.sketch.counts"
+SKETCH_ZERO_COUNT: Final = "itl.latency.sketch.zero_count"
 SELF_WHERE: Final = "itl.self.where"
-"""Where a failure of our own happened; on `itl.self.errors`."""
+"""The step in which the instrumentation itself failed: a value of `Where`, on `itl.self.errors`."""
+
+
+class Where:
+    """The values of `itl.self.where`: short and stable, for dashboards and alerts."""
+
+    CALLBACK_ON_STALL: Final = "callback.on_stall"
+    CALLBACK_SESSION_FROM: Final = "callback.session_from"
+    CHUNK_CLASSIFY: Final = "chunk.classify"
+    CONTEXT_DETACH: Final = "context.detach"
+    EVENT_LOOP_WATCH: Final = "event_loop.watch"
+    METRICS_OBSERVE: Final = "metrics.observe"
+    METRICS_RECORD: Final = "metrics.record"
+    PROCESSOR_FLUSH: Final = "processor.flush"
+    QUEUE_ABANDONED: Final = "queue.abandoned"
+    QUEUE_CALLBACKS: Final = "queue.callbacks"
+    QUEUE_REPORTS: Final = "queue.reports"
+    RESPONSE_FOLLOW: Final = "response.follow"
+    SDK_SETUP: Final = "sdk.setup"
+    SPAN_ENRICH: Final = "span.enrich"
+    SPAN_MEASURE: Final = "span.measure"
+    SSE_READ: Final = "sse.read"
+    SSE_WATCH: Final = "sse.watch"
+    STALL_REPORT: Final = "stall.report"
+    STALL_WATCH: Final = "stall.watch"
+    STREAM_ABORT: Final = "stream.abort"
+    STREAM_DROP: Final = "stream.drop"
+    STREAM_END: Final = "stream.end"
+    STREAM_FINALIZE: Final = "stream.finalize"
+    STREAM_OPEN: Final = "stream.open"
+    STREAM_READ: Final = "stream.read"
+    STREAM_WRAP: Final = "stream.wrap"
+    TOKEN_EVENTS_BUILD: Final = "token_events.build"
+
 
 SPAN_MEASURES: Final = {
     RESPONSE_TIME_TO_FIRST_CHUNK: "time_to_first_chunk",
@@ -102,7 +148,7 @@ SPAN_MEASURES: Final = {
     LATENCY_EXCLUDED: "excluded",
     "itl.time_per_output_token": "time_per_output_token",
     "itl.tokens_per_chunk": "tokens_per_chunk",
-    "itl.burst_ratio": "burst_ratio",
+    "itl.burst.ratio": "burst_ratio",
     "itl.drift": "drift",
     CONSUMER_DURATION: "consumer_time",
     CONSUMER_BOUND: "is_consumer_bound",
@@ -137,13 +183,17 @@ STALL_STARTED_EVENT: Final = "itl.stall.started"
 STALL_ENDED_EVENT: Final = "itl.stall.ended"
 TRUNCATED_EVENT: Final = "itl.stream.truncated"
 STALL_EVENT: Final = "itl.stall"
-"""A stall, on the span; at the moment at which it began."""
-STALLS_TOLD: Final = 10
-"""So many stalls of a stream are told of, on its span and in log events; every one is counted."""
+"""A span event for one stall, at the moment at which it began."""
+FIRST_TOKEN_EVENT: Final = "itl.first_token"
+"""A span event at the first output chunk."""
+LAST_TOKEN_EVENT: Final = "itl.last_token"
+"""A span event at the last output chunk."""
+MAX_REPORTED_STALLS: Final = 10
+"""Stalls of one stream that get a span event and log events. The counters include every stall."""
 
 
 class Metric(NamedTuple):
-    """What an instrument is called, measures in, says of itself, and the bucket edges it advises (histograms)."""
+    """Name, unit and description of an instrument, and for a histogram the bucket edges that it advises."""
 
     name: str
     unit: str
@@ -178,13 +228,13 @@ TIME_PER_OUTPUT_TOKEN: Final = Metric(
     "Mean time per output token after the first, by the provider's token count.",
     LATENCY_BUCKETS,
 )
-STREAMS: Final = Metric("itl.client.streams", "{stream}", "Streams that are open now, by whether they have stalled.")
-STREAM_OUTCOMES: Final = Metric("itl.client.stream.outcomes", "{stream}", "Streams that ended, by how they ended.")
+STREAM_COUNT: Final = Metric("itl.client.stream.count", "{stream}", "Open streams, by whether they are stalled now.")
+STREAM_OUTCOMES: Final = Metric("itl.client.stream.outcomes", "{stream}", "Ended streams, by outcome.")
 STALLS: Final = Metric("itl.client.stalls", "{stall}", "Stalls, each counted when it begins.")
 STALL_DURATIONS: Final = Metric(
     "itl.client.stall.duration",
     "s",
-    "How long the consumer waited in vain, for each stall that is over.",
+    "Duration of a stall, recorded when it ends.",
     (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0),
 )
 SLO_TOKENS: Final = Metric(
@@ -193,46 +243,132 @@ SLO_TOKENS: Final = Metric(
 SLO_STREAMS: Final = Metric(
     "itl.client.slo.streams", "{stream}", "Streams, by whether the first token met its objective and none stalled."
 )
-SELF_ERRORS: Final = Metric("itl.self.errors", "{error}", "Failures of the instrumentation itself that it contained.")
+SELF_ERRORS: Final = Metric(
+    "itl.self.errors", "{error}", "Failures of the instrumentation itself, none of which reached the application."
+)
 
 
 class StandardNames(NamedTuple):
-    """The standard client metrics under one generation of the semantic conventions."""
+    """The standard names of one generation of the semantic conventions, where the generations differ.
 
+    Token counts are keyed by their field of `ResponseInfo`.
+    """
+
+    schema_url: str | None
+    """Schema URL of the instrumentation scope; None while the generation is not released."""
     duration: Metric
     time_to_first_chunk: Metric
     time_per_output_chunk: Metric
-    token_usage: Metric
+    token_usage: Metric | None
+    """A histogram by `gen_ai.token.type`; None where the counters and histograms below have replaced it."""
+    token_counters: Mapping[str, Metric]
+    """Counters of consumed tokens by `gen_ai.token.modality`."""
+    token_histograms: Mapping[str, Metric]
+    """Histograms of the tokens of one request."""
+    cache_write_attribute: str
+    """Span attribute for the input tokens that were written to the provider's cache."""
+    missing_finish_reason: str | None
+    """Reported in place of a finish reason that never came; None: nothing is reported."""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All the standard metrics of this generation."""
+        single = tuple(value for value in self if isinstance(value, Metric))
+        return (*single, *self.token_counters.values(), *self.token_histograms.values())
 
 
-def _standard(prefix: str) -> StandardNames:
-    return StandardNames(
-        duration=Metric(f"{prefix}.duration", "s", "GenAI operation duration.", _OPERATION_BUCKETS),
-        time_to_first_chunk=Metric(
-            f"{prefix}.time_to_first_chunk",
-            "s",
-            "Time to receive the first chunk, measured from when the client issues the generation request to when the "
-            "first chunk is received in the response stream.",
-            _OPERATION_BUCKETS,
-        ),
-        time_per_output_chunk=Metric(
-            f"{prefix}.time_per_output_chunk",
-            "s",
-            "Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed "
-            "from the end of the previous chunk to the end of the current chunk.",
-            _OPERATION_BUCKETS,
-        ),
-        token_usage=Metric(
-            "gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _USAGE_BUCKETS
-        ),
+def _time_to_first_chunk(prefix: str) -> Metric:
+    return Metric(
+        f"{prefix}.time_to_first_chunk",
+        "s",
+        "Time to receive the first chunk, measured from when the client issues the generation request to when the "
+        "first chunk is received in the response stream.",
+        _OPERATION_BUCKETS,
     )
 
 
-STANDARD_NAMES: Final = {
-    "operation": _standard("gen_ai.client.operation"),
-    "inference": _standard("gen_ai.client.inference"),
+def _time_per_output_chunk(prefix: str) -> Metric:
+    return Metric(
+        f"{prefix}.time_per_output_chunk",
+        "s",
+        "Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed "
+        "from the end of the previous chunk to the end of the current chunk.",
+        _OPERATION_BUCKETS,
+    )
+
+
+def _inference_usage(name: str, description: str) -> Metric:
+    return Metric(f"gen_ai.client.inference.usage.{name}", "{token}", description)
+
+
+def _inference_tokens(name: str, description: str) -> Metric:
+    return Metric(f"gen_ai.client.inference.operation.{name}", "{token}", description, _USAGE_BUCKETS)
+
+
+STANDARD_NAMES: Final[Mapping[str, StandardNames]] = {
+    "operation": StandardNames(
+        schema_url="https://opentelemetry.io/schemas/1.41.0",
+        duration=Metric("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _OPERATION_BUCKETS),
+        time_to_first_chunk=_time_to_first_chunk("gen_ai.client.operation"),
+        time_per_output_chunk=_time_per_output_chunk("gen_ai.client.operation"),
+        token_usage=Metric(
+            "gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _USAGE_BUCKETS
+        ),
+        token_counters={},
+        token_histograms={},
+        cache_write_attribute=USAGE_CACHE_CREATION_TOKENS,
+        missing_finish_reason=None,
+    ),
+    "inference": StandardNames(
+        schema_url=None,
+        duration=Metric(
+            "gen_ai.client.inference.duration", "s", "GenAI client inference operation duration.", _OPERATION_BUCKETS
+        ),
+        time_to_first_chunk=_time_to_first_chunk("gen_ai.client.inference"),
+        time_per_output_chunk=_time_per_output_chunk("gen_ai.client.inference"),
+        token_usage=None,
+        token_counters={
+            "input_tokens": _inference_usage(
+                "input_tokens", "The number of input (prompt) tokens used, including cached tokens."
+            ),
+            "output_tokens": _inference_usage(
+                "output_tokens", "The number of output (completion) tokens used, including reasoning tokens."
+            ),
+            "cache_read_tokens": _inference_usage(
+                "cache_read.input_tokens", "The number of input tokens served from a provider-managed cache."
+            ),
+            "cache_creation_tokens": _inference_usage(
+                "cache_write.input_tokens", "The number of input tokens written to a provider-managed cache."
+            ),
+            "reasoning_tokens": _inference_usage(
+                "reasoning.output_tokens",
+                "The number of output tokens used for reasoning (e.g. chain-of-thought, extended thinking).",
+            ),
+        },
+        token_histograms={
+            "input_tokens": _inference_tokens(
+                "input_tokens", "The number of input (prompt) tokens used per inference operation."
+            ),
+            "output_tokens": _inference_tokens(
+                "output_tokens", "The number of output (completion) tokens used per inference operation."
+            ),
+        },
+        cache_write_attribute=USAGE_CACHE_WRITE_TOKENS,
+        missing_finish_reason="error",
+    ),
 }
-"""What `opentelemetry-semantic-conventions` releases today, and what the conventions are renaming it to."""
+"""`operation`: the last release of the main conventions that has GenAI in it. `inference`: the generation after it,
+which is developed in a repository of its own and is not released yet."""
+
+
+def default_generation(environ: Mapping[str, str]) -> str:
+    """Choose the key of `STANDARD_NAMES` that is in force where neither an argument nor `OTEL_ITL_*` names one.
+
+    `gen_ai_latest_experimental` in the comma-separated `OTEL_SEMCONV_STABILITY_OPT_IN` asks for the newest generation.
+    """
+    opted_in = {category.strip() for category in environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "").split(",")}
+    return "inference" if "gen_ai_latest_experimental" in opted_in else "operation"
+
 
 PROVIDER_BY_HOST: Final = {
     "api.openai.com": "openai",
@@ -263,7 +399,7 @@ PROVIDER_BY_HOST: Final = {
 
 @lru_cache(maxsize=256)
 def provider_of(host: str | None, default: str) -> str:
-    """The provider that serves `host`, by the longest domain known; `default` where the host is unknown."""
+    """Return the provider that serves `host`, by the longest known domain; `default` where the host is unknown."""
     name = "." + (host or "").lower()
     known = [domain for domain in PROVIDER_BY_HOST if name.endswith(("." + domain, "-" + domain))]
     return PROVIDER_BY_HOST[max(known, key=len)] if known else default

@@ -27,7 +27,7 @@ PIECES = (
     ("· token events onto the span", "otel_itl.export.pipeline", "add_events"),
     ("· span.set_attributes", "opentelemetry.sdk.trace", "Span.set_attributes"),
     ("· span.end", "opentelemetry.sdk.trace", "Span.end"),
-    ("recording metrics", "otel_itl.export.metrics", "StreamMetrics._record"),
+    ("recording metrics", "otel_itl.export.instruments", "StreamInstruments.record"),
     ("making token events, when exported", "otel_itl.core.codec", "_pack"),
 )
 """What is shown, and where it is found."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from array import array
+from collections.abc import Mapping
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
@@ -23,17 +25,18 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind, set_span_in_context
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanKind, set_span_in_context
 
 from otel_itl.conventions import STANDARD_NAMES
 from otel_itl.core import codec
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.slo import PROFILES, evaluate
-from otel_itl.core.stream import Concurrency, ResponseInfo
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Timeline
-from otel_itl.export import attributes
-from otel_itl.export.metrics import Measured, StreamMetrics
+from otel_itl.export import attributes, scope
+from otel_itl.export.measured_stream import measured_stream
+from otel_itl.export.metrics import MetricsRegistry
 
 FORMS: Final = ("packed", "each", "log", "none")
 REQUESTED_NS: Final = 1_700_000_000_000_000_000
@@ -89,7 +92,7 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
     tracing.add_span_processor(SimpleSpanProcessor(spans))
     logging = LoggerProvider(resource=_RESOURCE, shutdown_on_exit=False)
     logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
-    tracer, logger = tracing.get_tracer("otel_itl", "0.1.0"), logging.get_logger("otel_itl", "0.1.0")
+    tracer, logger = scope.get_tracer(tracing, "operation"), scope.get_logger(logging, "operation")
     for _ in range(requests):
         stream, asked = timeline(pace, tokens), request("gpt-4o")
         measures = measure(stream)
@@ -102,8 +105,9 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
             attributes=attributes.at_start(asked),
             start_time=stream.request_unix_ns,
         )
-        span.set_attributes(attributes.standard(answer, measures, None))
-        span.set_attributes(attributes.ours(stream, measures, Concurrency(25, 25.0)))
+        finished = FinishedStream(asked, answer, stream, Concurrency(25, 25.0), None)
+        span.set_attributes(attributes.of_response(finished, measures, STANDARD_NAMES["operation"]))
+        span.set_attributes(attributes.of_stream(stream, measures, finished.concurrency))
         events: list[Any] = {"packed": codec.encode(stream), "each": codec.encode_each(stream, 2 * tokens)}.get(
             form
         ) or []
@@ -119,6 +123,15 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
             )
     logged = encode_logs(logs.get_finished_logs()).SerializeToString() if form == "log" else b""
     return Batch(requests, encode_spans(spans.get_finished_spans()).SerializeToString(), logged)
+
+
+class _Errors:
+    """Lets what fails fail."""
+
+    counts: Mapping[str, int] = MappingProxyType({})
+
+    def report(self, where: str, error: BaseException) -> None:
+        raise RuntimeError(where) from error
 
 
 class Series(NamedTuple):
@@ -138,11 +151,13 @@ def series(models: int, *, native: bool) -> Series:
     reader = InMemoryMetricReader(preferred_aggregation=aggregations)
     metering = MeterProvider([reader], resource=_RESOURCE, shutdown_on_exit=False)
     asked = [request(f"model-{model}") for model in range(models)]
-    recording = StreamMetrics(
-        metering.get_meter("otel_itl", "0.1.0"),
-        STANDARD_NAMES["operation"],
-        attributes.ModelNames(100),
-        in_flight=lambda: [(each, stalled) for each in asked for stalled in (False, True)],
+    registry = MetricsRegistry(
+        _Errors(),
+        open_streams=lambda: [(each, stalled) for each in asked for stalled in (False, True)],
+        before_collection=lambda: None,
+    )
+    recording = registry.create(
+        scope.get_meter(metering, "operation"), STANDARD_NAMES["operation"], reports_process=True
     )
     pace = random.Random(1)  # noqa: S311 - a pace, not a secret
     for each in asked:
@@ -150,15 +165,17 @@ def series(models: int, *, native: bool) -> Series:
             stream = timeline(pace, 500)
             measures = measure(stream)
             verdict = evaluate(PROFILES["chat"], stream, measures, is_stalled=False)
-            recording.add(Measured(each, None, stream, measures, None, None, standard=True, verdict=verdict))
-    recording.drain()
+            response = ResponseInfo()
+            response.update_token_counts(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens)
+            finished = FinishedStream(each, response, stream, Concurrency(25, 25.0), None)
+            recording.add(measured_stream(finished, measures, verdict, INVALID_SPAN_CONTEXT, records_standard=True))
     data = reader.get_metrics_data()
     assert data is not None
     points = [
         point
         for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
+        for scoped in resource.scope_metrics
+        for metric in scoped.metrics
         for point in metric.data.data_points
     ]
     classic = sum(len(point.bucket_counts) + 2 for point in points if hasattr(point, "explicit_bounds"))

@@ -1,34 +1,32 @@
-"""What a span and the metrics say of a stream: from facts and measures to attributes."""
+"""The attributes of spans, log events and metrics, from the facts and the measures of a stream."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 from otel_itl import conventions as names
+from otel_itl.conventions import StandardNames
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Degradation, SessionStatus
 from otel_itl.core.slo import SLOResult
 from otel_itl.core.stalls import Stall
-from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
-from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.core.stream import MAX_FINISH_REASONS, Concurrency, FinishedStream
+from otel_itl.core.timeline import SECOND, Outcome, Timeline
+from otel_itl.export.cardinality import ModelNames
 
-OTHER_MODEL = "other"
-OTHER_ERROR = "_OTHER"
-"""What the conventions call an error of a type that is not told apart."""
-MOST_ERROR_TYPES = 100
-"""Some are codes that the provider makes up."""
+_USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
-def _known(optional: Mapping[str, Any]) -> dict[str, Any]:
-    """What there is to say: an attribute of what is not known is absent."""
+def _without_none(optional: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is not known: an attribute without a value is absent."""
     return {name: value for name, value in optional.items() if value is not None}
 
 
 def at_start(request: Request) -> dict[str, Any]:
-    """The attributes that samplers read."""
+    """Build the attributes that a span has from its start on, so that samplers read them."""
     attributes: dict[str, Any] = {
         names.OPERATION_NAME: request.operation,
         names.PROVIDER_NAME: request.provider,
@@ -41,107 +39,61 @@ def at_start(request: Request) -> dict[str, Any]:
         names.SERVER_PORT: request.server_port,
         names.SESSION_ID: request.session_id,
     }
-    return attributes | _known(optional)
+    return attributes | _without_none(optional)
 
 
-def standard(answer: ResponseInfo, measures: Measures, error_type: str | None) -> dict[str, Any]:
-    """The attributes of the conventions that are known at the end."""
+def reported_usage(finished: FinishedStream) -> dict[str, int]:
+    """Collect the token counts that a stream reports, by their field of `ResponseInfo`.
+
+    Counts that the provider did not give are absent. A response that was fetched again has none at all: the request
+    that generated it has reported them.
+    """
+    if finished.request.operation in names.OPERATIONS_WITHOUT_USAGE:
+        return {}
+    return _without_none({field: getattr(finished.response, field) for field in _USAGE_FIELDS})
+
+
+def of_response(finished: FinishedStream, measures: Measures, standard: StandardNames) -> dict[str, Any]:
+    """Build the standard attributes that are known when the stream has ended."""
+    usage = reported_usage(finished)
     optional = {
-        names.RESPONSE_ID: answer.response_id or None,
-        names.RESPONSE_MODEL: answer.model,
-        names.RESPONSE_FINISH_REASONS: tuple(answer.finish_reasons) or None,
+        names.RESPONSE_ID: finished.response.response_id or None,
+        names.RESPONSE_MODEL: finished.response.model,
+        names.RESPONSE_FINISH_REASONS: _finish_reasons(finished, standard.missing_finish_reason) or None,
         names.RESPONSE_TIME_TO_FIRST_CHUNK: measures.time_to_first_chunk,
-        names.USAGE_INPUT_TOKENS: answer.input_tokens,
-        names.USAGE_OUTPUT_TOKENS: answer.output_tokens,
-        names.USAGE_REASONING_TOKENS: answer.reasoning_tokens,
-        names.USAGE_CACHE_READ_TOKENS: answer.cache_read_tokens,
-        names.USAGE_CACHE_CREATION_TOKENS: answer.cache_creation_tokens,
-        names.ERROR_TYPE: error_type,
+        names.USAGE_INPUT_TOKENS: usage.get("input_tokens"),
+        names.USAGE_OUTPUT_TOKENS: usage.get("output_tokens"),
+        names.USAGE_REASONING_TOKENS: usage.get("reasoning_tokens"),
+        names.USAGE_CACHE_READ_TOKENS: usage.get("cache_read_tokens"),
+        standard.cache_write_attribute: usage.get("cache_creation_tokens"),
+        names.ERROR_TYPE: finished.error_type,
     }
-    return _known(optional)
+    return _without_none(optional)
+
+
+def _finish_reasons(finished: FinishedStream, missing: str | None) -> tuple[str, ...]:
+    """Return the finish reasons, with `missing` for each choice of a stream cut short that has none."""
+    reasons = tuple(finished.response.finish_reasons)
+    if missing is None or finished.timeline.outcome is Outcome.COMPLETED:
+        return reasons
+    choices = finished.request.parameters.get(names.REQUEST_PARAMETERS["n"], 1)
+    expected = min(choices, MAX_FINISH_REASONS) if isinstance(choices, int) else 1
+    return reasons + (missing,) * (max(expected, 1) - len(reasons))
 
 
 def of_request(request: Request) -> dict[str, Any]:
-    """What was asked of whom, for a log event."""
+    """Build the attributes that identify the request of a log event."""
     optional = {
         names.OPERATION_NAME: request.operation,
         names.PROVIDER_NAME: request.provider,
         names.REQUEST_MODEL: request.model,
         names.SESSION_ID: request.session_id,
     }
-    return _known(optional)
+    return _without_none(optional)
 
 
-def of_stall(stall: Stall) -> dict[str, Any]:
-    """One stall, for a log event or an event of its span."""
-    attributes = {
-        names.STALL_NUMBER: stall.number,
-        names.STALL_PHASE: stall.phase.value,
-        names.STALL_CAUSE: stall.cause.value,
-        names.STALL_START: stall.start,
-        names.STALL_DURATION: stall.duration,
-        names.STALL_THRESHOLD: stall.threshold,
-        names.STALL_ALIVE: stall.is_alive,
-    }
-    return attributes if stall.end is None else {**attributes, names.STALL_END: stall.end}
-
-
-def of_stalls(ended: FinishedStream) -> dict[str, Any]:
-    """The stalls of a stream, summed up; nothing where nobody looked out for any."""
-    if ended.stall_threshold is None:
-        return {}
-    durations = [stall.duration for stall in ended.stalls]
-    attributes: dict[str, Any] = {names.STALL_COUNT: len(durations)}
-    if ended.stall_threshold < inf:
-        attributes[names.STALL_THRESHOLD] = ended.stall_threshold
-    if durations:
-        attributes[names.STALL_DURATION] = sum(durations)
-        attributes[names.STALL_MAX] = max(durations)
-        attributes[names.STALLED_RATIO] = sum(durations) * SECOND / max(ended.timeline.end, 1)
-    return attributes
-
-
-def of_verdict(verdict: SLOResult | None) -> dict[str, Any]:
-    """The objective in force; what it was, where the stream missed it."""
-    if verdict is None:
-        return {}
-    slo = verdict.slo
-    attributes: dict[str, Any] = {names.SLO_PROFILE: slo.profile}
-    if verdict.is_missed:
-        attributes[names.SLO_MET] = False
-        attributes[names.SLO_MISSED_TOKENS] = verdict.tokens_missed
-        attributes |= _known({names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl})
-    return attributes
-
-
-def of_standing(standing: SessionStatus | None) -> dict[str, Any]:
-    """How the session stands with this request; nothing where it belongs to none."""
-    if standing is None:
-        return {}
-    optional = {
-        names.SESSION_REQUEST_INDEX: standing.request_index,
-        names.SESSION_LATENCY_RATIO: standing.latency_ratio,
-        names.SESSION_STALL_COUNT: standing.stall_count,
-        names.SESSION_DECODE_DURATION: standing.decode_duration,
-        names.SESSION_DEGRADED: standing.is_degraded,
-        names.SESSION_DEGRADED_SCOPE: None if standing.scope is None else standing.scope.value,
-    }
-    return _known(optional)
-
-
-def of_degradation(onset: Degradation) -> dict[str, Any]:
-    """The beginning of a session's degradation, for its log event."""
-    optional = {
-        names.SESSION_REQUEST_INDEX: onset.request_index,
-        names.SESSION_LATENCY_RATIO: onset.latency_ratio,
-        names.SESSION_MODEL_RATIO: onset.model_ratio,
-        names.SESSION_DEGRADED_SCOPE: onset.scope.value,
-    }
-    return _known(optional)
-
-
-def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
-    """The `itl.*` attributes."""
+def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
+    """Build the `itl.*` attributes of a stream: its measures, outcome, concurrency and HTTP attempts."""
     attributes: dict[str, Any] = {
         name: value for name, field in names.SPAN_MEASURES.items() if (value := getattr(measures, field)) is not None
     }
@@ -154,56 +106,120 @@ def ours(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> di
     return attributes
 
 
-class Limited:
-    """Values that metrics tell apart: the first so many, and one name for the rest. Others choose values, series cost.
+class Sketch(Protocol):
+    """The ITL samples as a sparse exponential histogram: `otel_itl.core.sketch.Sketch`."""
 
-    Args:
-        limit: how many.
-        rest: what the others are called.
+    @property
+    def scale(self) -> int:
+        """The scale of OpenTelemetry's exponential histograms."""
+
+    @property
+    def indexes(self) -> Sequence[int]:
+        """The buckets that are not empty, ascending."""
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """The samples in each of these buckets."""
+
+    @property
+    def zero_count(self) -> int:
+        """The samples that are zero."""
+
+
+def of_sketch(sketch: Sketch) -> dict[str, Any]:
+    """Build the attributes of a sketch of the ITL samples; empty where there are no samples.
+
+    Indexes and counts are text, numbers separated by commas, which every SQL dialect splits: for 40 buckets that takes
+    8 µs where the span is written to and 21 µs where it is encoded. As integer arrays, of which the SDK checks and the
+    encoder wraps every element, they take 12 µs and 82 µs, and 70 % more bytes.
     """
-
-    def __init__(self, limit: int, rest: str) -> None:
-        self._limit = limit
-        self._rest = rest
-        self._known: set[tuple[str, str | None]] = set()
-
-    def label(self, value: str, beside: str | None = None) -> str:
-        """What a metric calls `value`, where it stands `beside` another one."""
-        if (value, beside) not in self._known:
-            if len(self._known) >= self._limit:
-                return self._rest
-            self._known.add((value, beside))
-        return value
+    if not sketch.counts and not sketch.zero_count:
+        return {}
+    return {
+        names.SKETCH_SCALE: sketch.scale,
+        names.SKETCH_INDEXES: ",".join(map(str, sketch.indexes)),
+        names.SKETCH_COUNTS: ",".join(map(str, sketch.counts)),
+        names.SKETCH_ZERO_COUNT: sketch.zero_count,
+    }
 
 
-class ModelNames:
-    """The model names that metrics tell apart: so many that are asked for, and so many that answer for them.
-
-    They are counted apart: an upstream that answers in ever new names takes no place from what is asked for.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._asked_for = Limited(limit, OTHER_MODEL)
-        self._answering = Limited(limit, OTHER_MODEL)
-
-    def label(self, model: str) -> str:
-        """The name that a metric gives to `model`, which was asked for."""
-        return self._asked_for.label(model)
-
-    def response_label(self, model: str, asked_for: str | None) -> str:
-        """The name that a metric gives to `model`, which answered."""
-        return self._answering.label(model, asked_for)
+def of_stall(stall: Stall) -> dict[str, Any]:
+    """Build the attributes of one stall, for a log event or a span event."""
+    attributes = {
+        names.STALL_NUMBER: stall.number,
+        names.STALL_PHASE: stall.phase.value,
+        names.STALL_CAUSE: stall.cause.value,
+        names.STALL_START: stall.start,
+        names.STALL_DURATION: stall.duration,
+        names.STALL_THRESHOLD: stall.threshold,
+        names.STALL_ALIVE: stall.is_alive,
+    }
+    return attributes if stall.end is None else {**attributes, names.STALL_END: stall.end}
 
 
-def labels(request: Request, response_model: str | None, models: ModelNames) -> dict[str, Any]:
-    """The attributes of metrics: an allow-list. No session, user or request ever."""
-    model = None if request.model is None else models.label(request.model)
+def of_stalls(finished: FinishedStream) -> dict[str, Any]:
+    """Build the summary of a stream's stalls; empty where stall detection was off."""
+    if finished.stall_threshold is None:
+        return {}
+    durations = [stall.duration for stall in finished.stalls]
+    attributes: dict[str, Any] = {names.STALL_COUNT: len(durations)}
+    if finished.stall_threshold < inf:
+        attributes[names.STALL_THRESHOLD] = finished.stall_threshold
+    if durations:
+        attributes[names.STALL_TOTAL_DURATION] = sum(durations)
+        attributes[names.STALL_MAX] = max(durations)
+        attributes[names.STALL_RATIO] = sum(durations) * SECOND / max(finished.timeline.end, 1)
+    return attributes
+
+
+def of_slo(verdict: SLOResult | None) -> dict[str, Any]:
+    """Build the attributes of the objective in force, with its limits if the stream missed it; None: there is none."""
+    if verdict is None:
+        return {}
+    slo = verdict.slo
+    attributes: dict[str, Any] = {names.SLO_PROFILE: slo.profile}
+    if verdict.is_missed:
+        attributes[names.SLO_MET] = False
+        attributes[names.SLO_MISSED_TOKENS] = verdict.tokens_missed
+        attributes |= _without_none({names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl})
+    return attributes
+
+
+def of_session(standing: SessionStatus | None) -> dict[str, Any]:
+    """Build the attributes of the session as of this request; None: the request belongs to no session."""
+    if standing is None:
+        return {}
+    optional = {
+        names.SESSION_REQUEST_INDEX: standing.request_index,
+        names.SESSION_LATENCY_RATIO: standing.latency_ratio,
+        names.SESSION_STALL_COUNT: standing.stall_count,
+        names.SESSION_DECODE_DURATION: standing.decode_duration,
+        names.SESSION_DEGRADED: standing.is_degraded,
+        names.SESSION_DEGRADATION_SCOPE: None if standing.scope is None else standing.scope.value,
+    }
+    return _without_none(optional)
+
+
+def of_degradation(onset: Degradation) -> dict[str, Any]:
+    """Build the attributes of the log event for the onset of a session's degradation."""
+    optional = {
+        names.SESSION_REQUEST_INDEX: onset.request_index,
+        names.SESSION_LATENCY_RATIO: onset.latency_ratio,
+        names.SESSION_MODEL_RATIO: onset.model_ratio,
+        names.SESSION_DEGRADATION_SCOPE: onset.scope.value,
+    }
+    return _without_none(optional)
+
+
+def of_metrics(request: Request, response_model: str | None, models: ModelNames) -> dict[str, Any]:
+    """Build the attributes of metric points from an allow-list: never a session, user or request id."""
+    model = None if request.model is None else models.cap_request_model(request.model)
     optional = {
         names.OPERATION_NAME: request.operation,
         names.PROVIDER_NAME: request.provider,
         names.REQUEST_MODEL: model,
-        names.RESPONSE_MODEL: None if response_model is None else models.response_label(response_model, model),
+        names.RESPONSE_MODEL: None if response_model is None else models.cap_response_model(response_model, model),
         names.SERVER_ADDRESS: request.server_address,
         names.SERVER_PORT: request.server_port,
     }
-    return _known(optional)
+    return _without_none(optional)

@@ -1,260 +1,144 @@
-"""The instruments, and the recording of streams that ended into them."""
+"""The metrics of this process: sets of instruments, their common queue, and what a collection observes."""
 
 from __future__ import annotations
 
-import threading
 from collections import Counter as Tally
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from functools import partial
-from operator import sub
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from opentelemetry.context import Context  # noqa: TC002 - part of what is public
-from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from otel_itl import conventions as names
-from otel_itl.conventions import Metric, StandardNames
-from otel_itl.core.measures import Measures
+from otel_itl.conventions import StandardNames, Where
 from otel_itl.core.request import Request
-from otel_itl.core.slo import Objectives, SLOResult
+from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
-from otel_itl.core.timeline import SECOND, Timeline
-from otel_itl.export.attributes import MOST_ERROR_TYPES, OTHER_ERROR, Limited, ModelNames, labels
-from otel_itl.export.sdk_internals.bulk_recording import record_all
-from otel_itl.recording.internal_errors import never_raises, report_error
+from otel_itl.export.instruments import StreamInstruments
+from otel_itl.export.measured_stream import MeasuredStream
+from otel_itl.export.pending_streams import PendingStreams
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
-Labels = Mapping[str, Any]
-
-
-class Measured(NamedTuple):
-    """A stream that ended, as the metrics see it."""
-
-    request: Request
-    response_model: str | None
-    timeline: Timeline
-    measures: Measures
-    error_type: str | None
-    context: Context | None
-    """Holds the stream's span: slow samples point to it as exemplars."""
-    standard: bool
-    """The standard metrics are ours to record: nobody else does so for this request, …"""
-    elsewhere: frozenset[str] = frozenset()
-    """… except for these, named by their field in `StandardNames`."""
-    verdict: SLOResult | None = None
-    """What the stream makes of its objective, if it has one."""
+OpenStreams = Callable[[], Iterable[tuple[Request, bool]]]
+"""Returns the request of every open stream, and whether the stream is stalled now."""
 
 
 class StreamMetrics:
-    """The metrics of streams. `add` costs nothing; the recording happens when metrics are collected, or in between.
+    """Records the streams and stalls of one set of instruments; made by `MetricsRegistry.create`."""
+
+    def __init__(self, instruments: StreamInstruments, pending: PendingStreams) -> None:
+        self._instruments = instruments
+        self._pending = pending
+
+    def add(self, stream: MeasuredStream) -> None:
+        """Queue a stream that ended; it is recorded before the next collection."""
+        self._pending.add(self._instruments, stream)
+
+    def stall_started(self, stall: Stall) -> None:
+        """Count a stall that has just begun, without waiting for a collection."""
+        self._instruments.stall_started(stall)
+
+    def stall_ended(self, stall: Stall) -> None:
+        """Record the duration of a stall that is over."""
+        self._instruments.stall_ended(stall)
+
+
+class MetricsRegistry:
+    """Every set of instruments of a process, and the callbacks that a collection calls.
+
+    A meter keeps the callbacks of an observable instrument only from the first time that it is created. So each meter
+    gets one pair of callbacks for good, and these ask for what is current. The first thing that they do is to record
+    the streams that ended before the collection: observable instruments are collected first.
 
     Args:
-        meter: where the instruments are made.
-        standard_names: the names of the standard metrics.
-        models: the model names that are told apart.
-        in_flight: the requests whose streams are open now, and whether they have stalled; None: nobody here knows.
-        failures: how many failures of our own were contained, by where; None: nobody here knows.
-        objectives: where histograms are to have an edge.
+        errors: counts the failures that `itl.self.errors` reports, and receives those of a collection.
+        open_streams: the streams that `itl.client.stream.count` reports.
+        before_collection: called first, so that streams that ended are added before a collection records them.
     """
 
-    def __init__(  # noqa: PLR0913 - what is counted, and for whom
+    def __init__(
+        self, errors: InternalErrors, *, open_streams: OpenStreams, before_collection: Callable[[], None]
+    ) -> None:
+        self.pending = PendingStreams(errors)
+        self.errors = errors
+        self._open_streams = open_streams
+        self._before_collection = before_collection
+        self._lock = Lock()
+        self._reporters: WeakKeyDictionary[Meter, list[StreamInstruments]] = WeakKeyDictionary()
+        """For each meter with callbacks, the instruments in whose name they report this process: one, or none."""
+        self._reported: dict[tuple[tuple[str, Any], ...], None] = {}
+        """The attributes of every point reported so far: one that has no more open streams is reported as 0."""
+
+    def create(
         self,
         meter: Meter,
         standard_names: StandardNames,
-        models: ModelNames,
         *,
-        in_flight: Callable[[], Iterable[tuple[Request, bool]]] | None = None,
-        failures: Callable[[], Mapping[str, int]] | None = None,
+        model_limit: int = 100,
         objectives: Objectives = Objectives(),  # noqa: B008 - immutable
-    ) -> None:
-        self.settle: Callable[[], None] | None = None
-        """Called before a collection: has whatever ended before it added."""
-        self._models = models
-        self._error_types = Limited(MOST_ERROR_TYPES, OTHER_ERROR)
-        self._in_flight = in_flight
-        self._failures = failures
-        self._pending: deque[Measured] = deque()
-        self._draining = threading.Lock()
-        self._seen: dict[tuple[tuple[str, Any], ...], None] = {}
-        self._duration = _histogram(meter, standard_names.duration)
-        self._first_chunk = _histogram(meter, standard_names.time_to_first_chunk)
-        self._per_chunk = _histogram(meter, standard_names.time_per_output_chunk)
-        self._usage = _histogram(meter, standard_names.token_usage)
-        self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
-        self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
-        self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
-        self._stall_duration = _histogram(meter, names.STALL_DURATIONS)
-        self._outcomes = meter.create_counter(*names.STREAM_OUTCOMES[:3])
-        self._stalls = meter.create_counter(*names.STALLS[:3])
-        self._slo_tokens = meter.create_counter(*names.SLO_TOKENS[:3])
-        self._slo_streams = meter.create_counter(*names.SLO_STREAMS[:3])
-        self._members = _observe(meter, self)
+        reports_process: bool = False,
+    ) -> StreamMetrics:
+        """Make a set of instruments on a meter.
 
-    def retire(self) -> None:
-        """Another takes over: what is added is still recorded, but collections ask the other."""
-        self._in_flight = None
-        with suppress(ValueError):
-            self._members.remove(self)
+        Args:
+            meter: makes the instruments.
+            standard_names: the generation of the standard names.
+            model_limit: how many model names are kept apart.
+            objectives: the objectives that become bucket edges.
+            reports_process: collections of this meter report the open streams and the failures of this process from
+                now on, and those of every other meter no more.
+        """
+        instruments = StreamInstruments(meter, standard_names, model_limit=model_limit, objectives=objectives)
+        with self._lock:
+            reporters = self._reporters_of(meter)
+            if reports_process:
+                for others in self._reporters.values():
+                    others.clear()
+                reporters.append(instruments)
+                self._reported = {}
+        return StreamMetrics(instruments, self.pending)
 
-    def add(self, measured: Measured) -> None:
-        """Take a stream that ended; it is recorded before the next collection."""
-        self._pending.append(measured)
-        _pending.add(self)
+    def forget_after_fork(self) -> None:
+        """Drop what the parent process records, in a process that was just forked."""
+        self._lock = Lock()
+        self.pending.forget_after_fork()
 
-    def forget(self) -> None:
-        """What was added is the parent's to record: this process is its child."""
-        self._pending.clear()
-        self._draining = threading.Lock()
+    def _reporters_of(self, meter: Meter) -> list[StreamInstruments]:
+        """Return the reporters of a meter; the first time, create its observable instruments."""
+        reporters = self._reporters.get(meter)
+        if reporters is None:
+            reporters = self._reporters[meter] = []
+            name, unit, description, _ = names.STREAM_COUNT
+            observe = partial(self._observe_streams, reporters)
+            meter.create_observable_up_down_counter(name, [observe], unit, description)
+            name, unit, description, _ = names.SELF_ERRORS
+            meter.create_observable_counter(name, [partial(self._observe_errors, reporters)], unit, description)
+        return reporters
 
-    def stalled(self, stall: Stall) -> None:
-        """Count a stall, which has just begun: this does not wait for a collection."""
-        self._stalls.add(1, self._of_stall(stall))
+    @never_raises(Where.METRICS_OBSERVE, ())
+    def _observe_streams(self, reporters: list[StreamInstruments], _: CallbackOptions) -> list[Observation]:
+        """Record what ended before this collection, and count the open streams by attributes and state."""
+        try:
+            self._before_collection()
+        finally:
+            self.pending.record_all()
+        return [observation for reporter in reporters for observation in self._count_open_streams(reporter)]
 
-    def stall_over(self, stall: Stall) -> None:
-        """Record how long a stall was."""
-        self._stall_duration.record(stall.duration, self._of_stall(stall))
-
-    def _of_stall(self, stall: Stall) -> Labels:
-        about = {names.STALL_PHASE: stall.phase.value, names.STALL_CAUSE: stall.cause.value}
-        return {**labels(stall.request, None, self._models), **about}
-
-    def drain(self) -> None:
-        """Record what was added."""
-        _pending.discard(self)
-        if not self._pending:
-            return
-        with self._draining, suppress(IndexError):
-            while True:
-                measured = self._pending.popleft()
-                try:
-                    self._record(measured)
-                except Exception as error:  # noqa: BLE001 - the fence
-                    report_error("recording metrics", error)
-
-    def _record(self, measured: Measured) -> None:
-        request, timeline, measures, context = measured.request, measured.timeline, measured.measures, measured.context
-        stream = labels(request, measured.response_model, self._models)
-        self._outcomes.add(1, {**stream, names.STREAM_OUTCOME: timeline.outcome.value}, context)
-        record_all(self._itl, measures.itl_samples.nanoseconds, SECOND, stream, context)
-        if measures.time_to_first_token is not None:
-            record_all(self._ttft, (measures.time_to_first_token,), 1, stream, context)
-        if measures.time_per_output_token is not None:
-            record_all(self._tpot, (measures.time_per_output_token,), 1, stream, context)
-        if measured.verdict is not None:
-            self._record_verdict(measured.verdict, stream, context)
-        if measured.standard:
-            self._record_standard(measured, stream)
-
-    def _record_verdict(self, verdict: SLOResult, stream: Labels, context: Context | None) -> None:
-        judged = {**stream, names.SLO_PROFILE: verdict.slo.profile}
-        for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
-            # Both from the start: a rate needs the series to be there before the first miss.
-            if verdict.tokens_met or verdict.tokens_missed:
-                self._slo_tokens.add(tokens, {**judged, names.SLO_MET: met}, context)
-            if verdict.is_stream_met is not None:
-                self._slo_streams.add(int(verdict.is_stream_met is met), {**judged, names.SLO_MET: met}, context)
-
-    def _record_standard(self, measured: Measured, stream: Labels) -> None:
-        timeline, context, elsewhere = measured.timeline, measured.context, measured.elsewhere
-        if "duration" not in elsewhere:
-            error_type = measured.error_type
-            failed = {} if error_type is None else {names.ERROR_TYPE: self._error_types.label(error_type)}
-            record_all(self._duration, (measured.measures.duration,), 1, {**stream, **failed}, context)
-        if timeline.arrived and "time_to_first_chunk" not in elsewhere:
-            record_all(self._first_chunk, timeline.arrived[:1], SECOND, stream, context)
-        record_all(self._per_chunk, between(timeline, measured.measures), SECOND, stream, context)
-        for kind, tokens in (("input", timeline.input_tokens), ("output", timeline.output_tokens)):
-            if tokens is not None and "token_usage" not in elsewhere:
-                record_all(self._usage, (tokens,), 1, {**stream, names.TOKEN_TYPE: kind}, context)
-
-    def open_streams(self) -> Iterator[Observation]:
-        """How many streams are open now, of each kind that there has been, by whether they have stalled."""
-        if self._in_flight is None:
-            return
+    def _count_open_streams(self, reporter: StreamInstruments) -> list[Observation]:
         tally = Tally(
-            (tuple(labels(request, None, self._models).items()), stalled) for request, stalled in self._in_flight()
+            (tuple(reporter.attributes_of(request).items()), stalled) for request, stalled in self._open_streams()
         )
-        self._seen.update(dict.fromkeys(stream for stream, _ in tally))
-        for stream in list(self._seen):
-            for stalled, state in ((False, "active"), (True, "stalled")):
-                yield Observation(tally[stream, stalled], {**dict(stream), names.STREAM_STATE: state})
+        self._reported.update(dict.fromkeys(stream for stream, _ in tally))
+        return [
+            Observation(tally[stream, stalled], {**dict(stream), names.STREAM_STATE: state})
+            for stream in list(self._reported)
+            for stalled, state in ((False, "active"), (True, "stalled"))
+        ]
 
-    def self_errors(self) -> Iterator[Observation]:
-        """How many failures of our own were contained, by where they happened."""
-        if self._failures is not None:
-            for where, count in list(self._failures().items()):
-                yield Observation(count, {names.SELF_WHERE: where})
-
-
-def between(timeline: Timeline, measures: Measures) -> Sequence[float]:
-    """The time between every two chunks, ascending: mostly what is sorted as ITL samples already."""
-    arrived = timeline.arrived
-    first, last = timeline.output_bounds
-    altered = (
-        timeline.tokens
-        or timeline.choices
-        or timeline.skipped
-        or measures.imputed
-        or measures.excluded
-        or measures.burst_ratio
-        or measures.output_chunk_count != last - first + 1
-    )
-    if altered:
-        return sorted(map(sub, arrived[1:], arrived))
-    others = [*map(sub, arrived[1 : first + 1], arrived), *map(sub, arrived[last + 1 :], arrived[last:])]
-    return sorted([*measures.itl_samples.nanoseconds, *others]) if others else measures.itl_samples.nanoseconds
-
-
-_pending: set[StreamMetrics] = set()
-"""Those with streams to record. Nothing else keeps one alive that another has taken over from."""
-_observed: WeakKeyDictionary[Meter, list[StreamMetrics]] = WeakKeyDictionary()
-
-
-def drain_all() -> None:
-    """Record what was added, to whichever metrics."""
-    for stream_metrics in list(_pending):
-        stream_metrics.drain()
-
-
-def _observe(meter: Meter, stream_metrics: StreamMetrics) -> list[StreamMetrics]:
-    """Have collections ask `stream_metrics`, too: a meter takes the callbacks of an instrument once, from the first.
-
-    Returns all that collections ask.
-    """
-    members = _observed.get(meter)
-    if members is None:
-        members = _observed[meter] = []
-        # A collection asks observable instruments first: whatever ended before it is in it.
-        meter.create_observable_up_down_counter(
-            names.STREAMS.name, [partial(_open_streams, members)], *names.STREAMS[1:3]
-        )
-        meter.create_observable_counter(
-            names.SELF_ERRORS.name, [partial(_self_errors, members)], *names.SELF_ERRORS[1:3]
-        )
-    members.append(stream_metrics)
-    return members
-
-
-@never_raises("counting open streams", ())
-def _open_streams(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
-    asked = list(members)
-    for member in asked:
-        if member.settle is not None:
-            member.settle()
-    drain_all()
-    return [observation for member in asked for observation in member.open_streams()]
-
-
-@never_raises("counting failures", ())
-def _self_errors(members: list[StreamMetrics], _: CallbackOptions) -> list[Observation]:
-    return [observation for member in list(members) for observation in member.self_errors()]
-
-
-def _histogram(meter: Meter, metric: Metric, edges: AbstractSet[float] = frozenset()) -> Histogram:
-    buckets = sorted(edges | set(metric.buckets))
-    return meter.create_histogram(
-        metric.name, metric.unit, metric.description, explicit_bucket_boundaries_advisory=buckets
-    )
+    @never_raises(Where.METRICS_OBSERVE, ())
+    def _observe_errors(self, reporters: list[StreamInstruments], _: CallbackOptions) -> list[Observation]:
+        """Report how many failures of our own there were, by the step that failed."""
+        counts = dict(self.errors.counts) if reporters else {}
+        return [Observation(count, {names.SELF_WHERE: where}) for where, count in counts.items()]

@@ -1,62 +1,53 @@
-"""What is known of other instrumentations: which are in charge of a request, what they suppress, what they record."""
+"""Beside other instrumentations: whether one is in charge of a request, suppresses ours, or records its metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Final, NamedTuple
 
-from opentelemetry.context import (
-    _SUPPRESS_INSTRUMENTATION_KEY,
-    Context,
-    attach,
-    detach,
-    get_current,
-    get_value,
-    set_value,
-)
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+from opentelemetry.context import Context, attach, detach, get_current, get_value, set_value
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled, suppress_instrumentation
 from opentelemetry.trace import Span, get_current_span
 
 FOREIGN_INFERENCE: Final = "opentelemetry.genai.client.inference.context"
 """Context key under which the official GenAI instrumentation publishes the inference that it is in charge of."""
 
-_SUPPRESSIONS: Final = (_SUPPRESS_INSTRUMENTATION_KEY, "suppress_instrumentation")
-"""Context keys of `opentelemetry.instrumentation.utils.suppress_instrumentation()`."""
-
-_SUPPRESSING: Final = frozenset({"logfire.openai", "logfire.anthropic"})
+_SUPPRESSING_SCOPES: Final = frozenset({"logfire.openai", "logfire.anthropic"})
 """Scopes of spans that come with a suppression of their own, which is meant for the instrumentation of HTTP."""
 
 
-class _Recording(NamedTuple):
-    """Spans of another instrumentation, by scope and beginning of the name, and the standard metrics it records."""
+class _RecordedMetrics(NamedTuple):
+    """The standard metrics that another instrumentation records within certain spans of its own."""
 
     scope: str
-    name: str
+    span_name_prefix: str
     metrics: frozenset[str]
+    """By their field of `StandardNames`."""
 
 
-_RECORDINGS: Final = (
-    _Recording("opentelemetry.instrumentation.openai.v1", "openai.chat", frozenset({"duration", "token_usage"})),
-    _Recording("pydantic-ai", "chat ", frozenset({"time_to_first_chunk", "token_usage"})),
+_RECORDED_METRICS: Final = (
+    _RecordedMetrics("opentelemetry.instrumentation.openai.v1", "openai.chat", frozenset({"duration", "token_usage"})),
+    _RecordedMetrics("pydantic-ai", "chat ", frozenset({"time_to_first_chunk", "token_usage"})),
 )
 
 
-def in_charge(context: Context) -> bool:
-    """Whether another instrumentation has begun the span of this very request, for others to enrich."""
+def is_other_in_charge(context: Context) -> bool:
+    """Whether another instrumentation has started the span of this very request, for others to enrich."""
     return get_value(FOREIGN_INFERENCE, context) is not None
 
 
-def suppressed() -> bool:
-    """Whether requests are not to be recorded here, by the caller's wish."""
-    return not is_instrumentation_enabled() and _scope_of(get_current_span()) not in _SUPPRESSING
+def is_suppressed() -> bool:
+    """Whether the caller has asked for no spans of instrumentations, so that its requests are not recorded."""
+    return not is_instrumentation_enabled() and _scope_of(get_current_span()) not in _SUPPRESSING_SCOPES
 
 
 @contextmanager
-def unsuppressed() -> Iterator[None]:
-    """Within, spans may begin and end: what is recorded at all is recorded in spite of a suppression around it."""
+def without_suppression() -> Iterator[None]:
+    """Let spans start and end inside the block: a request that is recorded at all is recorded despite a suppression."""
     context = get_current()
-    for key in _SUPPRESSIONS:
+    for key in _suppression_keys():
         if get_value(key, context):
             context = set_value(key, None, context)
     token = attach(context)
@@ -66,13 +57,27 @@ def unsuppressed() -> Iterator[None]:
         detach(token)
 
 
-def recorded_by(span: Span) -> frozenset[str]:
-    """The standard metrics that are recorded for a request within this span, by their field in `StandardNames`."""
+def metrics_recorded_within(span: Span) -> frozenset[str]:
+    """Return the standard metrics that another instrumentation records for a request within this span of its own.
+
+    They are named by their field of `StandardNames`; empty for every other span.
+    """
     scope, name = _scope_of(span), getattr(span, "name", "")
-    for recording in _RECORDINGS:
-        if scope == recording.scope and name.startswith(recording.name):
-            return recording.metrics
+    for recorded in _RECORDED_METRICS:
+        if scope == recorded.scope and name.startswith(recorded.span_name_prefix):
+            return recorded.metrics
     return frozenset()
+
+
+@cache
+def _suppression_keys() -> tuple[str, ...]:
+    """Find the context keys that `suppress_instrumentation()` sets. They have no public names."""
+    token = attach(Context())
+    try:
+        with suppress_instrumentation():
+            return tuple(get_current())
+    finally:
+        detach(token)
 
 
 def _scope_of(span: Span) -> str:

@@ -64,4 +64,4 @@ class EndLog:
             log.emit_about_request(names.TRUNCATED_EVENT, timeline.end, count, SeverityNumber.WARN)
         if report.session is not None and report.session.onset is not None:
             onset = attributes.of_degradation(report.session.onset)
-            log.emit_about_request(names.SESSION_DEGRADED_EVENT, timeline.end, onset, SeverityNumber.WARN)
+            log.emit_about_request(names.SESSION_DEGRADED, timeline.end, onset, SeverityNumber.WARN)

@@ -25,7 +25,7 @@ LABELS = {
     "itl.client.time_to_first_token": ENDED,
     "itl.client.time_per_output_token": ENDED,
     "itl.client.stream.outcomes": ENDED | {"itl.stream.outcome"},
-    "itl.client.streams": SHARED | {"itl.stream.state"},
+    "itl.client.stream.count": SHARED | {"itl.stream.state"},
 }
 
 
@@ -88,7 +88,7 @@ def test_the_open_streams_of_models_beyond_the_limit_are_other(
     instrument(model_limit=2)
     client = clients.openai()
     opened = [client.chat.completions.create(model=model, messages=[], stream=True) for model in ("a", "b", "c", "d")]
-    points = captured_telemetry.metrics["itl.client.streams"]
+    points = captured_telemetry.metrics["itl.client.stream.count"]
     active = [point for point in points if point.attributes["itl.stream.state"] == "active"]
     counts = {point.attributes["gen_ai.request.model"]: point.value for point in active}
     for stream in opened:

@@ -234,9 +234,9 @@ def test_the_exception_event_has_the_type_and_no_text(delivery: Delivery) -> Non
         names.INTER_TOKEN_LATENCY,
         names.TIME_TO_FIRST_TOKEN,
         names.TIME_PER_OUTPUT_TOKEN,
-        names.STREAMS,
+        names.STREAM_COUNT,
         names.STREAM_OUTCOMES,
-        *names.STANDARD_NAMES["operation"],
+        *names.STANDARD_NAMES["operation"].metrics,
     ],
     ids=lambda metric: metric.name,
 )
@@ -248,7 +248,7 @@ def test_a_metric_has_its_name_unit_and_description(delivery: Delivery, metric: 
 @pytest.mark.requirement("R58")
 @pytest.mark.parametrize(
     "metric",
-    [names.INTER_TOKEN_LATENCY, names.TIME_TO_FIRST_TOKEN, *names.STANDARD_NAMES["operation"]],
+    [names.INTER_TOKEN_LATENCY, names.TIME_TO_FIRST_TOKEN, *names.STANDARD_NAMES["operation"].metrics],
     ids=lambda metric: metric.name,
 )
 def test_a_histogram_has_the_buckets_it_advises(delivery: Delivery, metric: names.Metric) -> None:
@@ -315,7 +315,7 @@ def test_each_outcome_is_counted(delivery: Delivery, model: str, outcome: str) -
 
 
 def test_no_stream_is_open_in_the_last_export(delivery: Delivery) -> None:
-    assert {point.as_int for point in delivery.receiver.points("itl.client.streams")} == {0}
+    assert {point.as_int for point in delivery.receiver.points("itl.client.stream.count")} == {0}
 
 
 @pytest.mark.requirement("R60")

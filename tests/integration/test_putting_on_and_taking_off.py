@@ -443,7 +443,7 @@ def test_metrics_that_another_has_taken_over_from_are_let_go() -> None:
         otel_itl.instrument(meter_provider=provider, tracer_provider=TracerProvider(shutdown_on_exit=False))
         for _ in otel_itl.observe(iter("abc"), provider="x", model="m"):
             pass
-        made.append(ref(runtime._metrics))
+        made.append(ref(runtime._telemetry._metrics))
         otel_itl.uninstrument()
     gc.collect()
     assert [metrics() is None for metrics in made] == [True, True, True, False]

@@ -248,7 +248,7 @@ def degradations(captured: CapturedTelemetry) -> list[Any]:
 def test_a_session_that_becomes_slower_is_told_of_beside_the_span_of_that_request(degraded: CapturedTelemetry) -> None:
     log = degradations(degraded)[-1]
     (span,) = [span for span in degraded.spans if span.get_span_context().span_id == log.span_id]
-    names = ("session.id", "itl.session.request.index", "itl.session.latency.ratio", "itl.session.degraded.scope")
+    names = ("session.id", "itl.session.request.index", "itl.session.latency.ratio", "itl.session.degradation.scope")
     said = attributes(span)
     assert [log.severity_text, *(log.attributes[name] for name in names)] == ["WARN", *(said[name] for name in names)]
 
@@ -270,4 +270,4 @@ def test_a_caller_that_begins_to_read_late_hides_no_degradation(
             time.sleep(0.05)  # the caller's own work
             list(stream)
     last = attributes(by_index(captured_telemetry)[-1])
-    assert (last["itl.consumer_bound"], "itl.session.latency.ratio" in last) == (True, True)
+    assert (last["itl.consumer.bound"], "itl.session.latency.ratio" in last) == (True, True)

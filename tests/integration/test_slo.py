@@ -60,7 +60,7 @@ def ask(server: ScriptedServer, clients: Clients) -> Iterator[Ask]:
                 with instrumented(captured, slo=slo, **options):
                     getattr(clients, wire)()
                 said = captured.spans[0].attributes or {}
-                if not any(said[f"itl.{name}"] for name in ("consumer_bound", "latency.imputed", "latency.excluded")):
+                if not any(said[f"itl.{name}"] for name in ("consumer.bound", "latency.imputed", "latency.excluded")):
                     break
             return captured
 

@@ -502,7 +502,7 @@ def test_every_stall_of_a_stream_is_counted(played: Results) -> None:
     assert mine.span is not None
     recorded = decode([(event.name, event.timestamp, event.attributes or {}) for event in mine.span.events])
     durations = [silence.waited / 1e9 for silence in find_silences(recorded, POLICY)]
-    assert [mine.attributes["itl.stall.count"], mine.attributes["itl.stall.duration"]] == [
+    assert [mine.attributes["itl.stall.count"], mine.attributes["itl.stall.total_duration"]] == [
         len(durations),
         pytest.approx(sum(durations), abs=1e-4),
     ]
@@ -530,7 +530,7 @@ def test_the_metrics_count_every_one(metric: str, stage: Stage, played: Results)
 
 @pytest.mark.requirement("R51")
 def test_the_histogram_has_the_time_of_every_one(stage: Stage, played: Results) -> None:
-    total = sum(mine.attributes.get("itl.stall.duration", 0) for mine in played.values())
+    total = sum(mine.attributes.get("itl.stall.total_duration", 0) for mine in played.values())
     assert sum(point.value for point in stage.metrics["itl.client.stall.duration"]) == pytest.approx(total)
 
 
@@ -750,7 +750,8 @@ def abehind(client: Any, server: ScriptedServer, told: Kept) -> tuple[int, BaseE
 def states(telemetry: CapturedTelemetry) -> dict[str, float]:
     """Streams that are open now, by state."""
     return {
-        point.attributes["itl.stream.state"]: point.value for point in telemetry.metrics.get("itl.client.streams", ())
+        point.attributes["itl.stream.state"]: point.value
+        for point in telemetry.metrics.get("itl.client.stream.count", ())
     }
 
 

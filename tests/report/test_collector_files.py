@@ -87,7 +87,7 @@ def test_spans_of_other_instrumentations_are_ignored(made: Any, read: Any) -> No
 
 
 def test_metrics_are_ignored(read: Any) -> None:
-    reading = read({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "itl.client.streams"}]}]}]})
+    reading = read({"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "itl.client.stream.count"}]}]}]})
     assert (reading.streams, reading.skip_counts) == ([], {})
 
 

@@ -47,7 +47,7 @@ def test_stalls_are_summed_up_by_phase_and_cause_the_costliest_first(read: Any, 
 
 def test_stalls_beyond_those_with_an_event_have_no_cause(read: Any, made: Any) -> None:
     timeline = made.timeline(20, 20)
-    counted = {names.STALL_COUNT: 4, names.STALL_DURATION: 12.0, names.STALL_MAX: 5.0}
+    counted = {names.STALL_COUNT: 4, names.STALL_TOTAL_DURATION: 12.0, names.STALL_MAX: 5.0}
     span = made.span(events=[stall_event(timeline), *encode(timeline)], **counted)
     # One of 3 s has an event; of the remaining 9 s, one of the other three took 5.
     assert groups(read, made, span) == [group(3, 9.0, 5.0, None, None), group(1, 3.0, 3.0, "decode", "upstream")]

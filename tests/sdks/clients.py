@@ -126,7 +126,7 @@ def undisturbed(
 def disturbed(attributes: dict[str, Any]) -> bool:
     """Whether a reader that did nothing else was late: the machine had other work."""
     first_is_hidden = attributes["itl.chunk.count"] > 0 and "gen_ai.response.time_to_first_chunk" not in attributes
-    late = ("itl.consumer_bound", "itl.latency.imputed", "itl.latency.excluded")
+    late = ("itl.consumer.bound", "itl.latency.imputed", "itl.latency.excluded")
     return first_is_hidden or any(attributes[name] for name in late)
 
 

@@ -14,12 +14,14 @@ from opentelemetry.semconv.attributes import error_attributes, server_attributes
 
 from otel_itl import conventions
 from otel_itl.conventions import Metric, provider_of
+from otel_itl.core.stream import ResponseInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 IN_CODE = frozenset(re.findall(r"`([^`\n]+)`", PAGE))
 """What the page sets in code: names are looked for there, whole."""
 
 CONSTANTS = {name: value for name, value in vars(conventions).items() if name.isupper() and not name.startswith("_")}
+WHERE = {value for name, value in vars(conventions.Where).items() if name.isupper()}
 NAMES = {name: value for name, value in CONSTANTS.items() if isinstance(value, str) and name != "SCOPE"}
 ATTRIBUTES = {
     *NAMES.values(),
@@ -27,16 +29,30 @@ ATTRIBUTES = {
     *conventions.REQUEST_PARAMETERS.values(),
 }
 OURS = {name: metric for name, metric in CONSTANTS.items() if isinstance(metric, Metric)}
+
+
 STANDARD = {
-    f"{generation}.{field}": metric
-    for generation, metrics in conventions.STANDARD_NAMES.items()
-    for field, metric in metrics._asdict().items()
+    f"{generation}.{metric.name}": metric
+    for generation, standard in conventions.STANDARD_NAMES.items()
+    for metric in standard.metrics
 }
 METRICS = OURS | STANDARD
-EVENTS = {conventions.EXCEPTION_EVENT}
+EVENTS = {
+    conventions.EXCEPTION_EVENT,
+    conventions.STALL_EVENT,
+    conventions.STALL_STARTED_EVENT,
+    conventions.STALL_ENDED_EVENT,
+    conventions.TRUNCATED_EVENT,
+    conventions.TOKENS_EVENT,
+    conventions.TOKEN_EVENT,
+    conventions.FIRST_TOKEN_EVENT,
+    conventions.LAST_TOKEN_EVENT,
+}
+"""Names of span events and log events."""
+UNRELEASED = {conventions.USAGE_CACHE_WRITE_TOKENS, conventions.TOKEN_MODALITY}
+"""Names of the coming generation, which no package has constants for."""
 SESSIONS = {conventions.SESSION_ID}
 """A name of the general conventions."""
-"""Standard names of log events, which the package of the conventions has no constants for."""
 PUBLISHED = {
     value
     for module in (gen_ai_attributes, error_attributes, server_attributes)
@@ -52,7 +68,9 @@ newest_only = pytest.mark.skipif(
 
 
 @newest_only
-@pytest.mark.parametrize("name", sorted(name for name in ATTRIBUTES - EVENTS - SESSIONS if not name.startswith("itl.")))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in ATTRIBUTES - EVENTS - SESSIONS - UNRELEASED if not name.startswith("itl."))
+)
 def test_a_name_outside_our_namespace_is_one_of_the_conventions(name: str) -> None:
     assert name in PUBLISHED
 
@@ -83,20 +101,65 @@ def test_the_standard_times_have_the_buckets_of_the_conventions() -> None:
     # 0.01 doubled thirteen times.
     expected = [pytest.approx(0.01 * 2**power) for power in range(14)]
     standard = conventions.STANDARD_NAMES["operation"]
-    assert [list(metric.buckets) for metric in standard[:3]] == [expected] * 3
+    times = (standard.duration, standard.time_to_first_chunk, standard.time_per_output_chunk)
+    assert [list(metric.buckets) for metric in times] == [expected] * 3
 
 
 def test_the_standard_token_usage_has_the_buckets_of_the_conventions() -> None:
     # The powers of four up to 4 ** 13.
-    assert conventions.STANDARD_NAMES["operation"].token_usage.buckets == tuple(4**power for power in range(14))
+    usage: Any = conventions.STANDARD_NAMES["operation"].token_usage
+    assert usage.buckets == tuple(4**power for power in range(14))
 
 
-def test_the_two_generations_differ_in_the_prefix_alone() -> None:
-    renamed = [
-        metric._replace(name=metric.name.replace("gen_ai.client.operation.", "gen_ai.client.inference."))
-        for metric in conventions.STANDARD_NAMES["operation"]
+@pytest.mark.parametrize("field", ["duration", "time_to_first_chunk", "time_per_output_chunk"])
+def test_the_coming_generation_names_the_times_of_an_inference(field: str) -> None:
+    released, coming = (getattr(conventions.STANDARD_NAMES[name], field) for name in ("operation", "inference"))
+    assert coming.name == released.name.replace("gen_ai.client.operation.", "gen_ai.client.inference.")
+
+
+@pytest.mark.parametrize("field", ["duration", "time_to_first_chunk", "time_per_output_chunk"])
+def test_the_coming_generation_keeps_the_buckets_of_the_times(field: str) -> None:
+    released, coming = (getattr(conventions.STANDARD_NAMES[name], field) for name in ("operation", "inference"))
+    assert coming.buckets == released.buckets
+
+
+def test_the_coming_generation_counts_tokens_by_category() -> None:
+    standard = conventions.STANDARD_NAMES["inference"]
+    categories = ("input", "output", "cache_read.input", "cache_write.input", "reasoning.output")
+    expected = [f"gen_ai.client.inference.usage.{category}_tokens" for category in categories]
+    assert (standard.token_usage, [metric.name for metric in standard.token_counters.values()]) == (None, expected)
+
+
+def test_the_coming_generation_has_a_histogram_for_the_tokens_of_a_request() -> None:
+    histograms = conventions.STANDARD_NAMES["inference"].token_histograms.values()
+    assert [(metric.name, metric.buckets) for metric in histograms] == [
+        (f"gen_ai.client.inference.operation.{kind}_tokens", tuple(4**power for power in range(14)))
+        for kind in ("input", "output")
     ]
-    assert list(conventions.STANDARD_NAMES["inference"]) == renamed
+
+
+def test_the_token_counts_are_fields_of_a_response() -> None:
+    standard = conventions.STANDARD_NAMES["inference"]
+    assert {*standard.token_counters, *standard.token_histograms} - set(ResponseInfo.__slots__) == set()
+
+
+def test_a_generation_that_is_not_released_has_no_schema_url() -> None:
+    urls = {generation: standard.schema_url for generation, standard in conventions.STANDARD_NAMES.items()}
+    assert urls == {"operation": "https://opentelemetry.io/schemas/1.41.0", "inference": None}
+
+
+@pytest.mark.parametrize(
+    ("opted_in", "generation"),
+    [
+        ({}, "operation"),
+        ({"OTEL_SEMCONV_STABILITY_OPT_IN": ""}, "operation"),
+        ({"OTEL_SEMCONV_STABILITY_OPT_IN": "http,database/dup"}, "operation"),
+        ({"OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental"}, "inference"),
+        ({"OTEL_SEMCONV_STABILITY_OPT_IN": "http, gen_ai_latest_experimental "}, "inference"),
+    ],
+)
+def test_the_newest_generation_is_the_default_of_those_who_opted_in(opted_in: dict[str, str], generation: str) -> None:
+    assert conventions.default_generation(opted_in) == generation
 
 
 # --- Ours ----------------------------------------------------------------------------------------------------------
@@ -147,7 +210,7 @@ def test_no_two_constants_have_the_same_value() -> None:
 
 def test_no_two_metrics_of_a_generation_have_the_same_name() -> None:
     for generation in conventions.STANDARD_NAMES.values():
-        emitted = [metric.name for metric in (*OURS.values(), *generation)]
+        emitted = [metric.name for metric in (*OURS.values(), *generation.metrics)]
         assert sorted(emitted) == sorted(set(emitted))
 
 
@@ -155,9 +218,24 @@ def test_no_name_is_both_a_metric_and_an_attribute() -> None:
     assert {metric.name for metric in METRICS.values()} & ATTRIBUTES == set()
 
 
-@pytest.mark.parametrize("name", sorted(ATTRIBUTES))
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES | WHERE))
 def test_a_name_is_in_lower_case_with_dots(name: str) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+", name)
+
+
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES - EVENTS))
+def test_no_attribute_has_the_name_of_another_one_s_namespace(name: str) -> None:
+    assert [other for other in ATTRIBUTES - EVENTS if other.startswith(name + ".")] == []
+
+
+@pytest.mark.parametrize("name", sorted(metric.name for metric in METRICS.values()))
+def test_no_metric_has_the_name_of_another_one_s_namespace(name: str) -> None:
+    assert [other.name for other in METRICS.values() if other.name.startswith(name + ".")] == []
+
+
+def test_no_two_steps_that_may_fail_have_the_same_name() -> None:
+    steps = [value for name, value in vars(conventions.Where).items() if name.isupper()]
+    assert sorted(steps) == sorted(WHERE)
 
 
 def test_the_attributes_of_a_span_are_fields_of_the_measures() -> None:
@@ -179,6 +257,11 @@ def test_every_metric_is_documented(name: str) -> None:
     assert name in IN_CODE
 
 
+@pytest.mark.parametrize("where", sorted(WHERE))
+def test_every_step_that_may_fail_is_documented(where: str) -> None:
+    assert where in IN_CODE
+
+
 def test_nothing_is_documented_that_is_not_emitted() -> None:
     written = {name for name in IN_CODE if re.fullmatch(r"(itl|gen_ai)\.[a-z_.0-9]+[a-z0-9]", name)}
     assert written - ATTRIBUTES - {metric.name for metric in METRICS.values()} == set()
@@ -190,21 +273,13 @@ def rows(first_cell: str) -> list[list[str]]:
     return [row for row in cells if row[0] == f"`{first_cell}`"]
 
 
-@pytest.mark.parametrize(
-    "metric",
-    [pytest.param(metric, id=metric.name) for metric in (*OURS.values(), *conventions.STANDARD_NAMES["operation"])],
-)
+@pytest.mark.parametrize("metric", [pytest.param(metric, id=name) for name, metric in METRICS.items()])
 def test_the_unit_of_a_metric_is_documented(metric: Metric) -> None:
     assert rows(metric.name)[0][2] == f"`{metric.unit}`"
 
 
 @pytest.mark.parametrize(
-    "metric",
-    [
-        pytest.param(metric, id=metric.name)
-        for metric in (*OURS.values(), *conventions.STANDARD_NAMES["operation"])
-        if metric.buckets
-    ],
+    "metric", [pytest.param(metric, id=name) for name, metric in METRICS.items() if metric.buckets]
 )
 def test_the_bucket_edges_of_a_metric_are_documented(metric: Metric) -> None:
     edges: list[Any] = [float(edge) for edge in rows(metric.name)[1][1].split()]

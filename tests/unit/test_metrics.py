@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import accumulate, pairwise
@@ -13,7 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.context import Context  # noqa: TC002 - a guard would be longer than the import
 from opentelemetry.sdk.metrics import Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.metrics.view import (
@@ -22,14 +22,16 @@ from opentelemetry.sdk.metrics.view import (
     ExponentialBucketHistogramAggregation,
     View,
 )
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+from opentelemetry.trace import SpanContext, TraceFlags
 
 from otel_itl import conventions as names
 from otel_itl.core.measures import measure
-from otel_itl.core.request import Request
+from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
-from otel_itl.export.attributes import OTHER_MODEL, ModelNames, labels
-from otel_itl.export.metrics import Measured, StreamMetrics, between
+from otel_itl.export.attributes import of_metrics
+from otel_itl.export.cardinality import OTHER_MODEL, ModelNames
+from otel_itl.export.measured_stream import MeasuredStream, measured_stream
+from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.testing import CapturedTelemetry
 
 MS = 1_000_000
@@ -76,18 +78,46 @@ def timeline(*arrived_ms: float, kinds: bytes = b"", **facts: Any) -> Timeline:
 MAIN = timeline(500, 540, 600, 640, 680, 720, 1720, 1760, 1800, input_tokens=20, output_tokens=14)
 
 
-def measured(stream: Timeline = MAIN, **fields: Any) -> Measured:
-    return Measured(
-        **{
-            "request": REQUEST,
-            "response_model": "gpt-1",
-            "timeline": stream,
-            "measures": measure(stream),
-            "error_type": None,
-            "context": None,
-            "standard": False,
-            **fields,
-        }
+NO_SPAN = SpanContext(0, 0, is_remote=False)
+
+
+def measured(
+    stream: Timeline = MAIN,
+    *,
+    request: Request = REQUEST,
+    response_model: str | None = "gpt-1",
+    error_type: str | None = None,
+    standard: bool = False,
+    span: SpanContext = NO_SPAN,
+    **usage: int,
+) -> MeasuredStream:
+    """An ended stream, as the metrics take it; `usage` are more of its token counts."""
+    response = ResponseInfo()
+    response.model = response_model
+    response.use(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens, **usage)
+    finished = FinishedStream(request, response, stream, Concurrency(1, 1.0), error_type)
+    return measured_stream(finished, measure(stream), None, span, records_standard=standard)
+
+
+class Errors:
+    """Keeps what failed."""
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self.counts = Counter(counts or {})
+
+    def report(self, where: str, error: BaseException) -> None:
+        self.counts[where] += 1
+
+
+def registry(
+    in_flight: Callable[[], Iterable[Request]] = list,
+    errors: Errors | None = None,
+    before_collection: Callable[[], None] = lambda: None,
+) -> MetricsRegistry:
+    return MetricsRegistry(
+        errors or Errors(),
+        open_streams=lambda: [(request, False) for request in in_flight()],
+        before_collection=before_collection,
     )
 
 
@@ -95,14 +125,13 @@ def stream_metrics(
     telemetry: Any,
     generation: str = "operation",
     limit: int = 100,
-    in_flight: Callable[[], Iterable[Request]] | None = list,
-    failures: Callable[[], Mapping[str, int]] | None = dict,
+    *,
+    into: MetricsRegistry | None = None,
+    reports_process: bool = True,
 ) -> StreamMetrics:
     meter_provider = getattr(telemetry, "meter_provider", telemetry)
-    standard = names.STANDARD_NAMES[generation]
-    flowing = None if in_flight is None else lambda: [(request, False) for request in in_flight()]
-    meter, models = meter_provider.get_meter("test"), ModelNames(limit)
-    return StreamMetrics(meter, standard, models, in_flight=flowing, failures=failures)
+    meter, standard = meter_provider.get_meter("test"), names.STANDARD_NAMES[generation]
+    return (into or registry()).create(meter, standard, model_limit=limit, reports_process=reports_process)
 
 
 @pytest.fixture
@@ -192,7 +221,7 @@ def test_every_outcome_is_counted(telemetry: CapturedTelemetry, outcome: Outcome
 
 @pytest.mark.requirement("R43")
 def test_a_stream_without_a_span_is_recorded(telemetry: CapturedTelemetry) -> None:
-    stream_metrics(telemetry).add(measured(context=None))
+    stream_metrics(telemetry).add(measured(span=NO_SPAN))
     assert point(telemetry, "itl.client.inter_token_latency").count == 8
 
 
@@ -265,10 +294,77 @@ def test_the_error_type_is_on_nothing_but_the_duration(telemetry: CapturedTeleme
     assert having == {"gen_ai.client.operation.duration"}
 
 
-def test_the_standard_metrics_have_the_names_that_were_asked_for(telemetry: CapturedTelemetry) -> None:
+# --- The coming generation ------------------------------------------------------------------------------------------
+
+USAGE = "gen_ai.client.inference.usage"
+TOKENS = "gen_ai.client.inference.operation"
+
+
+def test_the_coming_generation_has_metrics_of_its_own(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry, "inference").add(
+        measured(standard=True, cache_read_tokens=8, cache_creation_tokens=4, reasoning_tokens=6)
+    )
+    assert {name for name in telemetry.metrics if name.startswith("gen_ai.")} == {
+        "gen_ai.client.inference.duration",
+        "gen_ai.client.inference.time_to_first_chunk",
+        "gen_ai.client.inference.time_per_output_chunk",
+        f"{USAGE}.input_tokens",
+        f"{USAGE}.output_tokens",
+        f"{USAGE}.cache_read.input_tokens",
+        f"{USAGE}.cache_write.input_tokens",
+        f"{USAGE}.reasoning.output_tokens",
+        f"{TOKENS}.input_tokens",
+        f"{TOKENS}.output_tokens",
+    }
+
+
+@pytest.mark.parametrize(
+    ("category", "tokens"),
+    [
+        ("input_tokens", 20),
+        ("output_tokens", 14),
+        ("cache_read.input_tokens", 8),
+        ("cache_write.input_tokens", 4),
+        ("reasoning.output_tokens", 6),
+    ],
+)
+def test_consumed_tokens_are_counted_by_category(telemetry: CapturedTelemetry, category: str, tokens: int) -> None:
+    streams = stream_metrics(telemetry, "inference")
+    for _ in range(2):
+        streams.add(measured(standard=True, cache_read_tokens=8, cache_creation_tokens=4, reasoning_tokens=6))
+    found = point(telemetry, f"{USAGE}.{category}")
+    assert (found.kind, found.value) == ("sum", 2 * tokens)
+
+
+def test_the_modality_of_counted_tokens_is_unknown(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry, "inference").add(measured(standard=True))
-    emitted = {name for name in telemetry.metrics if name.startswith("gen_ai.")}
-    assert emitted == {name.replace(".operation.", ".inference.") for name in STANDARD}
+    expected = {**STREAM, "gen_ai.token.modality": "unknown"}
+    assert point(telemetry, f"{USAGE}.input_tokens").attributes == expected
+
+
+@pytest.mark.parametrize(("field", "tokens"), [("input_tokens", 20), ("output_tokens", 14)])
+def test_the_tokens_of_a_request_are_a_histogram(telemetry: CapturedTelemetry, field: str, tokens: int) -> None:
+    stream_metrics(telemetry, "inference").add(measured(standard=True))
+    found = point(telemetry, f"{TOKENS}.{field}")
+    assert (found.kind, found.count, found.value) == ("histogram", 1, tokens)
+
+
+def test_the_tokens_of_a_request_have_no_modality(telemetry: CapturedTelemetry) -> None:
+    # Percentiles of modalities do not add up.
+    stream_metrics(telemetry, "inference").add(measured(standard=True))
+    assert point(telemetry, f"{TOKENS}.input_tokens").attributes == STREAM
+
+
+def test_a_count_that_nobody_reported_is_not_zero(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry, "inference").add(measured(timeline(500, 540), standard=True))
+    assert {name for name in telemetry.metrics if "tokens" in name} == set()
+
+
+@pytest.mark.parametrize("generation", names.STANDARD_NAMES)
+def test_a_response_that_is_fetched_again_reports_no_token_usage(telemetry: CapturedTelemetry, generation: str) -> None:
+    fetched = replace(REQUEST, operation="fetch_response")
+    stream_metrics(telemetry, generation).add(measured(request=fetched, standard=True))
+    assert {name for name in telemetry.metrics if "tokens" in name or "token.usage" in name} == set()
 
 
 # --- Attributes ----------------------------------------------------------------------------------------------------
@@ -294,7 +390,7 @@ def test_what_is_unknown_of_a_request_is_no_attribute(telemetry: CapturedTelemet
 
 @pytest.mark.requirement("R59")
 def test_every_emitted_attribute_is_in_a_namespace(telemetry: CapturedTelemetry) -> None:
-    streams = stream_metrics(telemetry, in_flight=lambda: [REQUEST], failures=lambda: {"ending a stream": 1})
+    streams = stream_metrics(telemetry, into=registry(lambda: [REQUEST], Errors({"stream.end": 1})))
     streams.add(measured(standard=True, error_type="RateLimitError"))
     emitted = {key for points in telemetry.metrics.values() for one in points for key in one.attributes}
     assert {key for key in emitted if not re.match(r"(itl|gen_ai|server|error)\.", key)} == set()
@@ -314,22 +410,22 @@ def test_models_beyond_the_limit_are_one_series(telemetry: CapturedTelemetry) ->
 
 def test_a_model_that_is_known_keeps_its_name() -> None:
     models = ModelNames(1)
-    assert [models.label(model) for model in ("a", "b", "a")] == ["a", OTHER_MODEL, "a"]
+    assert [models.cap_request_model(model) for model in ("a", "b", "a")] == ["a", OTHER_MODEL, "a"]
 
 
 @pytest.mark.requirement("R59")
 def test_models_that_answer_take_no_place_from_those_that_are_asked_for() -> None:
     models = ModelNames(2)
     asked = Request(operation="chat", provider="x", model="a")
-    answering = [labels(asked, answer, models)["gen_ai.response.model"] for answer in ("b", "c", "d")]
-    assert (answering, models.label("e")) == (["b", "c", OTHER_MODEL], "e")
+    answering = [of_metrics(asked, answer, models)["gen_ai.response.model"] for answer in ("b", "c", "d")]
+    assert (answering, models.cap_request_model("e")) == (["b", "c", OTHER_MODEL], "e")
 
 
 @pytest.mark.requirement("R59")
 def test_a_model_that_answers_for_many_counts_with_each() -> None:
     models = ModelNames(2)
     requests = [Request(operation="chat", provider="x", model=model) for model in ("a", "b", "c")]
-    assert [labels(asked, "m", models)["gen_ai.response.model"] for asked in requests] == ["m", "m", OTHER_MODEL]
+    assert [of_metrics(asked, "m", models)["gen_ai.response.model"] for asked in requests] == ["m", "m", OTHER_MODEL]
 
 
 # --- When ----------------------------------------------------------------------------------------------------------
@@ -342,33 +438,53 @@ def test_what_was_added_is_in_the_next_collection(telemetry: CapturedTelemetry) 
     assert (before, point(telemetry, "itl.client.stream.outcomes").value) == (False, 1)
 
 
-def test_what_was_drained_is_not_recorded_again(telemetry: CapturedTelemetry) -> None:
-    streams = stream_metrics(telemetry)
-    streams.add(measured())
-    streams.drain()
-    streams.drain()
+def test_what_was_recorded_is_not_recorded_again(telemetry: CapturedTelemetry) -> None:
+    process = registry()
+    stream_metrics(telemetry, into=process).add(measured())
+    process.pending.record_all()
+    process.pending.record_all()
     assert point(telemetry, "itl.client.stream.outcomes").value == 1
 
 
-@pytest.mark.parametrize("in_flight", [list, None])
-@pytest.mark.parametrize("failures", [dict, None])
-def test_what_was_added_is_in_the_next_collection_whoever_is_asked_for_more(
-    telemetry: CapturedTelemetry, in_flight: Any, failures: Any
+@pytest.mark.parametrize("reports_process", [False, True])
+def test_what_was_added_is_in_the_next_collection_whether_or_not_it_reports_the_process(
+    telemetry: CapturedTelemetry, reports_process: bool
 ) -> None:
-    # Without open streams and failures to observe, as in a processor on its own.
-    stream_metrics(telemetry, in_flight=in_flight, failures=failures).add(measured())
+    stream_metrics(telemetry, reports_process=reports_process).add(measured())
     assert [found.value for found in telemetry.metrics.get("itl.client.stream.outcomes", [])] == [1]
 
 
+def test_what_ends_before_a_collection_is_in_it(telemetry: CapturedTelemetry) -> None:
+    made: list[StreamMetrics] = []
+
+    def finalize() -> None:
+        made[0].add(measured())
+
+    made.append(stream_metrics(telemetry, into=registry(before_collection=finalize)))
+    assert point(telemetry, "itl.client.stream.outcomes").value == 1
+
+
+@pytest.mark.requirement("R16")
+def test_a_collection_goes_on_where_what_comes_before_it_fails(
+    telemetry: CapturedTelemetry, failures: dict[str, int]
+) -> None:
+    def failing() -> None:
+        raise RuntimeError
+
+    stream_metrics(telemetry, into=registry(before_collection=failing)).add(measured())
+    assert point(telemetry, "itl.client.stream.outcomes").value == 1
+
+
 def test_streams_that_many_threads_add_are_all_recorded(telemetry: CapturedTelemetry) -> None:
-    streams = stream_metrics(telemetry)
+    process = registry()
+    streams = stream_metrics(telemetry, into=process)
     together = threading.Barrier(8)
 
     def work() -> None:
         together.wait()
         for _ in range(50):
             streams.add(measured())
-            streams.drain()
+            process.pending.record_all()
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -378,20 +494,51 @@ def test_streams_that_many_threads_add_are_all_recorded(telemetry: CapturedTelem
     assert point(telemetry, "itl.client.inter_token_latency").count == 8 * 50 * 8
 
 
+# --- Failures ------------------------------------------------------------------------------------------------------
+
+NO_MODEL: Any = []
+"""No name of a model, and nothing that could be an attribute."""
+
+
 @pytest.mark.requirement("R16")
-def test_a_stream_that_cannot_be_recorded_does_not_hold_up_the_others(
-    telemetry: CapturedTelemetry, failures: dict[str, int]
-) -> None:
-    broken: Any = []  # no name of a model, and nothing that could be a label
+def test_a_stream_that_cannot_be_recorded_does_not_hold_up_the_others(telemetry: CapturedTelemetry) -> None:
     streams = stream_metrics(telemetry)
-    streams.add(measured(request=replace(REQUEST, model=broken)))
+    streams.add(measured(request=replace(REQUEST, model=NO_MODEL)))
     streams.add(measured())
-    assert [found.value for found in telemetry.metrics.get("itl.client.stream.outcomes", [])] == [1]
+    assert point(telemetry, "itl.client.stream.outcomes", gen_ai__request__model="gpt").value == 1
+
+
+@pytest.mark.requirement("R16")
+def test_a_stream_that_cannot_be_recorded_is_counted_all_the_same(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured(request=replace(REQUEST, model=NO_MODEL)))
+    (counted,) = telemetry.metrics["itl.client.stream.outcomes"]
+    assert (counted.value, counted.attributes) == (1, {"itl.stream.outcome": "completed"})
+
+
+@pytest.mark.requirement("R16")
+def test_a_stream_that_cannot_be_recorded_is_a_failure_of_ours(telemetry: CapturedTelemetry) -> None:
+    errors = Errors()
+    process = registry(errors=errors)
+    stream_metrics(telemetry, into=process).add(measured(request=replace(REQUEST, model=NO_MODEL)))
+    process.pending.record_all()
+    assert errors.counts == {"metrics.record": 1}
+
+
+@pytest.mark.requirement("R16")
+def test_a_stream_is_counted_where_any_other_metric_fails(
+    telemetry: CapturedTelemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("otel_itl.export.instruments.record_values", failing)
+    stream_metrics(telemetry).add(measured())
+    assert point(telemetry, "itl.client.stream.outcomes").attributes == {**STREAM, "itl.stream.outcome": "completed"}
 
 
 def active(telemetry: CapturedTelemetry) -> int:
     """The streams that are open and flow."""
-    points = telemetry.metrics["itl.client.streams"]
+    points = telemetry.metrics["itl.client.stream.count"]
     (value,) = [one.value for one in points if one.attributes["itl.stream.state"] == "active"]
     return value
 
@@ -401,8 +548,8 @@ def active(telemetry: CapturedTelemetry) -> int:
 
 def test_open_streams_are_counted_by_request(telemetry: CapturedTelemetry) -> None:
     other = replace(REQUEST, model="small")
-    stream_metrics(telemetry, in_flight=lambda: [REQUEST, REQUEST, other])
-    points = telemetry.metrics["itl.client.streams"]
+    stream_metrics(telemetry, into=registry(lambda: [REQUEST, REQUEST, other]))
+    points = telemetry.metrics["itl.client.stream.count"]
     counted = {
         (one.attributes["gen_ai.request.model"], one.attributes["itl.stream.state"]): one.value for one in points
     }
@@ -410,16 +557,16 @@ def test_open_streams_are_counted_by_request(telemetry: CapturedTelemetry) -> No
 
 
 def test_open_streams_are_active_or_stalled(telemetry: CapturedTelemetry) -> None:
-    meter = telemetry.meter_provider.get_meter("test")
     states = [(REQUEST, False), (REQUEST, True), (REQUEST, True)]
-    StreamMetrics(meter, names.STANDARD_NAMES["operation"], ModelNames(9), in_flight=lambda: states)
-    points = telemetry.metrics["itl.client.streams"]
+    process = MetricsRegistry(Errors(), open_streams=lambda: states, before_collection=lambda: None)
+    stream_metrics(telemetry, into=process)
+    points = telemetry.metrics["itl.client.stream.count"]
     assert {one.attributes["itl.stream.state"]: one.value for one in points} == {"active": 1, "stalled": 2}
 
 
 def test_streams_that_are_open_no_more_are_zero(telemetry: CapturedTelemetry) -> None:
     in_flight = [REQUEST, REQUEST]
-    stream_metrics(telemetry, in_flight=lambda: in_flight)
+    stream_metrics(telemetry, into=registry(lambda: in_flight))
     first = active(telemetry)
     in_flight.clear()
     assert (first, active(telemetry)) == (2, 0)
@@ -427,23 +574,34 @@ def test_streams_that_are_open_no_more_are_zero(telemetry: CapturedTelemetry) ->
 
 def test_two_sets_of_metrics_on_one_meter_are_both_collected(telemetry: CapturedTelemetry) -> None:
     # A meter keeps the callbacks of an instrument that is made a second time to itself.
+    process = registry()
     for _ in range(2):
-        stream_metrics(telemetry).add(measured())
+        stream_metrics(telemetry, into=process).add(measured())
     assert point(telemetry, "itl.client.stream.outcomes").value == 2
 
 
-def test_metrics_that_retired_record_what_was_added_and_count_no_open_streams(telemetry: CapturedTelemetry) -> None:
-    retired = stream_metrics(telemetry, in_flight=lambda: [REQUEST])
-    retired.add(measured())
-    retired.retire()
-    stream_metrics(telemetry, in_flight=lambda: [REQUEST])
+def test_metrics_that_were_replaced_record_what_was_added_and_count_no_open_streams(
+    telemetry: CapturedTelemetry,
+) -> None:
+    process = registry(lambda: [REQUEST])
+    stream_metrics(telemetry, into=process).add(measured())
+    stream_metrics(telemetry, into=process)
     counted = active(telemetry)
     assert (counted, point(telemetry, "itl.client.stream.outcomes").value) == (1, 1)
 
 
 def test_failures_of_our_own_are_counted_by_where_they_happened(telemetry: CapturedTelemetry) -> None:
-    stream_metrics(telemetry, failures=lambda: {"ending a stream": 2, "classifying a chunk": 5})
-    assert sorted(found.value for found in telemetry.metrics["itl.self.errors"]) == [2, 5]
+    stream_metrics(telemetry, into=registry(errors=Errors({"stream.end": 2, "chunk.classify": 5})))
+    counted = {found.attributes["itl.self.where"]: found.value for found in telemetry.metrics["itl.self.errors"]}
+    assert counted == {"stream.end": 2, "chunk.classify": 5}
+
+
+def test_metrics_that_do_not_report_the_process_count_neither_open_streams_nor_failures(
+    telemetry: CapturedTelemetry,
+) -> None:
+    process = registry(lambda: [REQUEST], Errors({"stream.end": 2}))
+    stream_metrics(telemetry, into=process, reports_process=False)
+    assert telemetry.metrics.keys() & {"itl.client.stream.count", "itl.self.errors"} == set()
 
 
 # --- Readers, temporality, aggregations ----------------------------------------------------------------------------
@@ -484,7 +642,7 @@ def test_a_delta_reader_gets_each_stream_once() -> None:
 def test_a_delta_reader_gets_the_open_streams_of_now() -> None:
     telemetry = CapturedTelemetry(temporality="delta")
     in_flight = [REQUEST, REQUEST]
-    stream_metrics(telemetry, in_flight=lambda: in_flight)
+    stream_metrics(telemetry, into=registry(lambda: in_flight))
     seen = []
     for _ in range(3):
         telemetry.clear()
@@ -562,7 +720,7 @@ def test_samples_are_aggregated_as_the_sdk_would_one_by_one(aggregation: Any) ->
     single = telemetry.meter_provider.get_meter("test").create_histogram(
         "single", explicit_bucket_boundaries_advisory=names.INTER_TOKEN_LATENCY.buckets
     )
-    for sample in measure(stream).itl_samples.nanoseconds:
+    for sample in measure(stream).samples:
         single.record(sample / 1e9, STREAM)
     found, expected = point(telemetry, "itl.client.inter_token_latency").raw, point(telemetry, "single").raw
     telemetry.shutdown()
@@ -583,13 +741,13 @@ def test_samples_are_aggregated_as_the_sdk_would_one_by_one(aggregation: Any) ->
 TRACE, SPAN = 0x1234, 0x5678
 
 
-def in_span(flags: TraceFlags) -> Context:
-    return set_span_in_context(NonRecordingSpan(SpanContext(TRACE, SPAN, is_remote=False, trace_flags=flags)))
+def in_span(flags: TraceFlags) -> SpanContext:
+    return SpanContext(TRACE, SPAN, is_remote=False, trace_flags=flags)
 
 
 @pytest.mark.requirement("R60")
 def test_a_slow_sample_carries_the_ids_of_its_span(telemetry: CapturedTelemetry) -> None:
-    stream_metrics(telemetry).add(measured(context=in_span(TraceFlags(TraceFlags.SAMPLED))))
+    stream_metrics(telemetry).add(measured(span=in_span(TraceFlags(TraceFlags.SAMPLED))))
     exemplars = point(telemetry, "itl.client.inter_token_latency").exemplars
     slow = [(one.trace_id, one.span_id) for one in exemplars if one.value == pytest.approx(1.0)]
     assert slow == [(TRACE, SPAN)]
@@ -597,14 +755,14 @@ def test_a_slow_sample_carries_the_ids_of_its_span(telemetry: CapturedTelemetry)
 
 @pytest.mark.requirement("R60")
 def test_the_first_token_carries_the_ids_of_its_span(telemetry: CapturedTelemetry) -> None:
-    stream_metrics(telemetry).add(measured(context=in_span(TraceFlags(TraceFlags.SAMPLED))))
+    stream_metrics(telemetry).add(measured(span=in_span(TraceFlags(TraceFlags.SAMPLED))))
     exemplars = point(telemetry, "itl.client.time_to_first_token").exemplars
     assert [(one.trace_id, one.span_id) for one in exemplars] == [(TRACE, SPAN)]
 
 
 @pytest.mark.requirement("R60")
 def test_a_span_that_is_not_sampled_is_no_exemplar(telemetry: CapturedTelemetry) -> None:
-    stream_metrics(telemetry).add(measured(context=in_span(TraceFlags(TraceFlags.DEFAULT))))
+    stream_metrics(telemetry).add(measured(span=in_span(TraceFlags(TraceFlags.DEFAULT))))
     assert list(point(telemetry, "itl.client.inter_token_latency").exemplars) == []
 
 
@@ -633,4 +791,4 @@ def test_the_time_between_chunks_is_that_of_their_arrivals_whatever_the_samples_
         end=now,
     )
     expected = sorted(after - before for before, after in pairwise(arrived))
-    assert expected == list(between(stream, measure(stream)))
+    assert expected == list(measured(stream, standard=True).chunk_gaps)

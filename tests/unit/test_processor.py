@@ -7,15 +7,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import Status, StatusCode
 
 from otel_itl import ITLSpanProcessor
 from otel_itl import conventions as names
 from otel_itl.core.codec import TokenEvent, encode, encode_each
+from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import Kind, Outcome, Timeline
-from otel_itl.export import span_processor as processors
-from otel_itl.export.span_processor import CLAIMS, claim
+from otel_itl.export.measured_spans import MeasuredSpans
+from otel_itl.export.span_processor import SpanEventProcessor
+from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry
 
 MS = 1_000_000
@@ -59,7 +63,7 @@ def span(
     attributes: Mapping[str, Any] = FOREIGN,
     failed: bool = False,
     name: str = CHUNK,
-    claimed: bool = False,
+    measured: bool = False,
 ) -> None:
     """A span of another instrumentation, with an event for each chunk, or with token events."""
     made: Any = telemetry.tracer_provider.get_tracer("foreign").start_span(
@@ -71,8 +75,8 @@ def span(
         made.add_event(event.name, event.attributes, event.unix_ns)
     if failed:
         made.set_status(Status(StatusCode.ERROR))
-    if claimed:
-        claim(made.get_span_context().span_id)
+    if measured:
+        runtime.measured_spans.mark(made.get_span_context().span_id)
     made.end(end_time=round(START + end_ms * MS))
 
 
@@ -265,25 +269,18 @@ def test_a_span_with_a_part_of_its_token_events_is_passed_over(telemetry: Captur
 
 @pytest.mark.requirement("R65")
 @pytest.mark.parametrize("events", [None, encode(TIMELINE)])
-def test_a_claimed_span_is_passed_over(telemetry: CapturedTelemetry, events: list[TokenEvent] | None) -> None:
-    span(processed(telemetry, [CHUNK]), (500, 540), events=events, claimed=True)
+def test_a_span_that_is_measured_already_is_passed_over(
+    telemetry: CapturedTelemetry, events: list[TokenEvent] | None
+) -> None:
+    span(processed(telemetry, [CHUNK]), (500, 540), events=events, measured=True)
     assert found(telemetry, OUTCOMES) is None
 
 
-def test_a_claim_of_one_span_leaves_the_others(telemetry: CapturedTelemetry) -> None:
+def test_a_span_that_is_measured_already_leaves_the_others(telemetry: CapturedTelemetry) -> None:
     processed(telemetry, [CHUNK])
-    span(telemetry, (500, 540), claimed=True)
+    span(telemetry, (500, 540), measured=True)
     span(telemetry, (500, 540))
     assert found(telemetry, OUTCOMES).value == 1
-
-
-@pytest.mark.requirement("R26")
-def test_claims_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    claimed: dict[int, None] = {}
-    monkeypatch.setattr(processors, "_claimed", claimed)
-    for span_id in range(CLAIMS + 100):
-        claim(span_id)
-    assert list(claimed) == list(range(100, CLAIMS + 100))
 
 
 # --- What it is given ----------------------------------------------------------------------------------------------
@@ -300,6 +297,46 @@ def test_the_standard_metrics_are_recorded_when_asked_for(telemetry: CapturedTel
     assert found(telemetry, "gen_ai.client.inference.duration").value == pytest.approx(1.0)
 
 
+def test_the_token_counts_of_a_span_are_recorded_when_asked_for(telemetry: CapturedTelemetry) -> None:
+    counted = {
+        "gen_ai.usage.output_tokens": 9,
+        "gen_ai.usage.cache_read.input_tokens": 3,
+        "gen_ai.usage.cache_creation.input_tokens": 2,
+    }
+    processed(telemetry, [CHUNK], standard_metrics=True, standard_names="inference")
+    span(telemetry, (500, 540), attributes={**FOREIGN, **counted})
+    usage = "gen_ai.client.inference.usage"
+    found(telemetry, OUTCOMES)
+    assert {name: points[0].value for name, points in telemetry.metrics.items() if name.startswith(usage)} == {
+        f"{usage}.output_tokens": 9,
+        f"{usage}.cache_read.input_tokens": 3,
+        f"{usage}.cache_write.input_tokens": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [({}, "gen_ai.client.inference.duration"), ({"standard_names": "operation"}, "gen_ai.client.operation.duration")],
+)
+def test_the_newest_generation_may_be_opted_into(
+    telemetry: CapturedTelemetry, options: dict[str, str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "http,gen_ai_latest_experimental")
+    span(processed(telemetry, [CHUNK], standard_metrics=True, **options), (500, 540))
+    assert found(telemetry, name).value == pytest.approx(1.0)
+
+
+def test_the_metrics_have_our_scope(telemetry: CapturedTelemetry) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    telemetry.tracer_provider.add_span_processor(ITLSpanProcessor([CHUNK], meter_provider=provider))
+    span(telemetry, (500, 540))
+    data: Any = reader.get_metrics_data()
+    ((scope,),) = [[each.scope for each in resource.scope_metrics] for resource in data.resource_metrics]
+    provider.shutdown()
+    assert (scope.name, scope.schema_url) == ("otel_itl", "https://opentelemetry.io/schemas/1.41.0")
+
+
 @pytest.mark.requirement("R59")
 def test_models_beyond_the_limit_are_one_series(telemetry: CapturedTelemetry) -> None:
     processed(telemetry, [CHUNK], model_limit=1)
@@ -308,13 +345,6 @@ def test_models_beyond_the_limit_are_one_series(telemetry: CapturedTelemetry) ->
     found(telemetry, OUTCOMES)
     counted = {one.attributes["gen_ai.request.model"]: one.value for one in telemetry.metrics[OUTCOMES]}
     assert counted == {"a": 1, "other": 2}
-
-
-def test_what_is_to_come_first_comes_before_a_flush(telemetry: CapturedTelemetry) -> None:
-    calls: list[str] = []
-    processed(telemetry, [CHUNK], before_flush=lambda: calls.append("flush"))
-    telemetry.tracer_provider.force_flush()
-    assert calls == ["flush"]
 
 
 def test_a_span_is_in_the_next_collection_without_a_flush(telemetry: CapturedTelemetry) -> None:
@@ -356,6 +386,73 @@ def test_a_foreign_span_is_held_against_its_objective(telemetry: CapturedTelemet
     assert {point.attributes["itl.slo.met"]: point.value for point in points} == {True: 1, False: 1}
 
 
-def test_a_processor_takes_no_objective_that_is_none() -> None:
-    with pytest.raises(ValueError, match="slo='talk'"):
-        ITLSpanProcessor(slo="talk")
+@pytest.mark.parametrize("options", [{"slo": "talk"}, {"standard_names": "newest"}, {"model_limit": 0}])
+def test_a_value_that_an_option_does_not_take_is_refused(options: dict[str, Any]) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(ValueError, match=f"{name}={value!r}"):
+        ITLSpanProcessor(**options)
+
+
+# --- As instrument() wires it ----------------------------------------------------------------------------------------
+
+
+def wired(telemetry: CapturedTelemetry, flush: Any = lambda: None) -> SpanEventProcessor:
+    """The processor that `instrument()` puts into a tracer provider."""
+    streams = runtime.metrics.create(
+        telemetry.meter_provider.get_meter("test"), names.STANDARD_NAMES["operation"], model_limit=9
+    )
+    processor = SpanEventProcessor(
+        chunk_events=[CHUNK],
+        stall=None,
+        objectives=Objectives(),
+        stream_metrics=streams,
+        measured_spans=MeasuredSpans(),
+        errors=runtime.errors,
+        flush=flush,
+    )
+    telemetry.tracer_provider.add_span_processor(processor)
+    return processor
+
+
+def test_a_flush_of_the_provider_is_a_flush_of_ours(telemetry: CapturedTelemetry) -> None:
+    calls: list[str] = []
+    wired(telemetry, lambda: calls.append("flush"))
+    telemetry.tracer_provider.force_flush()
+    assert calls == ["flush"]
+
+
+@pytest.mark.requirement("R16")
+def test_a_flush_that_fails_raises_nothing(telemetry: CapturedTelemetry, failures: dict[str, int]) -> None:
+    def failing() -> None:
+        raise RuntimeError
+
+    assert (wired(telemetry, failing).force_flush(), failures) == (False, {"processor.flush": 1})
+
+
+@pytest.mark.requirement("R16")
+def test_a_span_that_cannot_be_measured_ends_all_the_same(
+    telemetry: CapturedTelemetry, failures: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: Timeline) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("otel_itl.export.span_processor.measure", failing)
+    wired(telemetry)
+    span(telemetry, (500, 540))
+    assert (len(telemetry.spans), failures) == (1, {"span.measure": 1})
+
+
+def test_a_disabled_processor_passes_spans_over(telemetry: CapturedTelemetry) -> None:
+    wired(telemetry).disable()
+    span(telemetry, (500, 540))
+    assert telemetry.metrics.get(OUTCOMES) is None
+
+
+def test_a_processor_may_be_enabled_again_with_other_options(telemetry: CapturedTelemetry) -> None:
+    processor = wired(telemetry)
+    processor.disable()
+    streams = runtime.metrics.create(telemetry.meter_provider.get_meter("test"), names.STANDARD_NAMES["operation"])
+    processor.reconfigure(chunk_events=["other"], stall=None, objectives=Objectives(), stream_metrics=streams)
+    span(telemetry, (500, 540))
+    span(telemetry, (500, 540), name="other")
+    assert [one.value for one in telemetry.metrics[OUTCOMES]] == [1]

@@ -1,9 +1,8 @@
-"""Token events on a span, whose attributes are made when somebody reads them: the exporter's thread, as a rule.
+"""Token events on a span whose attributes are built when they are read: on the exporter's thread, as a rule.
 
-`add_event()` checks and copies every number of the packed arrays, and what is made there is made while the caller's
-thread waits. An event of the SDK's own class whose attributes come later costs it nothing. The SDK has no such thing,
-so this module alone puts it there, and trusts nothing: before it is used, a span of its own must show the very events
-that `add_event()` gives. Where it does not, `add_event()` is what is used.
+`add_event()` checks and copies every number of the packed arrays while the caller's thread waits. An event of the SDK's
+own class that builds its attributes later costs that thread nothing. The SDK has no such event. Before this one is
+used, a trial must show that a reader of it sees exactly what `add_event()` gives; else `add_event()` is used.
 """
 
 # ruff: noqa: SLF001, PLC0415 - reaching into the SDK is what this module is for, and it does so when it is first used
@@ -13,104 +12,118 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event
 from opentelemetry.sdk.trace import Span as SdkSpan
-from opentelemetry.trace import Span  # noqa: TC002 - part of what is public
+from opentelemetry.trace import Span  # noqa: TC002 - annotations stay resolvable
 
+from otel_itl.conventions import Where
 from otel_itl.core.codec import LazyEvent
-from otel_itl.recording.internal_errors import report_error
+from otel_itl.recording.internal_errors import InternalErrors
 
 logger = logging.getLogger("otel_itl")
 
-MOST_ATTRIBUTES = 32
-"""More than a token event ever has: a span with a lower limit is to drop what it drops."""
-LONGEST_TEXT = 64
+MAX_ATTRIBUTES: Final = 32
+"""More than a token event ever has: a span with a lower limit has to drop what it would drop."""
+MAX_TEXT: Final = 64
 """Longer than any text in a token event."""
 
-_add_event = SdkSpan.add_event
+_SDK_ADD_EVENT: Final = SdkSpan.add_event
 
 
-def add_events(span: Span, events: Iterable[LazyEvent]) -> None:
-    """Add events to a span, their attributes unmade where the span is the SDK's own."""
-    if _takes_unmade(span) and can_add_unmade():
+def add_events(span: Span, events: Iterable[LazyEvent], errors: InternalErrors) -> None:
+    """Add events to a span; their attributes are built later where the span is the SDK's own.
+
+    Args:
+        span: a span that is recording.
+        events: each with a function that builds its attributes, called at most once, in any thread.
+        errors: receives the failure of such a function; the event then has no attributes.
+    """
+    if can_add_lazy_events() and _takes_lazy_events(span):
         for event in events:
-            span._add_event(_Unmade(event))  # type: ignore[attr-defined]  # it is the SDK's
+            span._add_event(_LazySpanEvent(event, errors.report))  # type: ignore[attr-defined]  # it is the SDK's
     else:
         for name, unix_ns, make in events:
             span.add_event(name, make(), unix_ns)
 
 
 @cache
-def can_add_unmade() -> bool:
-    """Whether an unmade event is to its readers what `add_event()` gives: found out once, and said if not."""
+def can_add_lazy_events() -> bool:
+    """Prove, once, that a reader cannot distinguish a lazy event from one that `add_event()` added."""
     try:
-        unmade, plain = _trial()
-        proven = unmade == plain
+        lazy, plain = _trial()
+        proven = lazy == plain
     except Exception:  # noqa: BLE001 - an SDK that has changed inside may raise anything
         proven = False
     if not proven:
-        logger.info("This OpenTelemetry SDK does not allow for events that are made later: they are made at once.")
+        logger.info("This OpenTelemetry SDK has no room for lazy events: attributes of token events are built at once.")
     return proven
 
 
-class _Unmade(Event):
-    """An event of a span; its attributes are those that `add_event()` would have made of the same."""
+class _LazySpanEvent(Event):
+    """An event of a span that has the attributes that `add_event()` would have given it."""
 
-    def __init__(self, event: LazyEvent) -> None:
-        # Not by way of `Event`, which would set the attributes.
+    def __init__(self, event: LazyEvent, report: Callable[[str, BaseException], None]) -> None:
+        # The constructor of `Event` itself would set the attributes.
         super(Event, self).__init__(event.name, event.unix_ns)
         self._make = event.make_attributes
+        self._report = report
 
     @cached_property
     def _attributes(self) -> Mapping[str, Any]:  # type: ignore[override]  # the SDK has a variable here
         bounded = BoundedAttributes(immutable=True)
         try:
             made = self._make()
-        except Exception as error:  # noqa: BLE001 - the fence: an exporter reads this, and has other spans to export
-            report_error("making token events", error)
+        except Exception as error:  # noqa: BLE001 - the guard: an exporter reads this, and has other spans to export
+            self._report(Where.TOKEN_EVENTS_BUILD, error)
             return bounded
         bounded._dict.update((key, tuple(value) if isinstance(value, list) else value) for key, value in made.items())
         return bounded
 
 
-def _takes_unmade(span: Any) -> bool:
-    """Whether the span is one of the SDK's, which nobody has altered, and whose limits touch no token event."""
-    if getattr(getattr(span, "add_event", None), "__func__", None) is not _add_event:
+def _takes_lazy_events(span: Any) -> bool:
+    """Whether a span is the SDK's, unaltered by anybody, with limits that concern no token event."""
+    if getattr(getattr(span, "add_event", None), "__func__", None) is not _SDK_ADD_EVENT:
         return False
-    most, longest = span._limits.max_event_attributes, span._limits.max_attribute_length
-    return (most is None or most >= MOST_ATTRIBUTES) and (longest is None or longest >= LONGEST_TEXT)
+    attributes, text = span._limits.max_event_attributes, span._limits.max_attribute_length
+    return (attributes is None or attributes >= MAX_ATTRIBUTES) and (text is None or text >= MAX_TEXT)
 
 
-_TRIAL = {"whole": 3, "text": "completed", "numbers": [1, 2, 3], "none": []}
+_TRIAL: Final = {"whole": 3, "text": "completed", "numbers": [1, 2, 3], "none": []}
 
 
 def _trial() -> list[list[tuple[Any, ...]]]:
-    """What a reader sees of the same event, added unmade and by `add_event()`."""
+    """Return what a reader sees of the same event, added lazily and by `add_event()`."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-    # Given by hand: none of it is to come from the `OTEL_*` environment.
-    limits = SpanLimits(max_event_attributes=MOST_ATTRIBUTES, max_attribute_length=LONGEST_TEXT)
+    # The arguments keep the `OTEL_*` environment out of the trial.
+    limits = SpanLimits(max_event_attributes=MAX_ATTRIBUTES, max_attribute_length=MAX_TEXT)
     provider = TracerProvider(ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=limits)
     tracer = provider.get_tracer("otel_itl.trial")
+    event = LazyEvent("trial", 1, _TRIAL.copy)
     ways: tuple[Callable[[Any], None], ...] = (
-        lambda span: span._add_event(_Unmade(LazyEvent("trial", 1, _TRIAL.copy))),
-        lambda span: span.add_event("trial", _TRIAL, 1),
+        lambda span: span._add_event(_LazySpanEvent(event, _raise)),
+        lambda span: span.add_event(event.name, event.make_attributes(), event.unix_ns),
     )
     seen = []
     for add in ways:
         span: Any = tracer.start_span("trial")
         add(span)
         span.end()
-        seen.append([_seen(event) for event in span._readable_span().events])
+        seen.append([_readable(each) for each in span._readable_span().events])
     return seen
 
 
-def _seen(event: Any) -> tuple[Any, ...]:
+def _raise(_: str, error: BaseException) -> None:
+    raise error
+
+
+def _readable(event: Any) -> tuple[Any, ...]:
+    """Return all that a reader can see of an event."""
     attributes = event.attributes
     kinds = {name: type(value) for name, value in attributes.items()}
     dropped = getattr(event, "dropped_attributes", None)

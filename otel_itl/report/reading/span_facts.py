@@ -79,7 +79,7 @@ def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
         request_index=int(index),
         latency_ratio=_number(attributes, names.SESSION_LATENCY_RATIO),
         degraded=attributes.get(names.SESSION_DEGRADED) is True,
-        scope=_text(attributes, names.SESSION_DEGRADED_SCOPE),
+        scope=_text(attributes, names.SESSION_DEGRADATION_SCOPE),
     )
 
 
@@ -109,7 +109,7 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     if more > 0:
         # A span has an event for each of the first few stalls only; its attributes sum up all of them.
         known, longest = sum(stall.duration for stall in stalls), max((stall.longest for stall in stalls), default=0.0)
-        rest = max((_number(attributes, names.STALL_DURATION) or 0.0) - known, 0.0)
+        rest = max((_number(attributes, names.STALL_TOTAL_DURATION) or 0.0) - known, 0.0)
         longest_of_all = _number(attributes, names.STALL_MAX) or 0.0
         longest_of_rest = longest_of_all if longest_of_all > longest else min(rest, longest)
         stalls.append(StallFacts(None, None, more, rest, longest_of_rest))

@@ -1,0 +1,111 @@
+"""What the metrics need of an ended stream: its samples and a few scalars, neither its timeline nor its span."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import sub
+
+from opentelemetry.context import Context
+from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
+
+from otel_itl.core.measures import Measures
+from otel_itl.core.request import Request
+from otel_itl.core.slo import SLOResult
+from otel_itl.core.stream import FinishedStream
+from otel_itl.core.timeline import Outcome, Timeline
+from otel_itl.export.attributes import reported_usage
+
+_NO_GAPS: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredStream:
+    """An ended stream, as the metrics record it. Times are seconds, samples and gaps are nanoseconds."""
+
+    request: Request
+    response_model: str | None
+    outcome: Outcome
+    error_type: str | None
+    context: Context
+    """Holds the ids of the stream's span, which exemplars refer to, and nothing else."""
+    duration: float
+    first_chunk_ns: int | None
+    """When the first chunk arrived, after the request; None: no chunk came."""
+    time_to_first_token: float | None
+    time_per_output_token: float | None
+    samples: Sequence[float]
+    """The ITL samples, ascending."""
+    other_gaps: Sequence[float]
+    """The gaps between chunks that are not among `samples`."""
+    gaps_are_samples: bool
+    """Every ITL sample is also the gap between two chunks: `chunk_gaps` consists of `samples` and `other_gaps`."""
+    usage: Mapping[str, int]
+    """The token counts that the stream reports, by their field of `ResponseInfo`."""
+    verdict: SLOResult | None
+    """The result for the objective in force; None: there is none."""
+    records_standard: bool
+    """The `gen_ai.client.*` metrics are recorded here; False: another instrumentation is in charge of the request."""
+    recorded_elsewhere: frozenset[str]
+    """Standard metrics that another instrumentation records all the same, by their field of `StandardNames`."""
+
+    @property
+    def chunk_gaps(self) -> Sequence[float]:
+        """The time between every two chunks, ascending."""
+        if not self.gaps_are_samples:
+            return self.other_gaps
+        return sorted([*self.samples, *self.other_gaps]) if self.other_gaps else self.samples
+
+
+def measured_stream(  # noqa: PLR0913 - the parts of the pipeline's result
+    finished: FinishedStream,
+    measures: Measures,
+    verdict: SLOResult | None,
+    span_context: SpanContext,
+    *,
+    records_standard: bool,
+    recorded_elsewhere: frozenset[str] = frozenset(),
+) -> MeasuredStream:
+    """Take from an ended stream what its metrics need, so that its timeline and its span can be freed."""
+    timeline = finished.timeline
+    gaps_are_samples, other_gaps = _other_gaps(timeline, measures) if records_standard else (False, _NO_GAPS)
+    return MeasuredStream(
+        request=finished.request,
+        response_model=finished.response.model,
+        outcome=timeline.outcome,
+        error_type=finished.error_type,
+        context=set_span_in_context(NonRecordingSpan(span_context), Context()),
+        duration=measures.duration,
+        first_chunk_ns=timeline.arrived[0] if timeline.arrived else None,
+        time_to_first_token=measures.time_to_first_token,
+        time_per_output_token=measures.time_per_output_token,
+        samples=measures.itl_samples.nanoseconds,
+        other_gaps=other_gaps,
+        gaps_are_samples=gaps_are_samples,
+        usage=reported_usage(finished),
+        verdict=verdict,
+        records_standard=records_standard,
+        recorded_elsewhere=recorded_elsewhere,
+    )
+
+
+def _other_gaps(timeline: Timeline, measures: Measures) -> tuple[bool, Sequence[float]]:
+    """Return whether every sample is a gap between two chunks, and the gaps that are not among the samples.
+
+    For most streams the samples are such gaps, and sorting them a second time is saved. Tokens per chunk, choices,
+    imputed arrivals and bursts make the samples differ from the gaps: then all the gaps are returned, ascending.
+    """
+    arrived = timeline.arrived
+    first, last = timeline.output_flags.find(1), timeline.output_flags.rfind(1)
+    samples_differ = (
+        timeline.tokens
+        or timeline.choices
+        or timeline.skipped
+        or measures.imputed
+        or measures.excluded
+        or measures.burst_ratio
+        or measures.output_chunk_count != last - first + 1
+    )
+    if samples_differ:
+        return False, sorted(map(sub, arrived[1:], arrived))
+    return True, [*map(sub, arrived[1 : first + 1], arrived), *map(sub, arrived[last + 1 :], arrived[last:])]

@@ -1,0 +1,86 @@
+"""Ended streams that wait for their metrics to be recorded: bounded, and none is ever lost."""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock, get_ident
+from typing import Final
+
+from otel_itl.conventions import Where
+from otel_itl.export.instruments import StreamInstruments
+from otel_itl.export.measured_stream import MeasuredStream
+from otel_itl.recording.internal_errors import InternalErrors
+
+MAX_PENDING: Final = 256
+"""Streams that may wait. Recording one takes 0.1 to 0.3 ms, which a stream's end on an event loop should not pay."""
+RECORDED_PER_ADD: Final = 2
+"""Streams that `add` records itself while more than that wait: more than one, so that the queue becomes shorter."""
+MAX_WAIT: Final = 1.0
+"""Seconds that `record_all` waits for a recording of another thread."""
+
+
+class PendingStreams:
+    """A queue between the end of a stream and its metrics.
+
+    Recording happens before a collection, now and then on the finalizer's thread, and, when more than `MAX_PENDING`
+    streams wait, in the threads that add more. Nothing is dropped, whatever the load. All methods may be called from
+    several threads at once; none waits for a lock but `record_all`.
+
+    Args:
+        errors: receives the failure of a recording; the other streams are recorded all the same.
+    """
+
+    def __init__(self, errors: InternalErrors) -> None:
+        self._errors = errors
+        self._queue: deque[tuple[StreamInstruments, MeasuredStream]] = deque()
+        self._in_progress: dict[Lock, int] = {}
+        """A lock for each recording that is under way, held until it is done, and its thread."""
+        self.recorded_by_add = 0
+        """Streams that were recorded by `add` because too many waited: how often the bound was reached."""
+
+    def __len__(self) -> int:
+        """Count the streams that wait."""
+        return len(self._queue)
+
+    def add(self, instruments: StreamInstruments, stream: MeasuredStream) -> None:
+        """Queue an ended stream to be recorded into `instruments`; beyond `MAX_PENDING`, record two that wait."""
+        self._queue.append((instruments, stream))
+        if len(self._queue) > MAX_PENDING:
+            self.recorded_by_add += self.record_some(RECORDED_PER_ADD)
+
+    def record_some(self, count: int) -> int:
+        """Record up to `count` of the streams that have waited longest, and return how many there were."""
+        recorded = 0
+        while recorded < count and self._record_next():
+            recorded += 1
+        return recorded
+
+    def record_all(self) -> None:
+        """Record every stream that was added before the call, including those that other threads record just now."""
+        self.record_some(len(self._queue))
+        for done, thread in self._in_progress.copy().items():
+            if thread != get_ident() and done.acquire(timeout=MAX_WAIT):
+                done.release()
+
+    def forget_after_fork(self) -> None:
+        """Drop what waits, in a process that was just forked: the parent records it."""
+        self._queue.clear()
+        self._in_progress.clear()
+
+    def _record_next(self) -> bool:
+        """Record the stream that has waited longest; False: none waits."""
+        done = Lock()
+        done.acquire()
+        self._in_progress[done] = get_ident()
+        try:
+            try:
+                instruments, stream = self._queue.popleft()
+            except IndexError:  # another thread was faster
+                return False
+            instruments.record(stream)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self._errors.report(Where.METRICS_RECORD, error)
+        finally:
+            self._in_progress.pop(done, None)
+            done.release()
+        return True

@@ -1,0 +1,36 @@
+"""The instrumentation scope: name, version and schema URL of our tracer, meter and logger."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from opentelemetry._logs import Logger, LoggerProvider  # noqa: TC002 - annotations stay resolvable
+from opentelemetry.metrics import Meter, MeterProvider  # noqa: TC002 - annotations stay resolvable
+from opentelemetry.trace import Tracer, TracerProvider  # noqa: TC002 - annotations stay resolvable
+
+from otel_itl.conventions import SCOPE, STANDARD_NAMES
+
+
+def get_tracer(provider: TracerProvider, generation: str) -> Tracer:
+    """Get our tracer; `generation` is a key of `STANDARD_NAMES`, whose schema URL the spans carry."""
+    return provider.get_tracer(SCOPE, package_version(), STANDARD_NAMES[generation].schema_url)
+
+
+def get_meter(provider: MeterProvider, generation: str) -> Meter:
+    """Get our meter; `generation` is a key of `STANDARD_NAMES`, whose schema URL the metrics carry."""
+    return provider.get_meter(SCOPE, package_version(), STANDARD_NAMES[generation].schema_url)
+
+
+def get_logger(provider: LoggerProvider, generation: str) -> Logger:
+    """Get our logger; `generation` is a key of `STANDARD_NAMES`, whose schema URL the log events carry."""
+    return provider.get_logger(SCOPE, package_version(), STANDARD_NAMES[generation].schema_url)
+
+
+@cache
+def package_version() -> str:
+    """Return the version of this package; empty where it is used without having been installed."""
+    try:
+        return version("otel-itl")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,157 @@
+"""Set up the SDK from the `OTEL_*` environment as `opentelemetry-instrument` does, without changing the environment."""
+
+# ruff: noqa: PLC0415 - exporters are slow to import, and an application with providers of its own never needs them
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from inspect import signature
+from typing import Any, Final, NamedTuple
+
+from opentelemetry import _logs, metrics, trace
+
+
+class _Signal(NamedTuple):
+    """How the exporters of one signal are asked for."""
+
+    name: str
+    exporters_variable: str
+    argument: str
+    """The argument of the SDK's configurator that adds exporters."""
+
+
+_SIGNALS: Final = (
+    _Signal("traces", "OTEL_TRACES_EXPORTER", "trace_exporter_names"),
+    _Signal("metrics", "OTEL_METRICS_EXPORTER", "metric_exporter_names"),
+    _Signal("logs", "OTEL_LOGS_EXPORTER", "log_exporter_names"),
+)
+_OTLP_EXPORTERS: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+_DEFAULT_ENDPOINTS: Final = {"otlp_proto_grpc": "http://localhost:4317", "otlp_proto_http": "http://localhost:4318"}
+
+
+def application_has_providers() -> bool:
+    """Whether any global provider was set. Those of the API itself are called proxies, and have no common base."""
+    providers = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
+    return not all("Proxy" in type(provider).__name__ for provider in providers)
+
+
+def configure_sdk() -> str:
+    """Set the global providers from the environment; a signal whose `OTEL_*_EXPORTER` is not set is exported by OTLP.
+
+    Samplers, id generators, resources, limits, `OTEL_PYTHON_CONFIGURATOR` and `OTEL_CONFIG_FILE` have the effect that
+    they have under `opentelemetry-instrument`. Only reads the environment.
+
+    Returns:
+        The exporters and their endpoints, for a log line.
+
+    Raises:
+        Exception: whatever the SDK raises for an environment that it does not accept.
+    """
+    if os.environ.get("OTEL_CONFIG_FILE"):
+        # The file takes the place of all the rest: arguments would only be warned about.
+        _configurator().configure()
+        return f"OTEL_CONFIG_FILE={os.environ['OTEL_CONFIG_FILE']}"
+    exporters = {signal: _exporter_names(signal, os.environ) for signal in _SIGNALS}
+    if can_name_exporters():
+        missing = [signal for signal in _SIGNALS if signal.exporters_variable not in os.environ]
+        _configurator().configure(**{signal.argument: exporters[signal] for signal in missing})
+    else:
+        _set_providers(exporters)
+    return describe_exporters(os.environ)
+
+
+def describe_exporters(environ: Mapping[str, str]) -> str:
+    """Say for each signal which exporters `configure_sdk()` sets up, and where to; credentials are left out."""
+    described = []
+    for signal in _SIGNALS:
+        endpoint = (
+            environ.get(f"OTEL_EXPORTER_OTLP_{signal.name.upper()}_ENDPOINT")
+            or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
+            or ""
+        )
+        endpoint = re.sub(r"^(\w+://)?[^@/]*@", r"\1", endpoint)
+        names = [
+            f"{name} {endpoint or _DEFAULT_ENDPOINTS[name]}" if name in _DEFAULT_ENDPOINTS else name
+            for name in _exporter_names(signal, environ)
+        ]
+        described.append(f"{signal.name}: {' and '.join(names) or 'none'}")
+    return ", ".join(described)
+
+
+@cache
+def can_name_exporters() -> bool:
+    """Prove, once, that the SDK's configurator takes the names of exporters as arguments."""
+    try:
+        from opentelemetry.sdk._configuration import _initialize_components, _OTelSDKConfigurator
+
+        parameters = signature(_initialize_components).parameters
+        return hasattr(_OTelSDKConfigurator, "configure") and all(signal.argument in parameters for signal in _SIGNALS)
+    except Exception:  # noqa: BLE001 - an SDK that has changed inside may raise anything
+        return False
+
+
+def _exporter_names(signal: _Signal, environ: Mapping[str, str]) -> list[str]:
+    """Return the entry points of a signal's exporters; OTLP by the protocol asked for where none is named."""
+    named = environ.get(signal.exporters_variable, "otlp").strip()
+    if not named or named.lower() == "none":
+        return []
+    protocol = (
+        environ.get(f"OTEL_EXPORTER_OTLP_{signal.name.upper()}_PROTOCOL")
+        or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+        or "grpc"
+    ).strip()
+    names = [name.strip() for name in named.split(",")]
+    if "otlp" in names and protocol not in _OTLP_EXPORTERS:
+        raise ValueError(f"Unsupported OTLP protocol '{protocol}' is configured")
+    return [_OTLP_EXPORTERS[protocol] if name == "otlp" else name for name in names]
+
+
+def _configurator() -> Any:
+    """Make the configurator that `OTEL_PYTHON_CONFIGURATOR` names, or the SDK's own."""
+    named = os.environ.get("OTEL_PYTHON_CONFIGURATOR")
+    if named:
+        return _load("opentelemetry_configurator", named)()
+    from opentelemetry.sdk._configuration import _OTelSDKConfigurator
+
+    return _OTelSDKConfigurator()
+
+
+def _set_providers(exporters: Mapping[_Signal, list[str]]) -> None:
+    """Set the global providers by the SDK's public API: what is left where its configurator has changed."""
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    made = {
+        signal.name: [_load(f"opentelemetry_{signal.name}_exporter", name)() for name in names]
+        for signal, names in exporters.items()
+    }
+    tracing, logging = TracerProvider(), LoggerProvider()
+    for exporter in made["traces"]:
+        tracing.add_span_processor(BatchSpanProcessor(exporter))
+    for exporter in made["logs"]:
+        logging.add_log_record_processor(BatchLogRecordProcessor(exporter))
+    readers = [
+        each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in made["metrics"]
+    ]
+    trace.set_tracer_provider(tracing)
+    metrics.set_meter_provider(MeterProvider(readers))
+    _logs.set_logger_provider(logging)
+
+
+def _load(group: str, name: str) -> Any:
+    """Load an entry point.
+
+    Raises:
+        LookupError: no installed package provides it.
+    """
+    for entry_point in entry_points(group=group, name=name):
+        return entry_point.load()
+    raise LookupError(f"no installed package provides {name!r} ({group})")

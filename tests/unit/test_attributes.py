@@ -1,0 +1,140 @@
+"""What spans carry: the standard attributes by generation of the conventions, and the sketch of the samples."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Any, NamedTuple
+
+import pytest
+
+from otel_itl.conventions import STANDARD_NAMES
+from otel_itl.core.measures import measure
+from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
+from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.export.attributes import of_response, of_sketch
+
+MS = 1_000_000
+REASONS = "gen_ai.response.finish_reasons"
+USAGE = "gen_ai.usage."
+
+
+def ended(
+    outcome: Outcome = Outcome.COMPLETED, *reasons: str, operation: str = "chat", **parameters: Any
+) -> FinishedStream:
+    response = ResponseInfo()
+    for reason in reasons:
+        response.finish(reason)
+    response.use(input_tokens=20, output_tokens=14, reasoning_tokens=6, cache_read_tokens=8, cache_creation_tokens=4)
+    timeline = Timeline(
+        request_unix_ns=0,
+        asked=array("q", [0]),
+        arrived=array("q", [500 * MS]),
+        kinds=bytes([Kind.ANSWER]),
+        end=600 * MS,
+        outcome=outcome,
+    )
+    request = Request(operation=operation, provider="openai", parameters=parameters)
+    return FinishedStream(request, response, timeline, Concurrency(1, 1.0), None)
+
+
+def response_attributes(finished: FinishedStream, generation: str) -> dict[str, Any]:
+    return of_response(finished, measure(finished.timeline), STANDARD_NAMES[generation])
+
+
+# --- Token usage ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("generation", "written"),
+    [("operation", "cache_creation.input_tokens"), ("inference", "cache_write.input_tokens")],
+)
+def test_the_token_usage_has_the_names_of_its_generation(generation: str, written: str) -> None:
+    attributes = response_attributes(ended(), generation)
+    usage = {name.removeprefix(USAGE): tokens for name, tokens in attributes.items() if name.startswith(USAGE)}
+    assert usage == {
+        "input_tokens": 20,
+        "output_tokens": 14,
+        "reasoning.output_tokens": 6,
+        "cache_read.input_tokens": 8,
+        written: 4,
+    }
+
+
+@pytest.mark.parametrize("generation", STANDARD_NAMES)
+def test_a_response_that_is_fetched_again_has_no_token_usage(generation: str) -> None:
+    attributes = response_attributes(ended(operation="fetch_response"), generation)
+    assert [name for name in attributes if name.startswith(USAGE)] == []
+
+
+# --- Finish reasons ------------------------------------------------------------------------------------------------
+
+CUT_SHORT = [outcome for outcome in Outcome if outcome is not Outcome.COMPLETED]
+
+
+@pytest.mark.parametrize("outcome", CUT_SHORT)
+def test_a_finish_reason_that_never_came_is_an_error_in_the_coming_generation(outcome: Outcome) -> None:
+    assert response_attributes(ended(outcome), "inference")[REASONS] == ("error",)
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_finish_reason_that_never_came_is_absent_in_the_released_generation(outcome: Outcome) -> None:
+    assert REASONS not in response_attributes(ended(outcome), "operation")
+
+
+def test_a_completed_stream_without_a_finish_reason_has_none() -> None:
+    assert REASONS not in response_attributes(ended(Outcome.COMPLETED), "inference")
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_a_finish_reason_that_came_is_what_is_reported(outcome: Outcome) -> None:
+    assert response_attributes(ended(outcome, "stop"), "inference")[REASONS] == ("stop",)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [((), ("error",) * 3), (("stop",), ("stop", "error", "error")), (("stop",) * 3, ("stop",) * 3)],
+)
+def test_each_of_several_choices_has_a_finish_reason(reasons: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    finished = ended(Outcome.TRUNCATED, *reasons, **{"gen_ai.request.choice.count": 3})
+    assert response_attributes(finished, "inference")[REASONS] == expected
+
+
+@pytest.mark.parametrize(("choices", "expected"), [(10**9, 128), (-5, 1), ("many", 1)])
+def test_an_odd_number_of_choices_costs_no_memory(choices: Any, expected: int) -> None:
+    finished = ended(Outcome.TRUNCATED, **{"gen_ai.request.choice.count": choices})
+    assert len(response_attributes(finished, "inference")[REASONS]) == expected
+
+
+@pytest.mark.parametrize("generation", STANDARD_NAMES)
+def test_a_conversation_id_is_never_invented(generation: str) -> None:
+    assert "gen_ai.conversation.id" not in response_attributes(ended(), generation)
+
+
+# --- The sketch ----------------------------------------------------------------------------------------------------
+
+
+class Sketch(NamedTuple):
+    """As the core makes it."""
+
+    scale: int
+    indexes: tuple[int, ...]
+    counts: tuple[int, ...]
+    zero_count: int
+
+
+def test_a_sketch_is_text_that_sql_can_split() -> None:
+    assert of_sketch(Sketch(5, (-150, -149, 12), (3, 10, 1), 2)) == {
+        "itl.latency.sketch.scale": 5,
+        "itl.latency.sketch.indexes": "-150,-149,12",
+        "itl.latency.sketch.counts": "3,10,1",
+        "itl.latency.sketch.zero_count": 2,
+    }
+
+
+def test_a_sketch_of_zeros_alone_has_no_buckets() -> None:
+    attributes = of_sketch(Sketch(5, (), (), 2))
+    assert (attributes["itl.latency.sketch.indexes"], attributes["itl.latency.sketch.zero_count"]) == ("", 2)
+
+
+def test_a_sketch_without_samples_is_absent() -> None:
+    assert of_sketch(Sketch(5, (), (), 0)) == {}

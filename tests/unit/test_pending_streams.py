@@ -1,0 +1,219 @@
+"""The queue between the end of a stream and its metrics: bounded, lossless, and robust against a failing recording."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from threading import Barrier, Event, Thread
+from typing import Any
+
+import pytest
+
+from otel_itl.export.pending_streams import MAX_PENDING, PendingStreams
+
+
+class Errors:
+    """Keeps what failed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def report(self, where: str, error: BaseException) -> None:
+        self.counts[where] += 1
+
+
+class Recorded:
+    """Stands for a set of instruments: keeps what is recorded."""
+
+    def __init__(self, record: Callable[[Any], None] = lambda stream: None) -> None:
+        self.streams: list[Any] = []
+        self._record = record
+
+    def record(self, stream: Any) -> None:
+        self._record(stream)
+        self.streams.append(stream)
+
+
+@pytest.fixture
+def errors() -> Errors:
+    return Errors()
+
+
+@pytest.fixture
+def pending(errors: Errors) -> Any:
+    return PendingStreams(errors)
+
+
+def test_streams_wait_in_the_order_of_their_ends(pending: Any) -> None:
+    recorded = Recorded()
+    for stream in "abc":
+        pending.add(recorded, stream)
+    waiting = (len(pending), list(recorded.streams))
+    pending.record_all()
+    assert (waiting, recorded.streams, len(pending)) == ((3, []), ["a", "b", "c"], 0)
+
+
+def test_some_of_them_may_be_recorded(pending: Any) -> None:
+    recorded = Recorded()
+    for stream in "abc":
+        pending.add(recorded, stream)
+    assert (pending.record_some(2), recorded.streams) == (2, ["a", "b"])
+
+
+def test_no_more_are_recorded_than_there_are(pending: Any) -> None:
+    pending.add(Recorded(), "a")
+    assert (pending.record_some(5), pending.record_some(5)) == (1, 0)
+
+
+def test_each_is_recorded_into_its_own_instruments(pending: Any) -> None:
+    first, second = Recorded(), Recorded()
+    pending.add(first, "a")
+    pending.add(second, "b")
+    pending.record_all()
+    assert (first.streams, second.streams) == (["a"], ["b"])
+
+
+# --- The bound -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("R26")
+def test_beyond_the_bound_whoever_adds_records_two(pending: Any) -> None:
+    recorded = Recorded()
+    for stream in range(MAX_PENDING + 1):
+        pending.add(recorded, stream)
+    assert (recorded.streams, len(pending)) == ([0, 1], MAX_PENDING - 1)
+
+
+@pytest.mark.requirement("R26")
+def test_the_bound_holds_however_many_are_added(pending: Any) -> None:
+    recorded = Recorded()
+    longest = 0
+    for stream in range(10 * MAX_PENDING):
+        pending.add(recorded, stream)
+        longest = max(longest, len(pending))
+    assert longest == MAX_PENDING
+
+
+def test_beyond_the_bound_nothing_is_lost(pending: Any) -> None:
+    recorded = Recorded()
+    for stream in range(3 * MAX_PENDING):
+        pending.add(recorded, stream)
+    pending.record_all()
+    assert recorded.streams == list(range(3 * MAX_PENDING))
+
+
+def test_how_often_the_bound_was_reached_is_counted(pending: Any) -> None:
+    for stream in range(MAX_PENDING + 1):
+        pending.add(Recorded(), stream)
+    assert pending.recorded_by_add == 2
+
+
+def test_the_bound_holds_while_a_collection_hangs(pending: Any) -> None:
+    # Whoever adds does not depend on another thread, which may get little of the interpreter.
+    started, go_on = Event(), Event()
+
+    def record(stream: Any) -> None:
+        if stream == "slow":
+            started.set()
+            go_on.wait(timeout=20)
+
+    recorded = Recorded(record)
+    pending.add(recorded, "slow")
+    collecting = Thread(target=pending.record_all)
+    collecting.start()
+    started.wait(timeout=20)
+    for stream in range(3 * MAX_PENDING):
+        pending.add(recorded, stream)
+    waiting = len(pending)
+    go_on.set()
+    collecting.join(timeout=20)
+    assert waiting <= MAX_PENDING
+
+
+# --- Failures ------------------------------------------------------------------------------------------------------
+
+
+def failing(stream: Any) -> None:
+    if stream == "broken":
+        raise IndexError
+
+
+@pytest.mark.requirement("R16")
+def test_a_recording_that_fails_loses_no_other_stream(pending: Any) -> None:
+    recorded = Recorded(failing)
+    for stream in ("a", "broken", "b"):
+        pending.add(recorded, stream)
+    pending.record_all()
+    assert (recorded.streams, len(pending)) == (["a", "b"], 0)
+
+
+@pytest.mark.requirement("R16")
+def test_a_recording_that_fails_is_reported(pending: Any, errors: Errors) -> None:
+    pending.add(Recorded(failing), "broken")
+    pending.record_all()
+    assert errors.counts == {"metrics.record": 1}
+
+
+# --- Threads and processes -----------------------------------------------------------------------------------------
+
+
+def test_all_are_recorded_when_another_thread_is_at_one_of_them(pending: Any) -> None:
+    started, go_on = Event(), Event()
+
+    def record(stream: Any) -> None:
+        started.set()
+        go_on.wait(timeout=20)
+
+    recorded = Recorded(record)
+    pending.add(recorded, "a")
+    other = Thread(target=pending.record_some, args=(1,))
+    other.start()
+    started.wait(timeout=20)
+    Thread(target=go_on.set).start()
+    pending.record_all()
+    assert recorded.streams == ["a"]
+    other.join(timeout=20)
+
+
+def test_a_recording_that_asks_for_all_to_be_recorded_does_not_wait_for_itself(pending: Any) -> None:
+    recorded = Recorded(lambda stream: pending.record_all())
+    for stream in "ab":
+        pending.add(recorded, stream)
+    pending.record_all()
+    assert sorted(recorded.streams) == ["a", "b"]
+
+
+def test_recording_all_ends_while_others_add(pending: Any) -> None:
+    # The loop is over what was added before, not over what is added meanwhile.
+    recorded = Recorded(lambda stream: pending.add(recorded, stream + 1))
+    pending.add(recorded, 0)
+    pending.record_all()
+    assert (recorded.streams, len(pending)) == ([0], 1)
+
+
+def test_streams_that_many_threads_add_and_record_are_recorded_once(pending: Any) -> None:
+    recorded, together, interval = Recorded(), Barrier(8), sys.getswitchinterval()
+
+    def work(first: int) -> None:
+        together.wait()
+        for stream in range(first, first + 500):
+            pending.add(recorded, stream)
+
+    threads = [Thread(target=work, args=(number * 1_000,)) for number in range(8)]
+    sys.setswitchinterval(1e-6)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+    sys.setswitchinterval(interval)
+    pending.record_all()
+    assert sorted(recorded.streams) == [number * 1_000 + stream for number in range(8) for stream in range(500)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+def test_a_child_process_drops_what_its_parent_records(pending: Any) -> None:
+    pending.add(Recorded(), "a")
+    pending.forget_after_fork()
+    assert len(pending) == 0
