@@ -181,11 +181,7 @@ def _encode_runs(kinds: bytes) -> list[int]:
 
 
 def _decode_runs(runs: Sequence[int], chunks: int) -> bytes:
-    """Decode the runs of `_encode_runs` to the kinds of `chunks` chunks.
-
-    Raises:
-        ValueError: the runs are not those of `chunks` chunks.
-    """
+    """Decode the runs of `_encode_runs`; raises ValueError if they are not the kinds of `chunks` chunks."""
     if sum(runs[1::2]) != chunks or len(runs) % 2 or min(runs, default=0) < 0:
         message = f"{names.TOKENS_KINDS} does not hold the kinds of {chunks} chunks"
         raise ValueError(message)
@@ -241,11 +237,7 @@ def _pack_facts(timeline: Timeline) -> dict[str, Any]:
 
 
 def _check_count(value: object) -> int:
-    """Return a whole number from 0 as it is.
-
-    Raises:
-        TypeError: anything else.
-    """
+    """Return a whole number from 0 as it is; raises TypeError for anything else."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     message = f"{value!r} is no whole number from 0"

@@ -56,7 +56,7 @@ class StallDetector:
 
     __slots__ = (
         "_after", "_arrived", "_asked", "_began", "_codes", "_is_alive", "_median_at", "_median_gap", "_next", "_phase",
-        "_policy", "_requested", "_threshold", "_waited", "next_check",
+        "_policy", "_requested", "_waited", "next_check", "threshold",
     )  # fmt: skip
 
     def __init__(
@@ -78,7 +78,8 @@ class StallDetector:
         self._median_gap: float | None = None
         self._median_at = 0
         self._phase = Phase.FIRST_TOKEN
-        self._threshold = policy.find_threshold(self._phase)
+        self.threshold = policy.find_threshold(self._phase)
+        """The threshold in force (ns)."""
         self.next_check = requested + policy.min_threshold
         """The earliest moment (ns) at which a check can find another stall."""
 
@@ -97,16 +98,11 @@ class StallDetector:
         waited = self._waited + self._response_wait(now, headers)
         if is_pulling:
             waited += max(now - self._asked[chunks], 0)
-        if waited >= self._threshold:
+        if waited >= self.threshold:
             found.append(self._silence(now, waited, is_over=is_over))
         # The next silence may have a shorter threshold than this one, and begin at once.
-        self.next_check = now + max(min(self._threshold - waited, self._policy.min_threshold), 0)
+        self.next_check = now + max(min(self.threshold - waited, self._policy.min_threshold), 0)
         return found
-
-    @property
-    def threshold(self) -> int:
-        """The threshold in force (ns)."""
-        return self._threshold
 
     def _process_chunks(self, now: int, headers: int | None, chunks: int) -> Iterator[Silence]:
         """Advance to the last of `chunks` chunks; yields the silences on the way that reached their threshold."""
@@ -124,7 +120,7 @@ class StallDetector:
             kind = self._codes[index] & _KIND_MASK
             if kind & OUTPUT:
                 waited = self._waited + self._response_wait(now, headers)
-                if waited >= self._threshold:
+                if waited >= self.threshold:
                     yield self._silence(self._arrived[index], waited, is_over=True)
                 self._start_silence(index)
             else:
@@ -144,7 +140,7 @@ class StallDetector:
 
     def _silence(self, until: int, waited: int, *, is_over: bool) -> Silence:
         since = self._asked[self._after + 1] if 0 <= self._after < len(self._asked) - 1 else self._began
-        return Silence(self._after, self._phase, since, until, waited, self._threshold, self._is_alive, is_over)
+        return Silence(self._after, self._phase, since, until, waited, self.threshold, self._is_alive, is_over)
 
     def _start_silence(self, index: int) -> None:
         """Begin a new silence behind the output chunk at `index`, with the threshold of its phase."""
@@ -158,7 +154,7 @@ class StallDetector:
         if mark != self._median_at and self._policy.relative is not None:
             window = self._arrived[max(mark - MEDIAN_WINDOW, 0) : mark]
             self._median_gap, self._median_at = median(after - before for before, after in pairwise(window)), mark
-        self._threshold = self._policy.find_threshold(self._phase, self._median_gap)
+        self.threshold = self._policy.find_threshold(self._phase, self._median_gap)
 
 
 def find_silences(timeline: Timeline, policy: StallPolicy) -> list[Silence]:
