@@ -46,16 +46,18 @@ def classify_chat(chunk: Any, response_info: ResponseInfo) -> int:
 def classify_reasoning_chat(chunk: Any, response_info: ResponseInfo) -> int:
     """Classify a chunk of chat completions of an SDK whose delta class declares `reasoning` or `reasoning_content`.
 
-    In the openai SDK these are extra fields, and `classify_chat` treats no chunk with extra fields as plain text.
+    `classify_chat` would take a chunk of reasoning and text for plain text: in the openai SDK, for which it is written,
+    these are extra fields, and a chunk with extra fields is no plain text.
     """
-    try:
-        (choice,) = chunk.choices
-        delta = choice.delta.__dict__
-        if not (delta.get("reasoning") or delta.get("reasoning_content")):
-            return classify_chat(chunk, response_info)
-    except (AttributeError, TypeError, ValueError):
-        pass  # an odd chunk
-    return _classify_choices(chunk, response_info, _delta_kind, _chat_tokens)
+    kind = classify_chat(chunk, response_info)
+    if kind == ANSWER:
+        try:
+            delta = chunk.choices[0].delta.__dict__
+        except (AttributeError, IndexError, TypeError):
+            return kind  # an odd chunk, which was examined field by field
+        if delta.get("reasoning") or delta.get("reasoning_content"):
+            return ANSWER | REASONING
+    return kind
 
 
 def classify_text_completion(chunk: Any, response_info: ResponseInfo) -> int:
