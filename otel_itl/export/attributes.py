@@ -178,6 +178,8 @@ def of_slo(verdict: SLOResult | None) -> dict[str, Any]:
         return {}
     slo = verdict.slo
     attributes: dict[str, Any] = {names.SLO_PROFILE: slo.profile}
+    if verdict.fluidity is not None:
+        attributes[names.SLO_FLUIDITY] = verdict.fluidity
     if verdict.is_missed:
         attributes[names.SLO_MET] = False
         attributes[names.SLO_MISSED_TOKENS] = verdict.tokens_missed

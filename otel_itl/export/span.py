@@ -24,6 +24,7 @@ from otel_itl.conventions import StandardNames
 from otel_itl.core.codec import encode_each, encode_lazily
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
+from otel_itl.core.sketch import sketch
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes
@@ -141,6 +142,7 @@ class SpanSink:
             {
                 **(attributes.of_response(finished, report.measures, self._standard_names) if is_own else {}),
                 **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
+                **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
                 **attributes.of_stalls(finished),
                 **attributes.of_slo(report.slo),
                 **attributes.of_session(report.session),

@@ -212,7 +212,7 @@ class Driver:
 
     def _wrapper(self, streaming: StreamingCall) -> Wrapper:
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            description = self._describe(streaming, Call(wrapped, instance, args, kwargs))
+            description = self.describe(streaming, Call(wrapped, instance, args, kwargs))
             if description is None:
                 return wrapped(*args, **kwargs)
             flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
@@ -281,7 +281,8 @@ class Driver:
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
 
     @never_raises(Where.STREAM_OPEN, None)
-    def _describe(self, streaming: StreamingCall, call: Call) -> Description | None:
+    def describe(self, streaming: StreamingCall, call: Call) -> Description | None:
+        """Describe a call, with the session that `session_from` finds; None where it is not to be recorded."""
         description = streaming.describe(call)
         session_from = self._opener.session_from
         if description is None or session_from is None or description.request.session_id is not None:

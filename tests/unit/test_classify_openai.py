@@ -631,8 +631,8 @@ def test_the_reason_of_an_incomplete_response_is_recorded() -> None:
         (event("error", code=None, message="no"), "error"),
     ],
 )
-def test_the_error_code_of_a_failed_response_is_recorded(data: dict[str, Any], failure: str) -> None:
-    assert read_response(data).error_type == failure
+def test_the_error_code_of_a_failed_response_is_recorded(data: dict[str, Any], error_type: str) -> None:
+    assert read_response(data).error_type == error_type
 
 
 @pytest.mark.requirement("R52")

@@ -26,7 +26,6 @@ from otel_itl.sdks.registry import SDK_NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
 OPTIONS = [option.name for option in config.OPTIONS]
-SDK_NAMES = ("openai", "anthropic")
 OTHERS = {
     "token_events": ("each", "log"),
     "sdks": (["openai"], ["anthropic"]),

@@ -16,15 +16,17 @@ from opentelemetry import baggage, context
 from otel_itl import session
 from otel_itl.config import load
 from otel_itl.core.request import Request
-from otel_itl.sdks.openai import MEMBER
-from otel_itl.session_scope import in_session
+from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.sdks.driver import Call, Driver, StreamingCall
+from otel_itl.sdks.openai import SDK
+from otel_itl.session_scope import apply_session
 
 REQUEST = Request(operation="chat", provider="openai")
 
 
 def here(said: str | None = None) -> str | None:
     """The session that a request made here belongs to, which says `said` itself."""
-    return in_session(Request(operation="chat", provider="openai", session_id=said)).session_id
+    return apply_session(Request(operation="chat", provider="openai", session_id=said)).session_id
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def carried() -> Iterator[Callable[[str, object], None]]:
 
 
 def test_without_a_scope_a_request_belongs_to_no_session() -> None:
-    assert in_session(REQUEST) == REQUEST
+    assert apply_session(REQUEST) == REQUEST
 
 
 def test_a_request_in_a_scope_belongs_to_its_session() -> None:
@@ -229,16 +231,27 @@ def test_what_is_no_text_in_the_baggage_is_passed_over(value: object, carried: C
 # --- What the request says -------------------------------------------------------------------------------------------
 
 
-def extracted(session_from: Any, body: Any = None, headers: Any = None, default_headers: Any = None) -> str | None:
+def extracted(
+    session_from: Any,
+    body: Any = None,
+    headers: Any = None,
+    default_headers: Any = None,
+    errors: InternalErrors | None = None,
+) -> str | None:
     """The session of a request of the openai SDK."""
     options = SimpleNamespace(url="/chat/completions", method="post", json_data=body or {}, headers=headers or {})
     client = SimpleNamespace(
         base_url=SimpleNamespace(host="api.openai.com", port=None, scheme="https"),
         default_headers=default_headers or {},
     )
-    described = MEMBER.describe(client, options, load({"session_from": session_from}, {}).session_from)
+    opener: Any = SimpleNamespace(
+        errors=InternalErrors() if errors is None else errors,
+        session_from=load({"session_from": session_from}, {}).session_from,
+    )
+    call = Call(None, client, (None, options), {"stream": True})
+    described = Driver(opener).describe(StreamingCall("m", "request", SDK.describe), call)
     assert described is not None
-    return described[0].session_id
+    return described.request.session_id
 
 
 BODY = {"user": "u", "metadata": {"session_id": "s", "deep": {"er": "d"}}, "seed": 7}
@@ -293,5 +306,7 @@ def test_what_a_request_says_is_cut() -> None:
 
 
 @pytest.mark.requirement("R16")
-def test_a_function_that_fails_is_contained(failures: dict[str, int]) -> None:
-    assert (extracted(lambda body, headers: body["nothing"]), failures) == (None, {"calling session_from": 1})
+def test_a_function_that_fails_is_contained() -> None:
+    errors = InternalErrors()
+    session_id = extracted(lambda body, headers: body["nothing"], errors=errors)
+    assert (session_id, errors.counts) == (None, {"callback.session_from": 1})
