@@ -67,9 +67,10 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_DEMO):
         return BAD_USAGE
-    packages = [SDKS[name].package for name in arguments.sdks if not SDKS[name].is_installed]
-    if packages:
-        _print_error("demo", f"{', '.join(packages)} is missing: pip install {' '.join(packages)}")
+    missing = [name for name in arguments.sdks if not SDKS[name].is_installed]
+    if missing:
+        verb, packages = "is" if len(missing) == 1 else "are", " ".join(SDKS[name].package for name in missing)
+        _print_error("demo", f"{' and '.join(missing)} {verb} not installed: pip install {packages}")
         return BAD_USAGE
     from otel_itl.cli.demo import run  # noqa: PLC0415 - likewise
     from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise

@@ -1,16 +1,33 @@
-"""Arguments that `otel-itl` refuses, and its help."""
+"""Arguments that `otel-itl` refuses, and its help.
+
+Run as a script, this renews the help in docs/cli.md.
+"""
 
 from __future__ import annotations
 
+import io
+import os
 import re
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from otel_itl.cli import main
+from otel_itl.cli.demo.sdks import SDKS
 from otel_itl.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)
+COMMANDS: list[list[str]] = [[], ["report"], ["demo"]]
+IDS = ["otel-itl", "report", "demo"]
+
+
+def help_of(command: list[str]) -> str:
+    """What `--help` prints."""
+    with redirect_stdout(io.StringIO()) as printed:
+        main([*command, "--help"])
+    return printed.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -37,6 +54,11 @@ DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
         ),
         (["report", "--slo", "off", "f"], "argument --slo: 'off' is not an SLO: it takes chat"),
         (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an SLO: it takes chat"),
+        (
+            ["demo", "--sdk", "openai,gorq"],
+            f"argument --sdk: 'gorq' is not an SDK of the demo: it takes {', '.join(SDKS)} (see",
+        ),
+        (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (["repeat"], "invalid choice: 'repeat'"),
     ],
 )
@@ -53,17 +75,30 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert (main(["--version"]), capsys.readouterr().out.split()[0]) == (0, "otel-itl")
 
 
-@pytest.mark.parametrize("command", [[], ["report"], ["demo"]], ids=["otel-itl", "report", "demo"])
+@pytest.mark.parametrize("command", COMMANDS, ids=IDS)
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
     assert (main([*command, "--help"]), "examples:\n  otel-itl " in capsys.readouterr().out) == (0, True)
 
 
-@pytest.mark.parametrize("command", [[], ["report"], ["demo"]], ids=["otel-itl", "report", "demo"])
-def test_the_documented_help_is_the_help(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str]
-) -> None:
+@pytest.mark.parametrize("command", COMMANDS, ids=IDS)
+def test_help_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    main([*command, "--help"])
+    assert max(map(len, help_of(command).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=IDS)
+def test_the_documented_help_is_the_help(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     shown = " ".join(["$ otel-itl", *command, "--help"])
-    documented = dict(re.findall(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL))
-    assert capsys.readouterr().out == documented[shown]
+    documented = dict(HELP_BLOCK.findall(DOCS.read_text("utf-8")))
+    assert help_of(command) == documented[shown], f"run `python {Path(__file__).relative_to(DOCS.parents[1])}`"
+
+
+def renewed(page: str) -> str:
+    """The page with the help as it is now."""
+    return HELP_BLOCK.sub(lambda block: f"```\n{block[1]}\n{help_of(block[1].split()[2:-1])}```", page)
+
+
+if __name__ == "__main__":
+    os.environ["COLUMNS"] = "80"
+    DOCS.write_text(renewed(DOCS.read_text(encoding="utf-8")), encoding="utf-8")

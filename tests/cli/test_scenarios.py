@@ -118,3 +118,21 @@ def test_an_agent_makes_eight_requests_however_much_time_there_is() -> None:
 def test_sessions_have_different_ids() -> None:
     sessions = [scenario.session for scenario in SCENARIOS if scenario.session is not None]
     assert len(set(sessions)) == len(sessions) == 3
+
+
+def test_each_sdk_gets_the_models_of_its_wire_format() -> None:
+    plans = {(one.sdk, one.scenario.wire) for one in plan_requests(1, 0.0, ["groq", "anthropic"])}
+    assert plans == {("groq", "chat"), ("anthropic", "messages")}
+
+
+def test_of_two_sdks_with_one_wire_format_the_second_has_its_name_in_models_and_sessions() -> None:
+    plans = [one for one in plan_requests(1, 0.0, ["openai", "groq"]) if one.scenario.model == "smooth-1"]
+    assert [(one.sdk, one.model, one.session) for one in plans] == [
+        ("openai", "smooth-1", "chat-1"),
+        ("groq", "smooth-1-groq", "chat-1-groq"),
+    ]
+
+
+def test_another_sdk_does_not_change_the_plan_of_the_first() -> None:
+    both, alone = plan_requests(1, 3.0, ["openai", "groq"]), plan_requests(1, 3.0, ["openai"])
+    assert [one for one in both if one.sdk == "openai"] == alone
