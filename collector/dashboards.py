@@ -1,4 +1,4 @@
-"""Write the Grafana dashboards of this folder: `python collector/dashboards.py`. They are data; this says it once."""
+"""Write the Grafana dashboards of this folder: `python collector/dashboards.py`. The files are generated."""
 
 from __future__ import annotations
 

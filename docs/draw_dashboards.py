@@ -150,20 +150,20 @@ def _lines(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, A
 
 def _stat(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, Any]]]) -> None:
     factor, sign = _unit(panel)
-    said = []
+    shown = []
     for series in answers[0]:
         _, values = _points(series)
         name = _named(panel["targets"][0]["legendFormat"], series["metric"])
         if values:
-            said.append(f"{name} {values[-1] * factor:.3g} {sign}".strip())
+            shown.append(f"{name} {values[-1] * factor:.3g} {sign}".strip())
     axes.axis("off")
     axes.text(
         0.0,
         0.4,
-        "\n".join(said),
-        fontsize=12 if len(said) == 1 else 9,
+        "\n".join(shown),
+        fontsize=12 if len(shown) == 1 else 9,
         va="center",
-        color="#cf222e" if any("-" in each for each in said) else "#1a7f37",
+        color="#cf222e" if any("-" in each for each in shown) else "#1a7f37",
     )
 
 

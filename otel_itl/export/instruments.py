@@ -21,7 +21,7 @@ from otel_itl.export.sdk_internals.bulk_recording import record_values
 
 Labels = Mapping[str, Any]
 UNKNOWN_MODALITY = "unknown"
-"""No provider says of its streams whether a token was text, image or audio."""
+"""Providers do not report for a stream whether its tokens are text, image or audio."""
 
 
 class StreamInstruments:

@@ -1,4 +1,4 @@
-"""The spans whose streams this process measured where they were recorded, so that no span processor does it again."""
+"""The spans of streams that were measured where they were recorded, so that no span processor measures them again."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import sub
+from typing import NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
@@ -19,8 +19,7 @@ from otel_itl.export.attributes import reported_usage
 _NO_GAPS: Sequence[float] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredStream:
+class MeasuredStream(NamedTuple):
     """An ended stream, as the metrics record it. Times are seconds, samples and gaps are nanoseconds."""
 
     request: Request

@@ -67,7 +67,7 @@ class MetricsRegistry:
         self._before_collection = before_collection
         self._lock = Lock()
         self._reporters: WeakKeyDictionary[Meter, list[StreamInstruments]] = WeakKeyDictionary()
-        """For each meter with callbacks, the instruments in whose name they report this process: one, or none."""
+        """For each meter with callbacks, the instruments with which they report this process: one, or none."""
         self._reported: dict[tuple[tuple[str, Any], ...], None] = {}
         """The attributes of every point reported so far: one that has no more open streams is reported as 0."""
 

@@ -13,17 +13,17 @@ from otel_itl.conventions import SCOPE, STANDARD_NAMES
 
 
 def get_tracer(provider: TracerProvider, generation: str) -> Tracer:
-    """Get our tracer; `generation` is a key of `STANDARD_NAMES`, whose schema URL the spans carry."""
+    """Get our tracer, with the schema URL of `generation`, a key of `STANDARD_NAMES`."""
     return provider.get_tracer(SCOPE, package_version(), STANDARD_NAMES[generation].schema_url)
 
 
 def get_meter(provider: MeterProvider, generation: str) -> Meter:
-    """Get our meter; `generation` is a key of `STANDARD_NAMES`, whose schema URL the metrics carry."""
+    """Get our meter, with the schema URL of `generation`, a key of `STANDARD_NAMES`."""
     return provider.get_meter(SCOPE, package_version(), STANDARD_NAMES[generation].schema_url)
 
 
 def get_logger(provider: LoggerProvider, generation: str) -> Logger:
-    """Get our logger; `generation` is a key of `STANDARD_NAMES`, whose schema URL the log events carry."""
+    """Get our logger, with the schema URL of `generation`, a key of `STANDARD_NAMES`."""
     return provider.get_logger(SCOPE, package_version(), STANDARD_NAMES[generation].schema_url)
 
 

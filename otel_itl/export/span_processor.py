@@ -132,7 +132,7 @@ def _timeline(span: ReadableSpan, chunk_events: frozenset[str]) -> Timeline | No
 def _timeline_of_chunk_events(span: ReadableSpan, chunks: list[int]) -> Timeline:
     """Build a timeline from the timestamps of another instrumentation.
 
-    They say nothing about the consumer, which therefore counts as waiting all the time.
+    They do not show how the consumer behaved, which therefore counts as waiting all the time.
     """
     started = span.start_time or chunks[0]
     arrived = sorted(unix_ns - started for unix_ns in chunks)
@@ -149,7 +149,7 @@ def _timeline_of_chunk_events(span: ReadableSpan, chunks: list[int]) -> Timeline
 
 
 def _finished_stream(span: ReadableSpan, timeline: Timeline, stall: StallPolicy | None) -> FinishedStream:
-    """Collect what a span says about its request and its response."""
+    """Collect the facts of a span about its request and its response."""
     attributes = span.attributes or {}
     request = Request(
         operation=_text(attributes, names.OPERATION_NAME) or "chat",

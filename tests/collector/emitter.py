@@ -1,4 +1,4 @@
-"""A process of the fleet, played by this one: the OpenTelemetry SDK, and telemetry that says what a test wants said."""
+"""A process of the fleet, played by this one: the OpenTelemetry SDK, and telemetry that a test makes up."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Emitter:
         """Tell of a stream that ended; the attributes are given with `_` for `.`.
 
         Args:
-            within: the span whose trace it belongs to; None: a trace of its own.
+            within: a span of the trace that it joins; None: a trace of its own.
             error: whether it failed.
             events: how many token events it has.
             attributes: beside provider, model and outcome.

@@ -68,7 +68,7 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENC
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens on."""
+    """Ports that are free."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
         for each in sockets:
@@ -195,7 +195,7 @@ class Collector(Program):
 
 
 class Prometheus(Program):
-    """Prometheus with `prometheus.yml`, whose rules are the shortened `rules.yml`."""
+    """Prometheus with `prometheus.yml` and the shortened `rules.yml`."""
 
     def __init__(self, folder: Path, alertmanager: str) -> None:
         (port,) = free_ports(1)
@@ -238,7 +238,7 @@ class Prometheus(Program):
 
 
 class Alertmanager(Program):
-    """Alertmanager with `alertmanager.yml`, whose waits are short and whose receivers are a webhook."""
+    """Alertmanager with `alertmanager.yml`, with short waits and a webhook as receiver."""
 
     def __init__(self, folder: Path, webhook: str) -> None:
         (port,) = free_ports(1)
@@ -329,18 +329,18 @@ def _service(part: Any) -> str:
 
 
 class Webhook(Listener):
-    """Whom Alertmanager tells: each telling with the Unix time at which it came."""
+    """Receives the notifications of Alertmanager, and keeps each with the Unix time at which it came."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[float, str, dict[str, Any]]] = []
+        self.notified: list[tuple[float, str, dict[str, Any]]] = []
 
     def take(self, path: str, body: bytes) -> None:
-        self.told += [(time.time(), path, alert) for alert in json.loads(body)["alerts"]]
+        self.notified += [(time.time(), path, alert) for alert in json.loads(body)["alerts"]]
 
     def find(self, status: str, since: float = 0.0, **labels: str) -> tuple[float, str, dict[str, Any]] | None:
         """The first telling of an alert with these labels."""
-        for moment, path, alert in list(self.told):
+        for moment, path, alert in list(self.notified):
             if moment >= since and alert["status"] == status and labels.items() <= alert["labels"].items():
                 return moment, path, alert
         return None

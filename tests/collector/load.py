@@ -45,7 +45,7 @@ FLOWING, SILENT = [2, 0.02, 0.1, 0.0], [4, 0.02, 0.1, 8.0]
 
 
 class Played(NamedTuple):
-    """A service whose processes have ended."""
+    """A service after its processes have ended."""
 
     fleet: Fleet
     service: str
@@ -74,7 +74,7 @@ def steady(fleet: Fleet) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def emitted(fleet: Fleet) -> dict[str, Emitter]:
-    """By service, the streams that were told of; when all that will be kept has been."""
+    """Return the streams of each service, once all that will be kept has been stored."""
     emitters: dict[str, Emitter] = {}
 
     def emitter(service: str) -> Emitter:
@@ -120,10 +120,10 @@ def truths(fleet: Fleet) -> dict[str, Truth]:
         ]
         for form, aggregation in FORMS.items()
     }
-    told = {form: [truth_of(worker) for worker in workers] for form, workers in running.items()}
+    running_truths = {form: [truth_of(worker) for worker in workers] for form, workers in running.items()}
     return {
         form: Truth([sample for truth in each for sample in truth.samples], sum(truth.streams for truth in each), [])
-        for form, each in told.items()
+        for form, each in running_truths.items()
     }
 
 

@@ -32,7 +32,7 @@ def test_trouble_pages_while_it_lasts_and_is_resolved_after(
     of = played[service]
     labels = {**labels, "job": service, "severity": "page", "gen_ai_request_model": f"{service}-1"}
     fired = of.fleet.webhook.find("firing", **labels)
-    assert fired is not None, "nobody was paged"
+    assert fired is not None, "no page was sent"
     assert fired[1] == "/pages"
     # A machine with other work makes everybody stutter: a page that it raised before is right as well.
     assert fired[0] - of.trouble < LONG_WINDOW_SECONDS
@@ -41,15 +41,17 @@ def test_trouble_pages_while_it_lasts_and_is_resolved_after(
 
 
 def test_a_page_says_what_users_feel_and_where_to_look(played: dict[str, Played]) -> None:
-    told = played["slow"].fleet.webhook.find("firing", alertname="LatencyBudgetBurning", objective="itl", job="slow")
-    assert told is not None
-    annotations = told[2]["annotations"]
+    fired_slow = played["slow"].fleet.webhook.find(
+        "firing", alertname="LatencyBudgetBurning", objective="itl", job="slow"
+    )
+    assert fired_slow is not None
+    annotations = fired_slow[2]["annotations"]
     assert annotations["summary"] == "Answers of slow-1 stutter: text appears slower than people read (slow, openai)"
     assert played["slow"].fleet.prometheus.exemplars(annotations["exemplars"])
 
 
 def test_nobody_is_paged_for_the_service_that_is_well_at_the_same_time(played: dict[str, Played]) -> None:
-    paged = {alert["labels"]["job"] for _, path, alert in played["slow"].fleet.webhook.told if path == "/pages"}
+    paged = {alert["labels"]["job"] for _, path, alert in played["slow"].fleet.webhook.notified if path == "/pages"}
     assert played.keys() == paged
 
 

@@ -125,8 +125,8 @@ def test_what_the_collector_refuses_fails_the_check_in_its_own_words(
 
 @pytest.mark.slow
 def test_the_distribution_has_no_component_that_no_configuration_uses(programs: None) -> None:
-    said = run([str(COLLECTOR), "components"], FILES).stdout
-    components = re.findall(r"^    - name: (\w+)$", said, re.MULTILINE)
+    printed = run([str(COLLECTOR), "components"], FILES).stdout
+    components = re.findall(r"^    - name: (\w+)$", printed, re.MULTILINE)
     text = "".join(path.read_text() for path in CONFIGURATIONS if path.name != "builder-config.yaml")
     assert components
     assert [name for name in components if not re.search(rf"^  {name}(/\w+)?:", text, re.MULTILINE)] == []

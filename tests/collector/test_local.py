@@ -44,10 +44,10 @@ def test_the_report_reads_the_file_of_the_local_collector(start: Callable[..., C
     demo(collector, tmp_path)
     collector.stop()
     command = [sys.executable, "-m", "otel_itl", "report", str(file)]
-    told = subprocess.run(
+    shown = subprocess.run(
         command, check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)}
     )
-    assert "smooth-1" in told.stdout
+    assert "smooth-1" in shown.stdout
 
 
 @pytest.mark.parametrize(("setting", "kept"), [("keep", 5), ("drop", 0)])

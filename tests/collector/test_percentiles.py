@@ -1,4 +1,4 @@
-"""What Prometheus says of several processes together, held against the pooled truth of all of them."""
+"""The percentiles of several processes in Prometheus, compared with those of their pooled samples."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_merged_native_percentiles_are_within_5_percent_of_the_pooled_truth(
     fleet: Fleet, truths: dict[str, Truth], quantile: float
 ) -> None:
     settled(fleet, truths, "native")
-    said = fleet.prometheus.value(f"histogram_quantile({quantile}, {itl('native')})")
-    assert said == pytest.approx(float(np.quantile(truths["native"].samples, quantile)), rel=0.05)
+    found = fleet.prometheus.value(f"histogram_quantile({quantile}, {itl('native')})")
+    assert found == pytest.approx(float(np.quantile(truths["native"].samples, quantile)), rel=0.05)
 
 
 @pytest.mark.parametrize("quantile", [0.5, 0.95, 0.99])
@@ -47,10 +47,10 @@ def test_merged_classic_percentiles_are_within_a_bucket_of_the_pooled_truth(
     fleet: Fleet, truths: dict[str, Truth], quantile: float
 ) -> None:
     settled(fleet, truths, "classic")
-    said = fleet.prometheus.value(f"histogram_quantile({quantile}, {itl('classic')})")
+    found = fleet.prometheus.value(f"histogram_quantile({quantile}, {itl('classic')})")
     true = float(np.quantile(truths["classic"].samples, quantile))
-    assert said is not None
-    assert abs(bisect.bisect_left(LATENCY_BUCKETS, said) - bisect.bisect_left(LATENCY_BUCKETS, true)) <= 1
+    assert found is not None
+    assert abs(bisect.bisect_left(LATENCY_BUCKETS, found) - bisect.bisect_left(LATENCY_BUCKETS, true)) <= 1
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -59,9 +59,9 @@ def test_percentiles_are_recorded_from_both_forms_of_histogram(
     fleet: Fleet, truths: dict[str, Truth], form: str, quantile: str
 ) -> None:
     recorded = f'itl:inter_token_latency_seconds:quantile5m{{job="{form}", quantile="{quantile}"}}'
-    said = fleet.prometheus.query(f"max_over_time({recorded}[5m])")
+    found = fleet.prometheus.query(f"max_over_time({recorded}[5m])")
     largest = max(truths[form].samples)
-    assert [0 < float(series["value"][1]) < 2 * largest for series in said] == [True]
+    assert [0 < float(series["value"][1]) < 2 * largest for series in found] == [True]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -45,8 +45,8 @@ def start_worker(fleet: Fleet, service: str, plan: dict[str, Any], **variables: 
 
 
 def truth_of(worker: subprocess.Popen[str]) -> Truth:
-    """What a process says in the end."""
-    said, _ = worker.communicate(timeout=120)
+    """Return what a process prints when it ends."""
+    printed, _ = worker.communicate(timeout=120)
     assert worker.returncode == 0
-    truth = json.loads(said)
+    truth = json.loads(printed)
     return Truth([sample / 1e9 for sample in truth["samples"]], truth["streams"], truth["began"])

@@ -184,9 +184,9 @@ def test_an_sdk_that_fails_the_proof_records_one_by_one_and_says_so_once(
     script: list[Any] = [([10, 20, 30], 0, False), ([5], 1, True)]
     with caplog.at_level(logging.INFO, logger="otel_itl"):
         seen = _played(_in_bulk, script, readers=[{}])
-    said = [record.getMessage() for record in caplog.records if record.name == "otel_itl"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "otel_itl"]
     bulk.can_record_in_bulk.cache_clear()
-    assert said == ["This OpenTelemetry SDK does not allow for bulk recording: samples are recorded one by one."]
+    assert logged == ["This OpenTelemetry SDK does not allow for bulk recording: samples are recorded one by one."]
     assert seen == _played(_one_by_one, script, readers=[{}])
 
 

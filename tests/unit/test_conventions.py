@@ -268,7 +268,7 @@ def test_nothing_is_documented_that_is_not_emitted() -> None:
 
 
 def rows(first_cell: str) -> list[list[str]]:
-    """The rows of the page's tables whose first cell is this name."""
+    """The rows of the page's tables that begin with this name."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line[:1] == "|"]
     return [row for row in cells if row[0] == f"`{first_cell}`"]
 

@@ -1,4 +1,4 @@
-"""Token events whose attributes are made when they are read: a reader sees what `add_event()` would have given it."""
+"""Token events that build their attributes when they are read: a reader sees what `add_event()` would have given it."""
 
 from __future__ import annotations
 

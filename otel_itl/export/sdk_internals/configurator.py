@@ -40,7 +40,7 @@ def application_has_providers() -> bool:
 
 
 def configure_sdk() -> str:
-    """Set the global providers from the environment; a signal whose `OTEL_*_EXPORTER` is not set is exported by OTLP.
+    """Set the global providers from the environment; a signal without an `OTEL_*_EXPORTER` is exported by OTLP.
 
     Samplers, id generators, resources, limits, `OTEL_PYTHON_CONFIGURATOR` and `OTEL_CONFIG_FILE` have the effect that
     they have under `opentelemetry-instrument`. Only reads the environment.

@@ -1,4 +1,4 @@
-"""Token events on a span whose attributes are built when they are read: on the exporter's thread, as a rule.
+"""Token events that build their attributes when they are read: on the exporter's thread, as a rule.
 
 `add_event()` checks and copies every number of the packed arrays while the caller's thread waits. An event of the SDK's
 own class that builds its attributes later costs that thread nothing. The SDK has no such event. Before this one is
