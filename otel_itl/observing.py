@@ -15,7 +15,6 @@ from otel_itl.runtime import Providers, runtime
 from otel_itl.sdks.driver import Description
 from otel_itl.sdks.duck_typing import classify_by_shape
 from otel_itl.sdks.registry import SDK_NAMES
-from otel_itl.sdks.stainless import find_recorder
 
 T = TypeVar("T")
 
@@ -98,7 +97,7 @@ def _is_recorded(stream: Any) -> bool:
     if type(stream) in {RecordedStream, AsyncRecordedStream}:
         return True
     response = getattr(stream, "response", None)
-    return response is not None and find_recorder(response) is not None
+    return response is not None and runtime.installer.driver.find_recorder(response) is not None
 
 
 def _make_classify(given: Callable[[Any], int] | None) -> Classify:

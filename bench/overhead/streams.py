@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bench.overhead.subjects import AsyncOpen, Open
 from otel_itl.core.stall_detector import StallDetector
-from otel_itl.sdks.stainless import RECORDER
+from otel_itl.runtime import runtime
 
 PACE_NS = 20_000_000
 HOLD_NS = 50_000
@@ -51,7 +51,7 @@ class Pace:
 
         A stream without pauses is not what a model sends, and cheaper to end: most of its gaps cannot be known.
         """
-        recorder = stream.response.extensions.get(RECORDER)
+        recorder = runtime.installer.driver.response_recorders.find(stream.response)
         if recorder is not None:
             log = recorder.log
             assert len(log.arrived) == len(self.arrived), (len(log.arrived), len(self.arrived))

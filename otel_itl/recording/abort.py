@@ -41,7 +41,7 @@ class HTTPAborter:
     def shut_down(self) -> bool:
         """Shut the socket down: its reader gets what was received already, then the end of the data."""
         response: Any = self._response()
-        stream = None if response is None else response.extensions.get("network_stream")
+        stream = getattr(response, "extensions", {}).get("network_stream")
         if stream is None or not str(response.http_version).startswith("HTTP/1"):
             return False
         connected = stream.get_extra_info("socket")

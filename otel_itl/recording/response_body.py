@@ -14,12 +14,16 @@ def watch_body(response: Any, recorder: StreamRecorder) -> None:
     """Have a recording end when its response is closed, or its bytes are read to their end.
 
     httpx wraps the body that the transport makes in an object of its own. What is inside of it is exchanged, so that
-    `response.stream` stays the object that it was; a body of another make is exchanged itself.
+    `response.stream` stays the object that it was; a body of another make is exchanged itself. A stand-in for a
+    response that has no body to exchange is left alone: the end of its chunks is what there is to see.
     """
+    body = getattr(response, "__dict__", {}).get("stream")
+    if body is None:
+        return
     holder, name = response, "stream"
-    inner = vars(response.stream).get("_stream") if hasattr(response.stream, "__dict__") else None
+    inner = getattr(body, "__dict__", {}).get("_stream")
     if hasattr(inner, "__iter__") or hasattr(inner, "__aiter__"):
-        holder, name = response.stream, "_stream"
+        holder, name = body, "_stream"
     setattr(holder, name, WatchedBody(getattr(holder, name), recorder))
 
 

@@ -26,6 +26,7 @@ from otel_itl.recording.chunk_log import AppendTargets, Classify, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.patching import Target, Wrapper
@@ -200,11 +201,20 @@ class Driver:
 
     def __init__(self, opener: RecordingOpener) -> None:
         self._opener = opener
+        self.response_recorders = ResponseRecorders()
+        """The recorders of streams that are read from an HTTP response."""
 
     @property
     def errors(self) -> InternalErrors:
         """Where failures of our own are reported."""
         return self._opener.errors
+
+    def find_recorder(self, response: Any) -> StreamRecorder | None:
+        """Return the recorder of the stream that is read from a response; None where its request is not recorded.
+
+        Some SDKs make the stream before the call has returned: the recorder is that of the call then.
+        """
+        return self.response_recorders.find(response) or current_recorder()
 
     def target(self, call: StreamingCall) -> Target:
         """Make the patch target of a streaming call."""

@@ -4,7 +4,7 @@ An SDK of this family is a table: its provider, its routes, and a `classify` for
 
 `request()` of the base client is where every streaming call passes, whatever helper made it: the recording begins
 there. `__stream__()` is the generator that every stream object iterates over: chunks are recorded there, so that the
-caller keeps the genuine stream. Between the two the recorder travels on the HTTP response. `_iter_events()` sees the
+caller keeps the genuine stream. Between the two the recorder is found by the HTTP response. `_iter_events()` sees the
 server-sent events that the SDK swallows.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import import_module
@@ -26,15 +25,11 @@ from otel_itl.recording.ownership import Owner, refer_to
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall, current_recorder
+from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
 
-RECORDER: Final = "otel_itl.recorder"
-"""Key of a response's `extensions` that holds its recorder."""
-_RECORDER_ATTRIBUTE: Final = "_otel_itl_recorder"
-"""The same, on a stand-in for a response that has no `extensions`."""
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 
 
@@ -84,7 +79,7 @@ class StainlessSDK:
         """Return the one table of what is patched."""
         package = REGISTRY[self.name].package
         base, streaming = f"{package}._base_client", f"{package}._streaming"
-        bind = partial(_bind_to_response, package)
+        bind = partial(_bind_to_response, driver, package)
         requests = (
             StreamingCall(base, f"{client}.request", self.describe, bind=bind, replaces_code=True)
             for client in ("SyncAPIClient", "AsyncAPIClient")
@@ -134,7 +129,7 @@ class StainlessSDK:
         def watch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             events = wrapped(*args, **kwargs)
             try:
-                recorder = find_recorder(instance.response)
+                recorder = driver.find_recorder(instance.response)
                 if recorder is None:
                     return events
                 return tap(events, (_remember_last if swallowed.is_last else _handle_each)(swallowed, recorder))
@@ -165,19 +160,6 @@ class _Headers(Mapping[str, Any]):
         return len(self._all())
 
 
-def find_recorder(response: Any) -> StreamRecorder | None:
-    """Return the recorder that travels on a response; None where its request is not recorded.
-
-    Some SDKs make the stream before the call has returned: the recorder is that of the call then.
-    """
-    extensions = getattr(response, "extensions", None)
-    travels_on = (
-        extensions if isinstance(extensions, dict) else {RECORDER: getattr(response, _RECORDER_ATTRIBUTE, None)}
-    )
-    found = travels_on.get(RECORDER)
-    return found if isinstance(found, StreamRecorder) else current_recorder()
-
-
 def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any]) -> Wrapper:
     """Make the wrapper of `__stream__`."""
     errors = driver.errors
@@ -185,7 +167,7 @@ def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], An
     def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         chunks = wrapped(*args, **kwargs)
         try:
-            recorder = find_recorder(instance.response)
+            recorder = driver.find_recorder(instance.response)
             return chunks if recorder is None else record(chunks, recorder, refer_to(instance))
         except Exception as error:  # noqa: BLE001 - the guard
             errors.report(Where.RESPONSE_FOLLOW, error)
@@ -194,29 +176,22 @@ def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], An
     return stream
 
 
-def _bind_to_response(package: str, result: Any, recorder: StreamRecorder) -> Any:
-    """Put the recorder on the HTTP response of what `request()` returned: a stream, or a raw response."""
+def _bind_to_response(driver: Driver, package: str, result: Any, recorder: StreamRecorder) -> Any:
+    """Bind the recorder to the HTTP response of what `request()` returned: a stream, or a raw response."""
     response: Any = _find_response(result)
     request = _find_request(response)
     recorder.record_headers(_count_attempts(request))
-    with suppress(TypeError):  # not every stand-in can be referred to weakly
-        recorder.add_owner(response)
-    extensions = getattr(response, "extensions", None)
-    if isinstance(extensions, dict):
-        extensions[RECORDER] = recorder
-    else:
-        setattr(response, _RECORDER_ATTRIBUTE, recorder)
-    if hasattr(response, "stream"):
-        recorder.enable_abort(HTTPAborter(response, request, partial(_make_timeout_error, package)))
-        watch_body(response, recorder)
+    recorder.add_owner(response)
+    driver.response_recorders.add(response, recorder)
+    recorder.enable_abort(HTTPAborter(response, request, partial(_make_timeout_error, package)))
+    watch_body(response, recorder)
     return result
 
 
 def _find_response(result: Any) -> Any:
     """Return the HTTP response under a stream (`response`) or a raw response (`http_response`)."""
     candidates = (getattr(result, "response", None), getattr(result, "http_response", None), result)
-    found = next((one for one in candidates if isinstance(getattr(one, "extensions", None), dict)), None)
-    return found or next(one for one in candidates if one is not None)
+    return next(one for one in candidates if one is not None)
 
 
 def _find_request(response: Any) -> Any:

@@ -19,9 +19,6 @@ EVENT_STREAM: Final = {"content-type": "text/event-stream"}
 MESSAGES: Final = next(surface for surface in CREATED if surface.host is ANTHROPIC)
 
 created = pytest.mark.parametrize("surface", CREATED, ids=str)
-not_recorded = pytest.mark.xfail(
-    strict=True, reason="a recorder reaches its stream in a response's `extensions` alone, and asks for its `request`"
-)
 
 
 class StandIn:
@@ -154,7 +151,6 @@ def completed(surface: Surface) -> tuple[list[tuple[str, int]], list[str]]:
     return [("completed", WIRES[surface.wire].chunks)], []
 
 
-@not_recorded
 @created
 def test_a_stream_of_a_stand_in_is_recorded_to_its_end(
     surface: Surface, face: Face, telemetry: CapturedTelemetry, caplog: pytest.LogCaptureFixture
@@ -163,7 +159,6 @@ def test_a_stream_of_a_stand_in_is_recorded_to_its_end(
     assert summary(telemetry, caplog) == completed(surface)
 
 
-@not_recorded
 def test_a_stream_of_a_stand_in_without_a_body_is_recorded_to_its_end(
     face: Face, telemetry: CapturedTelemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,7 +185,7 @@ def test_a_stand_in_gets_no_attribute_of_ours(surface: Surface, face: Face) -> N
     assert sorted(vars(actual)) == sorted(vars(expected))
 
 
-@pytest.mark.parametrize("by", [pytest.param("middleware", marks=not_recorded), "transport"])
+@pytest.mark.parametrize("by", ["middleware", "transport"])
 def test_a_stream_of_a_response_made_by_hand_is_recorded_to_its_end(
     by: str, face: Face, telemetry: CapturedTelemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
