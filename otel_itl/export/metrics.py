@@ -128,6 +128,7 @@ class MetricsRegistry:
         return [observation for reporter in reporters for observation in self._count_open_streams(reporter)]
 
     def _count_open_streams(self, reporter: StreamInstruments) -> list[Observation]:
+        """Count the open streams by attributes and state, with zeros for attributes that were reported before."""
         tally = Tally(
             (tuple(reporter.attributes_of(request).items()), stalled) for request, stalled in self._open_streams()
         )
