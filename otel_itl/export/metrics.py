@@ -15,7 +15,7 @@ from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames, Where
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
-from otel_itl.core.stream import Request
+from otel_itl.core.stream import FinishedStream, Request
 from otel_itl.export.error_reporter import ErrorReporter
 from otel_itl.export.instruments import StreamInstruments
 from otel_itl.export.measured_stream import MeasuredStream
@@ -36,6 +36,15 @@ class StreamMetrics:
     def add(self, stream: MeasuredStream) -> None:
         """Queue a stream that ended; it is recorded before the next collection."""
         self._pending.add(self._instruments, stream)
+
+    def count_unmeasured(self, finished: FinishedStream) -> None:
+        """Count a stream at once that cannot be added, as something failed while it was measured.
+
+        Raises:
+            Exception: its attributes cannot be recorded; the stream is counted without them then.
+        """
+        outcome = finished.timeline.outcome
+        self._instruments.count_outcome(finished.request, finished.answer.model, outcome)
 
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, without waiting for a collection."""
