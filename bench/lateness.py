@@ -27,12 +27,12 @@ class LatenessMeter:
         self._thread.join()
 
     def worst(self, begin: int = 0, end: int | None = None) -> float:
-        """Return the worst lateness (s) of the sleeps that ended between two moments of `perf_counter_ns()`.
+        """Return the worst lateness (s) of the sleeps that were due before one moment and ended after another.
 
-        0.0 where no sleep ended between them.
+        The moments are those of `perf_counter_ns()`. 0.0 where there is no such sleep.
         """
         until = perf_counter_ns() if end is None else end
-        return max((late for at, late in self._woken if begin <= at <= until), default=0) / SECOND
+        return max((late for at, late in self._woken if at >= begin and at - late <= until), default=0) / SECOND
 
     def _run(self) -> None:
         while not self._is_over:

@@ -105,7 +105,6 @@ class Where:
     CALLBACK_ON_STALL: Final = "callback.on_stall"
     CALLBACK_SESSION_FROM: Final = "callback.session_from"
     CHUNK_CLASSIFY: Final = "chunk.classify"
-    CONTEXT_DETACH: Final = "context.detach"
     EVENT_LOOP_WATCH: Final = "event_loop.watch"
     METRICS_OBSERVE: Final = "metrics.observe"
     METRICS_RECORD: Final = "metrics.record"
@@ -118,7 +117,6 @@ class Where:
     SPAN_ENRICH: Final = "span.enrich"
     SPAN_MEASURE: Final = "span.measure"
     SSE_READ: Final = "sse.read"
-    SSE_WATCH: Final = "sse.watch"
     STALL_REPORT: Final = "stall.report"
     STALL_WATCH: Final = "stall.watch"
     STREAM_ABORT: Final = "stream.abort"
@@ -127,7 +125,6 @@ class Where:
     STREAM_FINALIZE: Final = "stream.finalize"
     STREAM_OPEN: Final = "stream.open"
     STREAM_READ: Final = "stream.read"
-    STREAM_WRAP: Final = "stream.wrap"
     TOKEN_EVENTS_BUILD: Final = "token_events.build"
 
 
@@ -184,10 +181,6 @@ STALL_ENDED_EVENT: Final = "itl.stall.ended"
 TRUNCATED_EVENT: Final = "itl.stream.truncated"
 STALL_EVENT: Final = "itl.stall"
 """A span event for one stall, at the moment at which it began."""
-FIRST_TOKEN_EVENT: Final = "itl.first_token"
-"""A span event at the first output chunk."""
-LAST_TOKEN_EVENT: Final = "itl.last_token"
-"""A span event at the last output chunk."""
 MAX_REPORTED_STALLS: Final = 10
 """Stalls of one stream that get a span event and log events. The counters include every stall."""
 
@@ -277,40 +270,43 @@ class StandardNames(NamedTuple):
         return (*single, *self.token_counters.values(), *self.token_histograms.values())
 
 
-def _time_to_first_chunk(prefix: str) -> Metric:
-    return Metric(
-        f"{prefix}.time_to_first_chunk",
-        "s",
-        "Time to receive the first chunk, measured from when the client issues the generation request to when the "
-        "first chunk is received in the response stream.",
-        _OPERATION_BUCKETS,
-    )
+def _times(prefix: str, duration: str) -> dict[str, Metric]:
+    """Build the metrics of time, which differ between the generations in their prefix and in one description."""
+    described = {
+        "duration": duration,
+        "time_to_first_chunk": "Time to receive the first chunk, measured from when the client issues the generation "
+        "request to when the first chunk is received in the response stream.",
+        "time_per_output_chunk": "Time per output chunk, recorded for each chunk received after the first one, "
+        "measured as the time elapsed from the end of the previous chunk to the end of the current chunk.",
+    }
+    return {name: Metric(f"{prefix}.{name}", "s", text, _OPERATION_BUCKETS) for name, text in described.items()}
 
 
-def _time_per_output_chunk(prefix: str) -> Metric:
-    return Metric(
-        f"{prefix}.time_per_output_chunk",
-        "s",
-        "Time per output chunk, recorded for each chunk received after the first one, measured as the time elapsed "
-        "from the end of the previous chunk to the end of the current chunk.",
-        _OPERATION_BUCKETS,
-    )
-
-
-def _inference_usage(name: str, description: str) -> Metric:
-    return Metric(f"gen_ai.client.inference.usage.{name}", "{token}", description)
-
-
-def _inference_tokens(name: str, description: str) -> Metric:
-    return Metric(f"gen_ai.client.inference.operation.{name}", "{token}", description, _USAGE_BUCKETS)
-
+_TOKEN_COUNTERS = {
+    "input_tokens": ("input_tokens", "The number of input (prompt) tokens used, including cached tokens."),
+    "output_tokens": ("output_tokens", "The number of output (completion) tokens used, including reasoning tokens."),
+    "cache_read_tokens": (
+        "cache_read.input_tokens",
+        "The number of input tokens served from a provider-managed cache.",
+    ),
+    "cache_creation_tokens": (
+        "cache_write.input_tokens",
+        "The number of input tokens written to a provider-managed cache.",
+    ),
+    "reasoning_tokens": (
+        "reasoning.output_tokens",
+        "The number of output tokens used for reasoning (e.g. chain-of-thought, extended thinking).",
+    ),
+}
+_TOKEN_HISTOGRAMS = {
+    "input_tokens": "The number of input (prompt) tokens used per inference operation.",
+    "output_tokens": "The number of output (completion) tokens used per inference operation.",
+}
 
 STANDARD_NAMES: Final[Mapping[str, StandardNames]] = {
     "operation": StandardNames(
         schema_url="https://opentelemetry.io/schemas/1.41.0",
-        duration=Metric("gen_ai.client.operation.duration", "s", "GenAI operation duration.", _OPERATION_BUCKETS),
-        time_to_first_chunk=_time_to_first_chunk("gen_ai.client.operation"),
-        time_per_output_chunk=_time_per_output_chunk("gen_ai.client.operation"),
+        **_times("gen_ai.client.operation", "GenAI operation duration."),
         token_usage=Metric(
             "gen_ai.client.token.usage", "{token}", "Number of input and output tokens used.", _USAGE_BUCKETS
         ),
@@ -321,37 +317,15 @@ STANDARD_NAMES: Final[Mapping[str, StandardNames]] = {
     ),
     "inference": StandardNames(
         schema_url=None,
-        duration=Metric(
-            "gen_ai.client.inference.duration", "s", "GenAI client inference operation duration.", _OPERATION_BUCKETS
-        ),
-        time_to_first_chunk=_time_to_first_chunk("gen_ai.client.inference"),
-        time_per_output_chunk=_time_per_output_chunk("gen_ai.client.inference"),
+        **_times("gen_ai.client.inference", "GenAI client inference operation duration."),
         token_usage=None,
         token_counters={
-            "input_tokens": _inference_usage(
-                "input_tokens", "The number of input (prompt) tokens used, including cached tokens."
-            ),
-            "output_tokens": _inference_usage(
-                "output_tokens", "The number of output (completion) tokens used, including reasoning tokens."
-            ),
-            "cache_read_tokens": _inference_usage(
-                "cache_read.input_tokens", "The number of input tokens served from a provider-managed cache."
-            ),
-            "cache_creation_tokens": _inference_usage(
-                "cache_write.input_tokens", "The number of input tokens written to a provider-managed cache."
-            ),
-            "reasoning_tokens": _inference_usage(
-                "reasoning.output_tokens",
-                "The number of output tokens used for reasoning (e.g. chain-of-thought, extended thinking).",
-            ),
+            field: Metric(f"gen_ai.client.inference.usage.{name}", "{token}", text)
+            for field, (name, text) in _TOKEN_COUNTERS.items()
         },
         token_histograms={
-            "input_tokens": _inference_tokens(
-                "input_tokens", "The number of input (prompt) tokens used per inference operation."
-            ),
-            "output_tokens": _inference_tokens(
-                "output_tokens", "The number of output (completion) tokens used per inference operation."
-            ),
+            field: Metric(f"gen_ai.client.inference.operation.{field}", "{token}", text, _USAGE_BUCKETS)
+            for field, text in _TOKEN_HISTOGRAMS.items()
         },
         cache_write_attribute=USAGE_CACHE_WRITE_TOKENS,
         missing_finish_reason="error",

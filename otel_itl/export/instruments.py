@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from opentelemetry.context import Context  # noqa: TC002 - annotations stay resolvable
 from opentelemetry.metrics import Counter, Histogram, Meter  # noqa: TC002 - annotations stay resolvable
 
 from otel_itl import conventions as names
@@ -13,7 +14,7 @@ from otel_itl.conventions import Metric, StandardNames
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives, SLOResult
 from otel_itl.core.stalls import Stall
-from otel_itl.core.timeline import SECOND
+from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.export import attributes
 from otel_itl.export.cardinality import MAX_ERROR_TYPES, OTHER_ERROR, CappedValues, ModelNames
 from otel_itl.export.measured_stream import MeasuredStream
@@ -61,6 +62,23 @@ class StreamInstruments:
         """Record the duration of a stall that is over, at once."""
         self._stall_duration.record(stall.duration, self._of_stall(stall))
 
+    def count_outcome(
+        self, request: Request, response_model: str | None, outcome: Outcome, context: Context | None = None
+    ) -> Labels:
+        """Count a stream that ended, and return the attributes of its other metrics.
+
+        Raises:
+            Exception: the attributes cannot be built or recorded; the stream is counted without them then.
+        """
+        counted = {names.STREAM_OUTCOME: outcome.value}
+        try:
+            labels = attributes.of_metrics(request, response_model, self._models)
+            self._outcomes.add(1, {**labels, **counted}, context)
+        except Exception:
+            self._outcomes.add(1, counted, context)
+            raise
+        return labels
+
     def record(self, stream: MeasuredStream) -> None:
         """Record an ended stream into every instrument that concerns it.
 
@@ -69,7 +87,7 @@ class StreamInstruments:
         Raises:
             Exception: whatever an instrument, a view or an odd value of the stream raises.
         """
-        labels = self._count_outcome(stream)
+        labels = self.count_outcome(stream.request, stream.response_model, stream.outcome, stream.context)
         record_values(self._itl, stream.samples, SECOND, labels, stream.context)
         if stream.time_to_first_token is not None:
             record_values(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)
@@ -81,17 +99,8 @@ class StreamInstruments:
             error_type = None if stream.error_type is None else self._error_types.cap(stream.error_type)
             self._standard.record(stream, labels, error_type)
 
-    def _count_outcome(self, stream: MeasuredStream) -> Labels:
-        outcome = {names.STREAM_OUTCOME: stream.outcome.value}
-        try:
-            labels = attributes.of_metrics(stream.request, stream.response_model, self._models)
-            self._outcomes.add(1, {**labels, **outcome}, stream.context)
-        except Exception:
-            self._outcomes.add(1, outcome, stream.context)
-            raise
-        return labels
-
     def _record_slo(self, verdict: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
+        """Count the gaps and the stream that met the objective, and those that did not."""
         labels = {**labels, names.SLO_PROFILE: verdict.slo.profile}
         for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
             # Zeros are added too: a rate needs its series to exist before the first miss.

@@ -16,6 +16,7 @@ from otel_itl.conventions import StandardNames, Where
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
+from otel_itl.core.stream import FinishedStream
 from otel_itl.export.instruments import StreamInstruments
 from otel_itl.export.measured_stream import MeasuredStream
 from otel_itl.export.pending_streams import PendingStreams
@@ -35,6 +36,15 @@ class StreamMetrics:
     def add(self, stream: MeasuredStream) -> None:
         """Queue a stream that ended; it is recorded before the next collection."""
         self._pending.add(self._instruments, stream)
+
+    def count_unmeasured(self, finished: FinishedStream) -> None:
+        """Count a stream at once that cannot be added, as something failed while it was measured.
+
+        Raises:
+            Exception: its attributes cannot be recorded; the stream is counted without them then.
+        """
+        outcome = finished.timeline.outcome
+        self._instruments.count_outcome(finished.request, finished.response.model, outcome)
 
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, without waiting for a collection."""
@@ -127,6 +137,7 @@ class MetricsRegistry:
         return [observation for reporter in reporters for observation in self._count_open_streams(reporter)]
 
     def _count_open_streams(self, reporter: StreamInstruments) -> list[Observation]:
+        """Count the open streams by attributes and state, with zeros for attributes that were reported before."""
         tally = Tally(
             (tuple(reporter.attributes_of(request).items()), stalled) for request, stalled in self._open_streams()
         )

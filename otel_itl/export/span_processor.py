@@ -102,6 +102,7 @@ class SpanEventProcessor(SpanProcessor):
         return True
 
     def _measure(self, span: ReadableSpan, context: SpanContext) -> None:
+        """Record the metrics and the stalls of a span; one without token or chunk events has none."""
         timeline = _timeline(span, self._chunk_events)
         if timeline is None:
             return

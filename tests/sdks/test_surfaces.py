@@ -219,9 +219,8 @@ def test_the_span_has_id_model_and_finish_reasons_of_the_response(asked: Run) ->
 
 @CHUNKS
 def test_the_span_has_the_usage_with_reasoning_and_cache(asked: Run) -> None:
-    # A response that is fetched again reports none: the request that generated it did.
-    is_fetched = asked.attributes["gen_ai.operation.name"] == "fetch_response"
-    expected = {} if is_fetched else WIRES[asked.surface.wire].usage
+    # A response that is fetched again has none: the request that generated it has reported it.
+    expected = {} if asked.attributes["gen_ai.operation.name"] == "fetch_response" else WIRES[asked.surface.wire].usage
     assert {name: value for name, value in asked.attributes.items() if ".usage." in name} == expected
 
 

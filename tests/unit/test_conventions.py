@@ -45,8 +45,6 @@ EVENTS = {
     conventions.TRUNCATED_EVENT,
     conventions.TOKENS_EVENT,
     conventions.TOKEN_EVENT,
-    conventions.FIRST_TOKEN_EVENT,
-    conventions.LAST_TOKEN_EVENT,
 }
 """Names of span events and log events."""
 UNRELEASED = {conventions.USAGE_CACHE_WRITE_TOKENS, conventions.TOKEN_MODALITY}

@@ -536,6 +536,15 @@ def test_a_stream_is_counted_where_any_other_metric_fails(
     assert point(telemetry, "itl.client.stream.outcomes").attributes == {**STREAM, "itl.stream.outcome": "completed"}
 
 
+@pytest.mark.requirement("R16")
+def test_a_stream_that_could_not_be_measured_is_counted_at_once(telemetry: CapturedTelemetry) -> None:
+    response = ResponseInfo()
+    response.model = "gpt-1"
+    finished = FinishedStream(REQUEST, response, MAIN, Concurrency(1, 1.0), None)
+    stream_metrics(telemetry).count_unmeasured(finished)
+    assert point(telemetry, "itl.client.stream.outcomes").attributes == {**STREAM, "itl.stream.outcome": "completed"}
+
+
 def active(telemetry: CapturedTelemetry) -> int:
     """The streams that are open and flow."""
     points = telemetry.metrics["itl.client.stream.count"]

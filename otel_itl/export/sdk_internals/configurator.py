@@ -65,7 +65,7 @@ def configure_sdk() -> str:
 
 
 def describe_exporters(environ: Mapping[str, str]) -> str:
-    """Say for each signal which exporters `configure_sdk()` sets up, and where to; credentials are left out."""
+    """Describe each signal's exporters as `configure_sdk()` sets them up: names and endpoints, without credentials."""
     described = []
     for signal in _SIGNALS:
         endpoint = (

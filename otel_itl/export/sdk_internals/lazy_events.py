@@ -73,6 +73,7 @@ class _LazySpanEvent(Event):
 
     @cached_property
     def _attributes(self) -> Mapping[str, Any]:  # type: ignore[override]  # the SDK has a variable here
+        """Build the attributes, once; none where that fails."""
         bounded = BoundedAttributes(immutable=True)
         try:
             made = self._make()

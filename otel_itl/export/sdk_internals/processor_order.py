@@ -35,6 +35,7 @@ def can_prepend_processors() -> bool:
 
 
 def _move_to_front(provider: Any, processor: SpanProcessor) -> bool:
+    """Move a processor of the provider to the first place; False where its processors have no order to change."""
     all_processors = getattr(provider, "_active_span_processor", None)
     if type(all_processors) is not SynchronousMultiSpanProcessor:
         return False
@@ -57,6 +58,7 @@ class _Recording(SpanProcessor):
 
 
 def _flush_order() -> list[str]:
+    """Move the last of three processors of a trial provider to the front, and return the order of a flush."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON
