@@ -45,7 +45,6 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 class ToolFigures:
     """The figures of one stream or of several, as one tool defines them."""
 
-    tool: str
     figures: Mapping[str, float | None]
     """By the tool's own names. None: the tool has no such number, or a timeline does not contain it."""
     itl: Sequence[float] = ()
@@ -75,7 +74,7 @@ def figures_as(timeline: Timeline, tool: str) -> ToolFigures:
         if figure.role != "itl"
     }
     itl = [latency / MILLISECOND for latency in stream.itl]
-    return ToolFigures(tool=tool, figures=figures, itl=itl, formulas=definition.formulas)
+    return ToolFigures(figures=figures, itl=itl, formulas=definition.formulas)
 
 
 def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
@@ -102,7 +101,7 @@ def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
     for figure in definition.run_figures:
         figures[figure.name] = _convert_result(figure, RUN_QUANTITIES[figure.value](run) if run else None)
         formulas[figure.name] = figure.formula
-    return ToolFigures(tool=tool, figures=figures, formulas=formulas)
+    return ToolFigures(figures=figures, formulas=formulas)
 
 
 def evaluate(expression: str, look_up: Callable[[str], Any]) -> Any:
