@@ -94,6 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_report(subparsers: Any) -> None:
+    """Add the command `report` and its arguments."""
     report = _add_command(
         subparsers, "report", "report the latency of streams in OTLP JSON files", _REPORT, _REPORT_EXAMPLES
     )
@@ -120,6 +121,7 @@ def _add_report(subparsers: Any) -> None:
 
 
 def _add_demo(subparsers: Any) -> None:
+    """Add the command `demo` and its arguments."""
     demo = _add_command(subparsers, "demo", "measure streams of scripted models on this machine", _DEMO, _DEMO_EXAMPLES)
     demo.add_argument(
         "--seconds",
@@ -160,6 +162,7 @@ def _add_demo(subparsers: Any) -> None:
 
 
 def _add_command(subparsers: Any, name: str, short: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """Add a command; its description and epilog are printed as they are written."""
     made: argparse.ArgumentParser = subparsers.add_parser(
         name,
         help=short,
@@ -195,6 +198,7 @@ def _tool(text: str) -> str:
 
 
 def _sdks(text: str) -> tuple[str, ...]:
+    """Convert the argument of `--sdk`."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     unknown = next((name for name in names if name not in SDKS), None)
     if unknown is not None:
@@ -203,6 +207,7 @@ def _sdks(text: str) -> tuple[str, ...]:
 
 
 def _slo(text: str) -> Objectives:
+    """Convert the argument of `--slo`, which has to contain an objective."""
     try:
         slo = load({"slo": text}, {}).slo
     except ValueError:

@@ -94,6 +94,7 @@ class SLOCollector:
         return [_summary(key, judged[key]) for key in ordered]
 
     def _add_by_span(self, stream: StoredStream, facts: SLOFacts) -> None:
+        """Judge a stream by the SLO on its span; the objectives of a custom SLO may become known later."""
         custom = (stream.provider, stream.model, facts.profile)
         samples = stream.measures.itl_samples.nanoseconds
         profile = PROFILES.get(facts.profile)
@@ -125,6 +126,7 @@ def _judge_custom(key: _Key, samples: Sequence[float], fluidity: float | None, *
 
 
 def _summary(key: _Key, streams: Sequence[_Judged]) -> SLOSummary:
+    """Sum up the streams that were judged by one SLO."""
     fluidity = [stream.fluidity for stream in streams if stream.fluidity is not None]
     return SLOSummary(
         **key._asdict(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -93,11 +94,17 @@ def test_the_worst_session_comes_first(sessions: Any, requests: Any) -> None:
     assert [row.session for row in sessions(*spans)] == ["degraded", "recovered", "slower", "even"]
 
 
-def test_a_request_whose_caller_was_too_slow_has_no_latency_ratio(read: Any, made: Any, requests: Any) -> None:
-    *attentive, last = read(made.spans(*requests(20, 20, 60))).streams
-    slow = replace(last, measures=replace(last.measures, imputed=len(last.measures.itl_samples.nanoseconds)))
-    (row,) = summarize([*attentive, slow]).sessions
-    assert [request.latency_ratio for request in row.requests] == [None, 1.0, None]
+def test_a_request_whose_caller_was_too_slow_has_no_latency_ratio(sessions: Any, made: Any, requests: Any) -> None:
+    attentive, timeline = requests(20, 20), made.timeline(*[60] * 40)
+    # The caller is busy until each chunk is there; only for the last one it waits, 40 ms.
+    asked = [0, *(moment - 10_000 for moment in timeline.arrived[1:-1]), timeline.arrived[-1] - 40_000_000]
+    slow = made.span(replace(timeline, asked=array("q", asked)), **{names.SESSION_ID: "agent-7"})
+    (row,) = sessions(*attentive, slow)
+    assert [(request.itl_p50, request.latency_ratio) for request in row.requests] == [
+        (0.02, None),
+        (0.02, 1.0),
+        (0.06, None),
+    ]
 
 
 def test_a_session_counts_the_stalls_of_its_requests(sessions: Any, made: Any) -> None:

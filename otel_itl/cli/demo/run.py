@@ -108,6 +108,7 @@ def _keep(streams: Iterable[StoredStream], kept: list[StoredStream]) -> Iterator
 
 @contextmanager
 def _running_server(port: int) -> Iterator[ScriptedServer]:
+    """Start the scripted server in a process of its own, and stop it at the end of the `with` block."""
     server = ScriptedServer(port=port, process=True)
     try:
         server.start()
@@ -121,6 +122,7 @@ def _running_server(port: int) -> Iterator[ScriptedServer]:
 
 
 def _open_telemetry(output: str | None) -> FileTelemetry | EnvironmentTelemetry:
+    """Open the telemetry, and turn a failure into a `CannotStartError`."""
     try:
         return open_telemetry(output)
     except FileExistsError as error:

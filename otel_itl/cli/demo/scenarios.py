@@ -69,6 +69,7 @@ def plan_requests(seed: int, seconds: float, sdks: Sequence[str] = DEFAULT_SDKS)
 
 
 def _scripts(scenario: Scenario, seed: str, seconds: float) -> list[Script]:
+    """Make the scripts of a scenario's requests from a seed, at least one."""
     random = Random(seed)  # noqa: S311 - times, not a secret
     scripts = [scenario.script(random, 0)]
     left = seconds - _duration(scripts[0], scenario)

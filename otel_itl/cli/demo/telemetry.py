@@ -204,6 +204,7 @@ def _set_variables() -> list[str]:
 
 
 def _create_with_free_name(path: Path) -> tuple[Path, SharedFile]:
+    """Create a file with this name, or with the first number after it that is free."""
     number, candidate = 1, path
     while True:
         try:

@@ -89,6 +89,7 @@ class Workload:
             task.cancel()
 
     def _run_sync(self, lane: Lane) -> None:
+        """Send the requests of one lane, in a thread of its own."""
         sdk, leaves_after = SDKS[lane.plan.sdk], lane.plan.scenario.leaves_after
         with sdk.make_client(self._server_url, is_async=False) as client, _session_scope(lane):
             request = sdk.requester(client)
@@ -112,6 +113,7 @@ class Workload:
             asyncio.run(self._run_all_async())
 
     async def _run_all_async(self) -> None:
+        """Send the requests of all async lanes, after a warm-up of their clients."""
         self._loop = asyncio.get_running_loop()
         lanes = [lane for lane in self.lanes if lane.plan.scenario.is_async]
         async with AsyncExitStack() as clients:
@@ -128,6 +130,7 @@ class Workload:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run_async(self, lane: Lane, request: Callable[[str], Coroutine[Any, Any, Any]]) -> None:
+        """Send the requests of one async lane."""
         while lane.done < lane.total and not self._stopping.is_set():
             with suppress(Exception), _session_scope(lane):
                 async with await request(lane.model) as stream:

@@ -7,9 +7,9 @@ from typing import Final
 
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import OUTPUT, Kind
-from otel_itl.report.other_tools import statistics
 from otel_itl.report.other_tools.quantities import ANSWER_OR_TOOL
 from otel_itl.report.other_tools.schema import SAME, Figure, Percentiles, TokenChunks, ToolDefinition
+from otel_itl.report.other_tools.statistics import exclusive_quantile, floored_index, histogram_quantile, nearest_rank
 
 ANSWERS_AND_TOOLS: Final = TokenChunks("answer and tool chunks, no reasoning", ANSWER_OR_TOOL)
 TEXT: Final = TokenChunks("reasoning and answer chunks, no tool calls", int(Kind.ANSWER | Kind.REASONING))
@@ -91,7 +91,7 @@ _TABLE = (
         name="guidellm", version="guidellm 0.8.1", tokens=OUTPUT_CHUNKS,
         ends=f"{DONE}; per token, the last output chunk", statistics="mean median p90 p95 p99 count",
         percentiles=Percentiles("inverse CDF, no interpolation; what is per token is weighted by tokens",
-                                statistics.nearest_rank),
+                                nearest_rank),
         figures=(
             Figure("ttft", "time_to_first_token_ms", "first_token", "t of the first output chunk", SAME),
             Figure("", "time_to_first_output_token_ms", "first_answer", "t of the first answer or tool chunk"),
@@ -151,7 +151,7 @@ _TABLE = (
         name="evalscope", version="evalscope 1.14.1, `evalscope perf`", tokens=OUTPUT_CHUNKS,
         ends="last chunk of any kind", statistics="avg p50 p90 p95 p99",
         percentiles=Percentiles("nearest rank, rounded to 4 decimals",
-                                lambda values, q: round(statistics.nearest_rank(values, q), 4)),
+                                lambda values, q: round(nearest_rank(values, q), 4)),
         figures=(
             Figure("ttft", "ttft_ms", "otherwise(first_token, 0)", "t of the first output chunk, 0 if there is none"),
             Figure("itl", "itl_list_ms", "gaps", "gaps between output chunks", "itl_ms"),
@@ -171,7 +171,7 @@ _TABLE = (
         ends="last answer chunk", statistics="average p50 p90 p95 p99",
         percentiles=Percentiles(
             "exclusive (`statistics.quantiles`), which extrapolates beyond the longest of few values",
-            statistics.exclusive_quantile),
+            exclusive_quantile),
         figures=(
             Figure("ttft", "time_to_first_token_ms", "first_token", "t of the first answer chunk"),
             Figure("e2e", "time_to_last_token_ms", "last_token", "t of the last answer chunk"),
@@ -184,7 +184,7 @@ _TABLE = (
     ToolDefinition(
         name="mlperf", version="mlcommons-loadgen 6.0.17, token latencies", tokens=OUTPUT_CHUNKS, needs_token=True,
         ends="finish chunk, when the query is reported complete", statistics="mean min max p50 p90 p95 p97 p99",
-        percentiles=Percentiles("value at index floor(n * p), no interpolation", statistics.at_floored_index),
+        percentiles=Percentiles("value at index floor(n * p), no interpolation", floored_index),
         figures=(
             Figure("ttft", "first_token_latency_ns", "first_token", "t of the first output chunk", SAME),
             Figure("tpot", "time_per_output_token_ns", "(finish - first_token) // after_first(tokens)",
@@ -198,7 +198,7 @@ _TABLE = (
         name="otel", version="opentelemetry-util-genai 1.3b0", tokens=EVERY_CHUNK,
         ends="last chunk of any kind", statistics="mean p50 p90 p95 p99",
         percentiles=Percentiles("`histogram_quantile` over the buckets 0.01, 0.02, 0.04 to 81.92 s",
-                                statistics.histogram_quantile),
+                                histogram_quantile),
         figures=(
             Figure("ttft", "time_to_first_chunk_ms", "first_token", "t of the first chunk of any kind", SAME),
             Figure("itl", "time_per_output_chunk_ms", "gaps", "gaps between chunks of any kind", SAME),

@@ -45,7 +45,6 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[Any, Any], Any]]] = {
 class ToolFigures:
     """The figures of one stream or of several, as one tool defines them."""
 
-    tool: str
     figures: Mapping[str, float | None]
     """By the tool's own names. None: the tool has no such number, or a timeline does not contain it."""
     itl: Sequence[float] = ()
@@ -68,14 +67,14 @@ def figures_as(timeline: Timeline, tool: str) -> ToolFigures:
         ValueError: `tool` is not in `TOOLS`.
     """
     definition = _definition(tool)
-    stream = _Reading(definition, timeline)
+    stream = _ToolStream(definition, timeline)
     figures = {
-        figure.name: _given_out(figure, stream.value(figure.name))
+        figure.name: _convert_result(figure, stream.value(figure.name))
         for figure in definition.figures
         if figure.role != "itl"
     }
     itl = [latency / MILLISECOND for latency in stream.itl]
-    return ToolFigures(tool=tool, figures=figures, itl=itl, formulas=definition.formulas)
+    return ToolFigures(figures=figures, itl=itl, formulas=definition.formulas)
 
 
 def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
@@ -87,7 +86,7 @@ def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
         ValueError: `tool` is not in `TOOLS`.
     """
     definition = _definition(tool)
-    streams = [_Reading(definition, timeline) for timeline in timelines]
+    streams = [_ToolStream(definition, timeline) for timeline in timelines]
     complete = all(stream.is_complete for stream in streams)
     figures: dict[str, float | None] = {}
     formulas: dict[str, str] = {}
@@ -100,18 +99,18 @@ def summary_as(timelines: Sequence[Timeline], tool: str) -> ToolFigures:
                 formulas[label] = f"{name} over all streams: {figure.formula}"
     run = [stream.in_run() for stream in streams] if complete and definition.run_figures else []
     for figure in definition.run_figures:
-        figures[figure.name] = _given_out(figure, RUN_QUANTITIES[figure.value](run) if run else None)
+        figures[figure.name] = _convert_result(figure, RUN_QUANTITIES[figure.value](run) if run else None)
         formulas[figure.name] = figure.formula
-    return ToolFigures(tool=tool, figures=figures, formulas=formulas)
+    return ToolFigures(figures=figures, formulas=formulas)
 
 
 def evaluate(expression: str, look_up: Callable[[str], Any]) -> Any:
-    """Compute an expression: names, fields of a named object, numbers, `+ - * / //`, and `FUNCTIONS`.
+    """Compute an expression.
 
-    Whatever has an absent operand (None) is absent, but for `FUNCTIONS`; so is a division by zero.
+    The result of an operator is absent (None) where an operand is, and where it divides by zero.
 
     Args:
-        expression: in the syntax of Python.
+        expression: names, fields of a named object, numbers, `+ - * / //` and `FUNCTIONS`, in Python's syntax.
         look_up: returns the value of a name.
 
     Raises:
@@ -126,6 +125,7 @@ def _parsed(expression: str) -> ast.expr:
 
 
 def _evaluate(node: ast.expr, look_up: Callable[[str], Any]) -> Any:
+    """Compute one node of an expression's syntax tree."""
     match node:
         case ast.Constant(value=value):
             return value
@@ -144,7 +144,7 @@ def _evaluate(node: ast.expr, look_up: Callable[[str], Any]) -> Any:
     raise ValueError(f"an expression cannot contain {ast.unparse(node)!r}.")
 
 
-class _Reading:
+class _ToolStream:
     """One stream as one tool reads it. Times are nanoseconds."""
 
     def __init__(self, definition: ToolDefinition, timeline: Timeline) -> None:
@@ -168,7 +168,7 @@ class _Reading:
         """Return the values that the stream contributes to a summary, in the unit of the figure's name."""
         values = self.itl if figure.role == "itl" else [self.value(figure.name)]
         weight = int(self.value(figure.weight) or 0)
-        return [_in_its_unit(figure, value) for value in values if value is not None] * weight
+        return [_convert_unit(figure, value) for value in values if value is not None] * weight
 
     def in_run(self) -> StreamInRun:
         """Return what the quantities of several streams are computed from."""
@@ -185,14 +185,14 @@ def _definition(tool: str) -> ToolDefinition:
     return TOOLS[tool]
 
 
-def _in_its_unit(figure: Figure, nanoseconds: float) -> float:
-    """Convert where the figure's name has the unit `ms`; everything else stays as it is."""
-    return nanoseconds / MILLISECOND if "ms" in figure.name.split("_") else nanoseconds
+def _convert_unit(figure: Figure, value: float) -> float:
+    """Convert nanoseconds to milliseconds if the figure's name has that unit; keep any other value."""
+    return value / MILLISECOND if "ms" in figure.name.split("_") else value
 
 
-def _given_out(figure: Figure, value: float | None) -> float | None:
-    """As `_in_its_unit`; None where the value is absent or unknown."""
-    return None if value is None or isnan(value) else _in_its_unit(figure, value)
+def _convert_result(figure: Figure, value: float | None) -> float | None:
+    """Convert the unit of a value; return None where it is absent or unknown."""
+    return None if value is None or isnan(value) else _convert_unit(figure, value)
 
 
 def _statistic(definition: ToolDefinition, name: str, values: Sequence[float]) -> float | None:

@@ -14,7 +14,7 @@ from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Timeline
 
 ANSWER_OR_TOOL: Final = int(Kind.ANSWER | Kind.TOOL)
 UNKNOWN: Final = nan
-"""The tool has a number here that a timeline does not contain. Arithmetic carries it on; it is given out as None."""
+"""The tool has a number here that a timeline does not contain. Arithmetic propagates it; it is reported as None."""
 
 
 class StreamFacts:
@@ -23,10 +23,10 @@ class StreamFacts:
     def __init__(self, timeline: Timeline, token_flags: int | None) -> None:
         self.timeline = timeline
         self.tokens = list(timeline.arrived) if token_flags is None else self.arrivals(token_flags)
-        """When each token came."""
+        """Arrival of each token."""
 
     def arrivals(self, flags: int) -> list[int]:
-        """Return when the chunks came that have any of these flags."""
+        """Return the arrivals of the chunks with any of these flags."""
         return list(compress(self.timeline.arrived, (kind & flags for kind in self.timeline.kinds)))
 
     def count_decode_chunks(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 SAME: Final = "="
-"""In a summary, the figure has the name that it has of one stream."""
+"""As the name of a figure in a summary: the same as for one stream."""
 
 Role = Literal["ttft", "itl", "tpot", "e2e", "tokens", "speed", ""]
 
@@ -35,8 +35,8 @@ class Figure(NamedTuple):
         value: an expression (see `evaluate`) over the tool's other figures and `STREAM_QUANTITIES`, or one name of
             `RUN_QUANTITIES`. All its times are nanoseconds; the result is converted to the unit of the name.
         formula: the same in words, as reports print it: t are arrivals after the request, N the output tokens.
-        pooled: its name in a summary of several streams, or `SAME`; empty where the tool has it not there.
-        weight: an expression: how many times the value of a stream counts in a summary.
+        pooled: its name in a summary of several streams, or `SAME`; empty: it is not in summaries.
+        weight: an expression for the number of times that the value of a stream counts in a summary.
     """
 
     role: Role
@@ -48,7 +48,7 @@ class Figure(NamedTuple):
 
     @property
     def summary_name(self) -> str:
-        """Its name in a summary."""
+        """The figure's name in a summary."""
         return self.name if self.pooled == SAME else self.pooled
 
 

@@ -18,7 +18,7 @@ def nearest_rank(values: Sequence[float], q: float) -> float:
     return values[max(ceil(len(values) * q / 100) - 1, 0)]
 
 
-def at_floored_index(values: Sequence[float], q: float) -> float:
+def floored_index(values: Sequence[float], q: float) -> float:
     """Return the value at index floor(n * q / 100)."""
     return values[min(int(len(values) * q / 100), len(values) - 1)]
 

@@ -84,6 +84,7 @@ def _decompressed(file: Any) -> io.BufferedReader | gzip.GzipFile:
 
 
 def _lines(source: str, file: io.BufferedReader | gzip.GzipFile, skipped: SkippedInput) -> Iterator[Line]:
+    """Yield the lines of an open file; what is damaged or too long is added to `skipped`."""
     name = display_name(source)
     number = 0
     try:

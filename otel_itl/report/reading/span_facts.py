@@ -72,6 +72,7 @@ def read_session_id(attributes: Mapping[str, Any]) -> str | None:
 
 
 def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
+    """Read the state of the session; None without a request index."""
     index = _number(attributes, names.SESSION_REQUEST_INDEX)
     if index is None:
         return None
@@ -84,6 +85,7 @@ def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
 
 
 def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
+    """Read the SLO; None without a profile."""
     profile = _text(attributes, names.SLO_PROFILE)
     if profile is None:
         return None
@@ -97,6 +99,7 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
 
 
 def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> list[StallFacts] | None:
+    """Read the stalls from a span's stall events and its totals; None without a stall count."""
     count = _number(attributes, names.STALL_COUNT)
     if count is None:
         return None

@@ -119,6 +119,7 @@ class _Reader:
                 self._skipped.add(SkipReason.WITHOUT_TOKEN_EVENTS, span.where_measured)
 
     def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
+        """Yield the streams on a span; keep the span for token events in logs where it has none itself."""
         key, identity = (span.trace_id, span.span_id), _identity(span.attributes)
         if not span.token_events:
             is_measured = names.STREAM_OUTCOME in span.attributes
@@ -170,6 +171,8 @@ class _Reader:
 
 
 def _identity(attributes: Mapping[str, Any]) -> _Identity:
+    """Read the names of a stream from its span's attributes; `unknown` where they are missing."""
+
     def text(*candidates: str) -> str:
         found = (attributes.get(name) for name in candidates)
         return next((value for value in found if isinstance(value, str) and value), UNKNOWN)

@@ -66,6 +66,7 @@ def _pooled(definition: ToolDefinition) -> list[Figure]:
 
 
 def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> Table:
+    """Return a table with a line for each figure of each model, and a column for each statistic."""
     statistics = definition.statistics.split()
     table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
     table.add_column("milliseconds")
@@ -116,6 +117,7 @@ def _without_unit(name: str) -> str:
 
 
 def _two_columns(rows: Mapping[str, str]) -> Table:
+    """Return a table of names and explanations."""
     table = Table.grid(padding=(0, INDENT, 0, 0))
     table.add_column(style=STYLES["head"], overflow="fold")
     table.add_column(overflow="fold")

@@ -33,6 +33,7 @@ def print_session(session: SessionSummary, terminal: Terminal) -> None:
 
 
 def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
+    """Yield the tables and drawings of a report, with empty lines between them."""
     yield Text()
     if report.tool is None:
         yield from latency_table(report.rows, terminal)

@@ -107,6 +107,7 @@ def _bars(counts: Sequence[int], most: int, levels: str) -> str:
 
 
 def _axis(scale: Scale, glyphs: Glyphs) -> tuple[str, str, str]:
+    """Return the rule, the numbers under its ticks, and their unit."""
     step = _round_step((scale.end - scale.start) * TICK_COLUMNS / scale.width)
     unit, units = ("s", 1_000 * MILLISECOND) if step >= 1_000 * MILLISECOND else ("ms", MILLISECOND)
     rule, ticks = [glyphs.rule] * scale.width, [" "] * scale.width
@@ -126,6 +127,7 @@ def _round_step(minimum: float) -> int:
 
 
 def _label_rows(scale: Scale, marks: Sequence[Mark], glyphs: Glyphs) -> list[list[Label]]:
+    """Place the labels of marks in as few rows as possible."""
     rows: list[list[Label]] = []
     for mark in marks:
         label = _label(mark, scale, glyphs)

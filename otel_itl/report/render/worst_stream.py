@@ -43,6 +43,7 @@ def worst_stream_parts(worst: WorstStream, terminal: Terminal) -> Iterator[Rende
 
 
 def _facts(worst: WorstStream) -> Iterator[Text]:
+    """Yield lines with the longest wait, the model, the outcome, and the ids of the stream."""
     stream = worst.stream
     title = Text()
     title.append("longest wait for a token: ", style=STYLES["head"])
@@ -62,6 +63,7 @@ def _facts(worst: WorstStream) -> Iterator[Text]:
 
 
 def _marks(worst: WorstStream) -> list[Mark]:
+    """Return the labels of a drawing: TTFT (in a report of our own figures), and last the longest gap."""
     marks = []
     ttft = worst.stream.measures.time_to_first_token
     if ttft is not None and worst.figures is None:
@@ -84,6 +86,7 @@ def _enlarged(worst: WorstStream, whole: Scale) -> Scale | None:
 
 
 def _drawing_lines(drawing: Drawing) -> Iterator[Text]:
+    """Yield the lines of a drawing from top to bottom."""
     for name, cells in drawing.lanes:
         yield _line(name, Text(cells, style=STYLES[name]))
     yield _line("", Text(drawing.rule, style=STYLES["head"]))
