@@ -25,14 +25,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, set_span_in_context
 
-from otel_itl.conventions import STANDARD_NAMES
+from bench.inside import attributes_at_end, attributes_at_start, record_metrics
 from otel_itl.core import codec
 from otel_itl.core.measures import measure
-from otel_itl.core.slo import PROFILES, judge
-from otel_itl.core.stream import Concurrency, Request, ResponseInfo
+from otel_itl.core.stream import Request, ResponseInfo
 from otel_itl.core.timeline import Kind, Timeline
-from otel_itl.export import attributes
-from otel_itl.export.metrics import Measured, StreamMetrics
 
 FORMS: Final = ("packed", "each", "log", "none")
 REQUESTED_NS: Final = 1_700_000_000_000_000_000
@@ -98,11 +95,10 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
         span = tracer.start_span(
             "chat gpt-4o",
             kind=SpanKind.CLIENT,
-            attributes=attributes.at_start(asked),
+            attributes=attributes_at_start(asked),
             start_time=stream.request_unix_ns,
         )
-        span.set_attributes(attributes.standard(answer, measures, None))
-        span.set_attributes(attributes.ours(stream, measures, Concurrency(25, 25.0)))
+        span.set_attributes(attributes_at_end(answer, stream, measures))
         events: list[Any] = {"packed": codec.encode(stream), "each": codec.encode_each(stream, 2 * tokens)}.get(
             form
         ) or []
@@ -137,21 +133,12 @@ def series(models: int, *, native: bool) -> Series:
     reader = InMemoryMetricReader(preferred_aggregation=aggregations)
     metering = MeterProvider([reader], resource=_RESOURCE, shutdown_on_exit=False)
     asked = [request(f"model-{model}") for model in range(models)]
-    recording = StreamMetrics(
-        metering.get_meter("otel_itl", "0.1.0"),
-        STANDARD_NAMES["operation"],
-        attributes.ModelNames(100),
-        in_flight=lambda: [(each, stalled) for each in asked for stalled in (False, True)],
-    )
     pace = random.Random(1)  # noqa: S311 - a pace, not a secret
-    for each in asked:
-        for _ in range(20):
-            stream = timeline(pace, 500)
-            measures = measure(stream)
-            verdict = judge(PROFILES["chat"], stream, measures, stalled=False)
-            recording.add(Measured(each, None, stream, measures, None, None, standard=True, verdict=verdict))
-    recording.drain()
+    timelines = ((each, timeline(pace, 500)) for each in asked for _ in range(20))
+    streams = ((each, stream, measure(stream)) for each, stream in timelines)
+    recording = record_metrics(metering.get_meter("otel_itl", "0.1.0"), asked, streams)
     data = reader.get_metrics_data()
+    del recording
     assert data is not None
     points = [
         point
