@@ -199,9 +199,9 @@ def memory_table(subject: Subject, variants: Sequence[Variant], held: Mapping[st
 
     return table(
         f"{subject.package}: memory per chunk",
-        "Bytes that Python has allocated (`tracemalloc`) per chunk of a long stream, beyond the uninstrumented SDK. The "
-        "consumer keeps no chunk. *Streaming*: while the stream runs. *Ended span*: in the span until it is exported. "
-        "*Waiting for metrics*: elsewhere, until the metrics are collected.",
+        "Bytes that Python has allocated (`tracemalloc`) per chunk of a long stream, beyond the uninstrumented SDK; "
+        "the consumer keeps no chunk. *Streaming*: while the stream runs. *Ended span*: in the span until it is "
+        "exported. *Waiting for metrics*: elsewhere, until the metrics are collected.",
         ("variant", "streaming", "ended span", "waiting for metrics"),
         _rows(subject, variants, figures),
     )
@@ -224,8 +224,8 @@ def scale_table(subject: Subject, variants: Sequence[Variant], scales: Mapping[s
 
     return table(
         f"{subject.package}: memory at scale",
-        f"Memory that Python has allocated (`tracemalloc`) beyond the uninstrumented SDK: MB for one stream of {long:,} "
-        f"tokens, and bytes per stream for {many:,} open streams that have each yielded one chunk.",
+        f"Memory that Python has allocated (`tracemalloc`) beyond the uninstrumented SDK: MB for one stream of "
+        f"{long:,} tokens, and bytes per stream for {many:,} open streams that have each yielded one chunk.",
         (
             "variant",
             "long: streaming, MB",
@@ -292,9 +292,9 @@ def counted_table(subject: Subject, kind: str, variants: Sequence[Variant], read
 
     return table(
         f"{subject.package}, {face}: {kind}",
-        f"{kind.capitalize()} beyond the uninstrumented SDK, per chunk (from streams of {low} and {high} tokens) and per "
-        f"stream of one token. The SDK itself executes {sdk:,.0f} per chunk, parsing included. The garbage collector is "
-        "off.",
+        f"{kind.capitalize()} beyond the uninstrumented SDK, per chunk (from streams of {low} and {high} tokens) and "
+        f"per stream of one token. The SDK itself executes {sdk:,.0f} per chunk, parsing included. The garbage "
+        "collector is off.",
         (
             "variant",
             "streaming, per chunk",

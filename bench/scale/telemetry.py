@@ -1,4 +1,4 @@
-"""The telemetry of requests as it goes over the wire, at a model's pace, without waiting for one."""
+"""The telemetry of simulated requests, as it is sent: streams with the pace of a model, made without waiting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RESOURCE = Resource.create({"service.name": "shop", "service.namespace": "web",
 
 
 class Batch(NamedTuple):
-    """What an SDK sends at once: OTLP protobuf by signal, of so many requests."""
+    """OTLP protobuf that an SDK sends at once, by signal, and the number of its requests."""
 
     requests: int
     traces: bytes
@@ -47,12 +47,12 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of both."""
+        """Bytes of both signals."""
         return len(self.traces) + len(self.logs)
 
 
 def timeline(pace: random.Random, tokens: int) -> Timeline:
-    """A stream of so many tokens, 20 ms apart, log-normal, read at once."""
+    """Return a stream with log-normal gaps of 20 ms, read without delay."""
     gaps = [round(pace.lognormvariate(0.0, 0.4) * GAP_SECONDS * 1e9) for _ in range(tokens - 1)]
     arrived = list(accumulate([round(pace.lognormvariate(0.0, 0.2) * 0.3e9), *gaps]))
     return Timeline(
@@ -69,7 +69,7 @@ def timeline(pace: random.Random, tokens: int) -> Timeline:
 
 
 def request(model: str) -> Request:
-    """A request to a model."""
+    """Return a request to a model."""
     return Request(
         operation="chat", provider="openai", model=model, server_address="api.openai.com", server_port=443,
         parameters={"gen_ai.request.temperature": 0.7, "gen_ai.request.max_tokens": 2_048},
@@ -77,7 +77,7 @@ def request(model: str) -> Request:
 
 
 def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
-    """Spans of requests, and their log events, in one form of the token events."""
+    """Return the spans and log events of requests, in one form of the token events."""
     pace = random.Random(seed)  # noqa: S311 - a pace, not a secret
     spans, logs = InMemorySpanExporter(), InMemoryLogRecordExporter()
     limits = SpanLimits(max_events=2 * tokens + 128)
@@ -117,16 +117,16 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
 
 
 class Series(NamedTuple):
-    """What one process has after a while, for so many models."""
+    """Metrics of one process that has used all its models."""
 
     series: int
-    """In Prometheus: a native histogram is one, a classic one is a series for each bucket and two more."""
+    """Series in Prometheus: one for a native histogram, one per bucket and two more for a classic one."""
     export: int
     """Bytes of one export."""
 
 
 def series(models: int, *, native: bool) -> Series:
-    """The metrics of a process that has seen streams of so many models, all completed, against an objective."""
+    """Return the metrics of a process with 20 completed streams of each model, measured against an objective."""
     aggregations: dict[type, Aggregation] = {
         Histogram: ExponentialBucketHistogramAggregation() if native else DefaultAggregation()
     }
