@@ -1,4 +1,4 @@
-"""Generated sections of a page of the documentation."""
+"""Replaces the generated sections of a page of the documentation; everything around them stays as it was written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def replace_section(page: Path, section: str, text: str) -> None:
-    """Put `text` in place of what stands between the two markers of a section.
+    """Replace the text between the two markers of a section of a page.
 
     Raises:
-        SystemExit: the page has no such markers.
+        SystemExit: the page does not have these markers.
     """
     begin, end = f"<!-- generated: {section} -->", f"<!-- end of generated: {section} -->"
     before, found, rest = page.read_text().partition(begin)

@@ -1,1 +1,1 @@
-"""The cost of `otel_itl` beside the bare SDK, a floor that no recording gets below, and other instrumentations."""
+"""The cost of `otel_itl`, compared with the bare SDK, a lower bound for any recording, and other instrumentations."""

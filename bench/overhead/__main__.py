@@ -1,4 +1,4 @@
-"""`python -m bench.overhead`: measure and print what measuring costs, or write it into a page of the documentation."""
+"""`python -m bench.overhead`: measure the cost of measuring, and print it or write it into a page of docs/."""
 
 from __future__ import annotations
 
@@ -23,20 +23,26 @@ from bench.overhead.variants import FORMS, MAIN, SETTINGS, Variant
 from bench.page import replace_section
 
 _NOTES = """\
-Every variant runs in every round, in an order drawn for the round, in one process per SDK and table. All are read by
-the same loop, with content capture off, the garbage collector on (run and frozen before each sample), real providers,
-one metric reader that is asked after each sample, and a span processor that reads what the events of the ended spans
-hold and drops them: the rest of exporting is excluded for all.
-*uninstrumented* is the bare SDK; *floor* is a bare generator at the place where otel_itl hooks, which reads the clock
-twice a chunk and keeps both readings. Before a stream ends, what otel_itl recorded is replaced, untimed, by arrivals at
-a model's pace (20 ms, jittered): a stream without pauses is cheaper to end. What otel_itl leaves to its own thread is
-done, and counted, when the metrics are collected. A sample is taken again where a fixed piece of work beside it took
-20 % longer than at best: the machine was disturbed. Caches are warmer than between a model's tokens. Differences within
-the range of *uninstrumented* from round to round are noise, negative ones included."""
+How it is measured:
+
+* Every round runs every variant once, in a random order. Each SDK and each table has a process of its own.
+* All variants are read by the same loop, with real providers. Content capture is off.
+* The garbage collector is on; it runs before each sample, and what exists then is frozen.
+* The metrics are collected after each sample. A span processor reads the attributes of all events of a span, then
+  drops the span; the rest of exporting is left out for all variants.
+* *uninstrumented* is the bare SDK.
+* *floor* is a generator at the place that otel_itl hooks; it reads the clock twice per chunk and stores both readings.
+* Before a stream ends, the recorded moments are replaced by those of a model with a token every 20 ms, with jitter: a
+  stream without pauses is cheaper to end. This replacement is not timed.
+* Work that otel_itl leaves to its background thread is done, and counted, when the metrics are collected.
+* A sample is repeated if a fixed piece of work beside it took 20 % longer than at best: the machine was disturbed.
+* CPU caches are warmer than they are between the tokens of a model.
+
+Differences within the range of *uninstrumented* are noise, and so are negative figures."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, in a process for each SDK, and print the tables."""
+    """Measure, in processes of their own, and print the tables."""
     options = _options(arguments)
     if options.child:
         _child(options)
@@ -51,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not options.instructions:
         lines.append(f"* {_sizes(options).rounds} rounds\n\n{_NOTES}")
     if options.quick:
-        lines.append("\nA quick run: it shows that everything runs, its figures mean nothing.")
+        lines.append("\nThis is a quick run, which shows that everything runs. Its figures mean nothing.")
     text = "\n".join(lines) + "\n\n" + "\n".join(report(subjects, options))
     print(text)
     if options.write:
@@ -61,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.overhead", description=__doc__)
     parser.add_argument("--sdk", action="append", choices=SUBJECTS, help="only this SDK (may be given again)")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, measures nothing")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs")
     parser.add_argument("--rounds", type=int, help="how many rounds")
     parser.add_argument(
         "--instructions",
@@ -70,7 +76,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=("all", "bytecodes"),
         help="count instructions (with valgrind) and bytecodes instead of time; `bytecodes`: those alone",
     )
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace this command's section of a page")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
     parser.add_argument("--child", choices=(*_PARTS, "callgrind", "bytecodes"), help=argparse.SUPPRESS)
     parser.add_argument("result", nargs="?", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
@@ -83,7 +89,7 @@ def _sizes(options: argparse.Namespace) -> Sizes:
 
 def _child(options: argparse.Namespace) -> None:
     subject, sizes = SUBJECTS[options.sdk[0]], _sizes(options)
-    # That `each` falls back to `packed` for a long stream is known, and would be said in every round.
+    # The warning that `each` falls back to `packed` for a long stream would be logged in every round.
     logging.getLogger("otel_itl").setLevel(logging.ERROR)
     main_variants = _installed(subject, MAIN)
     if options.child in _PARTS:
@@ -109,7 +115,7 @@ _PARTS: Mapping[str, Callable[[Subject, Sizes, Steady], Any]] = {
     "scale": lambda subject, sizes, _: memory.at_scale(subject, _installed(subject, MAIN), sizes),
     "payload": lambda subject, sizes, _: payload.payloads(subject, sizes),
 }
-"""What is measured, each in a process of its own."""
+"""The measurements, each of which runs in a process of its own."""
 
 
 def _timed(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str]:
@@ -121,7 +127,7 @@ def _timed(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str
             steady.taken for _, steady in parts.values()
         )
         sdk = {face: tables.sdk_ns(subject, found["loopback"], face) for face in times.FACES}
-        printed.append(f"{subject.package}: {disturbed:.0%} of the samples are of a disturbed machine.\n")
+        printed.append(f"{subject.package}: the machine was disturbed during {disturbed:.0%} of the samples.\n")
         printed += [
             tables.stubbed_table(subject, face, (*MAIN, *SETTINGS), found["stubbed"], sdk[face]) for face in times.FACES
         ]
@@ -167,9 +173,12 @@ def _run(command: Sequence[str]) -> Any:
 
 
 def _environment() -> Mapping[str, str]:
-    """This process's, without what configures OpenTelemetry: every run has the same providers."""
+    """Return the environment of this process without the variables that configure OpenTelemetry.
+
+    Every run has the same providers.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TRACELOOP_"))}
-    # What the others capture of prompts and answers is switched off: `otel_itl` captures none.
+    # Other instrumentations capture prompts and answers unless this is off; `otel_itl` never does.
     return {**kept, "TRACELOOP_TRACE_CONTENT": "false"}
 
 

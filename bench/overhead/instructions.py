@@ -20,14 +20,15 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench.inside import stop_background_work
 from bench.overhead.sizes import Sizes
 from bench.overhead.streams import Pace
 from bench.overhead.subjects import Subject
-from bench.overhead.times import FACES, Cell, Reader, still
+from bench.overhead.times import FACES, Cell, Reader
 from bench.overhead.variants import UNINSTRUMENTED, Variant
 
 PARSED = "uninstrumented, parsing"
-"""The bare SDK with its parsing: what the instructions are compared with."""
+"""The bare SDK including its parsing, which the instructions are compared with."""
 WARM_STREAMS = 3
 _SECONDS = 3_600
 
@@ -41,20 +42,21 @@ class Count(NamedTuple):
     events: float
 
 
-SwallowedEvent = Callable[[], int]
+Counter = Callable[[], int]
+"""Returns the number of executed instructions so far, or the number of a mark."""
 Readings = dict[Cell, list[int]]
-"""What the marker returned at the four marks of `consume`, at three around two collections, and after the export."""
+"""Readings of the counter: at the four marks of `consume`, at three around two collections, and after the export."""
 
 
 def count(readings: list[int]) -> Count:
-    """The counts of one stream from its readings."""
+    """Return the counts of one stream, given its readings."""
     began, drained, settled, ended, collecting, collected, idle, exported = readings
     return Count(drained - began, ended - settled, collected - collecting - (idle - collected), exported - idle)
 
 
-def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: SwallowedEvent) -> Readings:
-    """Read a stream of every length with every variant, with a mark between the parts."""
-    still()
+def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, counter: Counter) -> Readings:
+    """Read a stream of every length with every variant, and read the counter between the parts of each."""
+    stop_background_work()
     gc.disable()
     found: Readings = {}
     paces = {tokens: Pace(subject.chunks(tokens)) for tokens in sizes.counted_chunks}
@@ -69,7 +71,7 @@ def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, marker: S
                         readings: list[int] = []
 
                         def mark(readings: list[int] = readings) -> int:
-                            reading = marker()
+                            reading = counter()
                             readings.append(reading)
                             return reading
 
@@ -97,7 +99,7 @@ def bytecodes(subject: Subject, variants: Sequence[Variant], sizes: Sizes) -> Re
 
 
 @contextmanager
-def _counted_bytecodes() -> Iterator[SwallowedEvent]:
+def _counted_bytecodes() -> Iterator[Counter]:
     """Count the bytecodes that are executed in the block; yield a function that returns the number so far.
 
     From Python 3.12 on `sys.monitoring` counts those of all threads. Before, only a trace function can: it counts those
@@ -138,10 +140,10 @@ def _counted_bytecodes() -> Iterator[SwallowedEvent]:
 
 
 def machine_instructions(command: Sequence[str], environment: Mapping[str, str]) -> Readings:
-    """Machine instructions that were executed until each mark; none where valgrind is not installed.
+    """Return the number of machine instructions that were executed until each mark; {} without valgrind.
 
     Args:
-        command: drives with `CallgrindMarker` and pickles its readings into the file that is named last.
+        command: runs `drive` with a `CallgrindMarker` and pickles the readings into the file that is its last argument.
         environment: of that process.
     """
     valgrind = shutil.which("valgrind")
@@ -164,19 +166,19 @@ def machine_instructions(command: Sequence[str], environment: Mapping[str, str])
 
 
 class CallgrindMarker:
-    """Has callgrind write down what it has counted, and count from 0; returns the number of the mark, from 1."""
+    """Makes callgrind write its count to a file and start again from 0; returns the number of the mark, from 1."""
 
     def __init__(self) -> None:
         self._marks = 0
 
     def __call__(self) -> int:
-        """Mark."""
+        """Set a mark; return its number."""
         os.getsid(0)
         self._marks += 1
         return self._marks
 
 
 def _counted(dump: Path) -> int:
-    """The instructions since the mark before."""
+    """Return the number of instructions since the mark before, from a file of callgrind."""
     with dump.open() as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith(("totals:", "summary:")))

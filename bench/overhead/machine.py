@@ -1,4 +1,4 @@
-"""What the figures were measured on and with."""
+"""Describes the machine, the Python and the packages that figures were measured with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGES = ("opentelemetry-sdk", "wrapt", "pydantic")
 
 
 def described(subjects: Iterable[Subject]) -> list[str]:
-    """Versions, Python and machine, a line each."""
+    """Return three lines: the versions of the packages, the Python, the machine."""
     used = [subject.package for subject in subjects]
     others = [package for variant in MAIN for package in variant.packages.values()]
     installed = [f"{package} {found}" for package in [*used, *_PACKAGES, *others] if (found := _version(package))]

@@ -1,4 +1,4 @@
-"""Bytes that recording holds: per chunk, of one endless stream, and of thousands that are open at once."""
+"""Memory of a recording: per chunk, of one very long stream, and of thousands of open streams."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from bench.inside import stop_background_work
 from bench.overhead.sizes import Sizes
 from bench.overhead.streams import Pace
 from bench.overhead.subjects import Subject
-from bench.overhead.times import still
 from bench.overhead.variants import OURS, UNINSTRUMENTED, Variant
 
 _AT_SCALE = {UNINSTRUMENTED, OURS}
@@ -20,33 +20,33 @@ class Held(NamedTuple):
     """Bytes per chunk."""
 
     streaming: float
-    """What every chunk adds while the stream runs."""
+    """Bytes that each chunk adds while the stream runs."""
     span: float
-    """What an ended span holds until it is exported."""
+    """Bytes of an ended span until it is exported."""
     pending: float
-    """What else is held from the end of the stream until metrics are collected."""
+    """Other bytes that are held from the end of the stream until the metrics are collected."""
 
 
 class Scale(NamedTuple):
-    """Bytes, where there is much of something."""
+    """Bytes of one very long stream, and of many open streams."""
 
     chunks: int
     streaming: int
     """Held by one long stream at its last chunk."""
     peak: int
-    """The most that was held from there until its span and its metrics were exported."""
+    """Highest number from there until its span and its metrics were exported."""
     after: int
-    """Held when they were."""
+    """Held after that."""
     streams: int
     open: int
-    """Held by many streams that are open."""
+    """Held by many open streams."""
     closed: int
     """Held when they were closed and exported."""
 
 
 def held(subject: Subject, variants: Sequence[Variant], sizes: Sizes) -> dict[str, Held]:
-    """Bytes per chunk by variant; streams are parsed by the SDK, from bytes in memory."""
-    still()
+    """Return the bytes per chunk by variant. The SDK parses the streams from bytes in memory."""
+    stop_background_work()
     return {variant.name: _held(subject, variant, sizes.memory_chunks) for variant in variants}
 
 
@@ -58,7 +58,7 @@ def _held(subject: Subject, variant: Variant, between: tuple[int, int]) -> Held:
     client, _ = subject.in_memory(high)
 
     def read() -> int:
-        """Read a stream; returns the bytes that were allocated from the chunk `low` to the chunk `high`."""
+        """Read a stream; return the bytes that were allocated between its chunks number `low` and `high`."""
         at: dict[int, int] = {}
         stream = subject.request(client)
         for index, _ in enumerate(stream, 1):
@@ -76,7 +76,7 @@ def _held(subject: Subject, variant: Variant, between: tuple[int, int]) -> Held:
                 pipeline.collect()
             pipeline.spans.kept = []
             streaming = read()
-            # In this order: what waits for the metrics may hold the span, too.
+            # In this order, because an object that waits for the metrics may hold the span as well.
             pending = _freed(pipeline.collect)
             span = _freed(pipeline.spans.kept.clear)
         finally:
@@ -86,8 +86,8 @@ def _held(subject: Subject, variant: Variant, between: tuple[int, int]) -> Held:
 
 
 def at_scale(subject: Subject, variants: Sequence[Variant], sizes: Sizes) -> dict[str, Scale]:
-    """One long stream and many open ones, by variant."""
-    still()
+    """Return the memory of one very long stream and of many open ones, by variant."""
+    stop_background_work()
     return {
         variant.name: Scale(*_long(subject, variant, sizes.long_chunks), *_many(subject, variant, sizes.open_streams))
         for variant in variants
@@ -140,7 +140,7 @@ def _many(subject: Subject, variant: Variant, count: int) -> tuple[int, int, int
                 stream.close()
             del stream
             streams.clear()
-            gc.collect()  # what the SDK left in cycles is over only then
+            gc.collect()  # frees the reference cycles of the SDK
             pipeline.collect()
             closed = _traced() - before
         finally:

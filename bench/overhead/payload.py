@@ -31,7 +31,7 @@ class Payload(NamedTuple):
 
 
 def payloads(subject: Subject, sizes: Sizes) -> dict[tuple[str, int], Payload]:
-    """By form and number of tokens."""
+    """Return the payload by form of the token events and number of tokens."""
     return {(form, tokens): _payload(subject, form, tokens) for tokens in sizes.payload_chunks for form in FORMS}
 
 
@@ -57,7 +57,7 @@ def _payload(subject: Subject, form: str, tokens: int) -> Payload:
     finally:
         otel_itl.uninstrument()
     ended = spans.get_finished_spans()
-    # A stubbed stream has no proper end, which is an event of its own.
+    # A stubbed stream is not terminated properly, which is logged as another event.
     emitted = [log for log in logs.get_finished_logs() if log.log_record.event_name == TOKENS_EVENT]
     assert len(ended) == 1
     assert bool(emitted) == (form == "log")

@@ -1,4 +1,4 @@
-"""Where the time of `otel_itl` goes at the end of a stream: CPU time inside its functions, callees included."""
+"""CPU time inside the functions of `otel_itl`, including the functions that they call."""
 
 from __future__ import annotations
 
@@ -11,34 +11,21 @@ from importlib import import_module
 from time import thread_time_ns
 from typing import Any
 
+from bench.inside import FUNCTIONS, stop_background_work
 from bench.overhead.sizes import Sizes
 from bench.overhead.steady import Steady
 from bench.overhead.streams import Pace
 from bench.overhead.subjects import Subject
-from bench.overhead.times import WARM_STREAMS, Reader, settled, still
+from bench.overhead.times import WARM_STREAMS, Reader, settled
 from bench.overhead.variants import OURS, SETTINGS, Variant, ours
 
-PIECES = (
-    ("opening the recording", "otel_itl.runtime", "Runtime.open"),
-    ("following the response", "otel_itl.sdks.stainless", "_Opening.returned"),
-    ("the whole end", "otel_itl.recording.recorder", "Probe.conclude"),
-    ("· facts → timeline", "otel_itl.recording.recorder", "Probe.timeline"),
-    ("· timeline → measures", "otel_itl.export.pipeline", "measure"),
-    ("· token events onto the span", "otel_itl.export.pipeline", "add_events"),
-    ("· span.set_attributes", "opentelemetry.sdk.trace", "Span.set_attributes"),
-    ("· span.end", "opentelemetry.sdk.trace", "Span.end"),
-    ("recording metrics", "otel_itl.export.instruments", "StreamInstruments.record"),
-    ("making token events, when exported", "otel_itl.core.codec", "_pack"),
-)
-"""What is shown, and where it is found."""
-
 Spent = dict[str, float]
-"""Nanoseconds per stream, by piece."""
+"""Nanoseconds per stream, by function."""
 
 
 def pieces(subject: Subject, sizes: Sizes, steady: Steady) -> dict[str, dict[int, Spent]]:
-    """CPU time of every piece, by variant and number of tokens: a stream of one, and a long one."""
-    still()
+    """Return the CPU time of every function, by variant and number of tokens: a stream of one, and a long one."""
+    stop_background_work()
     exponential = next(variant for variant in SETTINGS if variant.name == "otel_itl, exponential")
     lengths = (1, sizes.ending_chunks)
     return {
@@ -51,7 +38,7 @@ def _spent(subject: Subject, variant: Variant, tokens: int, rounds: int, steady:
     pipeline = variant.pipeline()
     chunks = subject.chunks(tokens)
     reader, pace = Reader(subject, subject.stubbed(tokens), chunks), Pace(chunks)
-    note_error: dict[str, list[float]] = defaultdict(list)
+    samples: dict[str, list[float]] = defaultdict(list)
     with variant.around(subject, pipeline), _timed() as spent:
 
         def take() -> Spent:
@@ -67,23 +54,23 @@ def _spent(subject: Subject, variant: Variant, tokens: int, rounds: int, steady:
             take()
         for _ in range(rounds):
             taken = steady.sample(take)
-            for piece, _, _ in PIECES:
-                note_error[piece].append(taken.get(piece, 0.0))
+            for label, _, _ in FUNCTIONS:
+                samples[label].append(taken.get(label, 0.0))
     reader.close()
-    return {piece: statistics.median(values) for piece, values in note_error.items()}
+    return {label: statistics.median(values) for label, values in samples.items()}
 
 
 @contextmanager
 def _timed() -> Iterator[Spent]:
-    """Add up the CPU time inside the pieces."""
+    """Add up the CPU time inside the functions while the block runs."""
     spent: Spent = defaultdict(float)
     wrapped = []
-    for piece, module, path in PIECES:
+    for label, module, path in FUNCTIONS:
         *owners, name = path.split(".")
         owner = reduce(getattr, owners, import_module(module))
         function = getattr(owner, name)
         wrapped.append((owner, name, function))
-        setattr(owner, name, _adding(function, piece, spent))
+        setattr(owner, name, _adding(function, label, spent))
     try:
         yield spent
     finally:
@@ -91,13 +78,13 @@ def _timed() -> Iterator[Spent]:
             setattr(owner, name, function)
 
 
-def _adding(function: Callable[..., Any], piece: str, spent: Spent) -> Callable[..., Any]:
+def _adding(function: Callable[..., Any], label: str, spent: Spent) -> Callable[..., Any]:
     @wraps(function)
-    def record_iterator(*args: Any, **kwargs: Any) -> Any:
+    def timed(*args: Any, **kwargs: Any) -> Any:
         began = thread_time_ns()
         try:
             return function(*args, **kwargs)
         finally:
-            spent[piece] += thread_time_ns() - began
+            spent[label] += thread_time_ns() - began
 
-    return record_iterator
+    return timed

@@ -1,4 +1,4 @@
-"""How much is measured: a full run, or a quick one that only shows that everything runs."""
+"""Sizes of a full run, and of a quick one, which only shows that everything runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Sizes:
 
     rounds: int
     lengths: tuple[tuple[int, int], ...]
-    """Stream lengths of the stubbed workload, and how many streams of each a round has."""
+    """Lengths of the stubbed streams, each with the number of streams per round."""
     loopback_chunks: int
     loopback_streams: int
     ending_chunks: int
@@ -20,7 +20,7 @@ class Sizes:
     open_streams: int
     payload_chunks: tuple[int, ...]
     counted_chunks: tuple[int, int, int]
-    """Stream lengths whose instructions are counted: one chunk, some, and more."""
+    """Lengths of the streams whose instructions are counted: one chunk, some, and more."""
 
 
 FULL = Sizes(

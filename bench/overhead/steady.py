@@ -1,7 +1,7 @@
-"""Whether the machine runs at its pace: a fixed piece of work, timed beside every sample.
+"""Repeats samples that were taken while the machine was disturbed; a fixed piece of work shows whether it was.
 
-CPU time is no constant either: a neighbour on the same core or a lower clock make the same instructions take up to
-twice as long. A sample beside which the fixed piece took clearly longer than its best is taken again.
+CPU time is not constant either: another process on the same core, or a lower clock rate, makes the same instructions
+take up to twice as long. A sample is repeated if the fixed piece of work beside it took clearly longer than at best.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import TypeVar
 T = TypeVar("T")
 
 TOLERATED = 1.2
-"""Times the best; beyond this the machine counts as disturbed."""
+"""How many times as long as at best the work may take; beyond it, the machine counts as disturbed."""
 ATTEMPTS = 6
 PATIENCE = 100
 
 
 class Steady:
-    """Takes samples while the machine is undisturbed, as far as it ever is."""
+    """Takes samples while the machine is undisturbed, if it is within a few attempts."""
 
     def __init__(self) -> None:
         self._best = min(_work() for _ in range(300))
         self.taken = 0
         self.disturbed = 0
-        """Samples that were kept though the machine was disturbed in every attempt."""
+        """Samples that were kept although the machine was disturbed in every attempt."""
 
     def sample(self, take: Callable[[], T]) -> T:
-        """What `take` returns when the machine is undisturbed before and after it; at last, whatever it returns."""
+        """Call `take` until the machine is undisturbed before and after it; return its last result."""
         self.taken += 1
         for _ in range(ATTEMPTS):
             self._wait()
@@ -50,7 +50,7 @@ class Steady:
 
 
 def _work() -> int:
-    """The fixed piece of work: nanoseconds of CPU time that it took."""
+    """Do the fixed piece of work; return its CPU time in nanoseconds."""
     began = thread_time_ns()
     texts: dict[int, str] = {}
     for number in range(3_000):

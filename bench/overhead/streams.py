@@ -1,4 +1,4 @@
-"""Consuming a stream and dividing what it cost: while it streamed, and when it ended."""
+"""Reads a stream and divides its cost into that of streaming and that of its end."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ import asyncio
 import random
 from array import array
 from collections.abc import Callable
-from itertools import repeat
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
+from bench.inside import replace_moments
 from bench.overhead.subjects import AsyncOpen, Open
-from otel_itl.core.stall_detector import StallDetector
-from otel_itl.runtime import runtime
 
 PACE_NS = 20_000_000
 HOLD_NS = 50_000
 
 Mark = Callable[[], int]
-"""A reading of what is counted: CPU time, instructions."""
+"""Returns the CPU time or the number of instructions so far."""
 
 
 class Spent(NamedTuple):
-    """What one stream cost."""
+    """Cost of one stream."""
 
     streaming: int
     """From the request to the last chunk."""
@@ -31,11 +29,11 @@ class Spent(NamedTuple):
 
 
 class Pace:
-    """Arrivals of a model that takes 20 ms a token, give or take, read by a consumer that takes 50 µs."""
+    """Moments of a stream with a token about every 20 ms, read by a consumer that takes 50 µs per token."""
 
     def __init__(self, chunks: int) -> None:
         jitter = random.Random(0)  # noqa: S311 - the same stream in every run
-        # Far ahead, where nothing else that was timed can fall into the stream.
+        # Far in the future, so that no other recorded moment can fall into the stream.
         self.requested = perf_counter_ns() + 10**15
         now = self.requested + PACE_NS
         self.headers = now
@@ -47,28 +45,15 @@ class Pace:
         self.end = now + HOLD_NS
 
     def settle(self, stream: Any) -> None:
-        """Put these arrivals in the place of those that `otel_itl` recorded; other streams stay as they are.
+        """Replace the moments that `otel_itl` recorded by these; streams that it does not record stay as they are.
 
-        A stream without pauses is not what a model sends, and cheaper to end: most of its gaps cannot be known.
+        A stream without pauses is cheaper to end, as most of its gaps cannot be known, and no model sends one.
         """
-        recorder = runtime.installer.driver.response_recorders.find(stream.response)
-        if recorder is not None:
-            log = recorder.log
-            assert len(log.arrived) == len(self.arrived), (len(log.arrived), len(self.arrived))
-            recorder.requested, recorder.headers = self.requested, self.headers
-            recorder.clock = repeat(self.end).__next__
-            log.asked[:], log.arrived[:] = self.asked, self.arrived
-            monitor = recorder.stall_monitor
-            if monitor is not None:
-                # The watchdog would have looked at the stream many times by now. At copies, which do not have the last
-                # pull: its moment is that of the real clock.
-                recorded = (log.asked[:], log.arrived[:], log.codes[:])
-                monitor._detector = StallDetector(monitor._policy, *recorded, self.requested)  # noqa: SLF001
-                monitor._detector.check(self.arrived[-1], self.headers)  # noqa: SLF001
+        replace_moments(stream, self)
 
 
 def as_recorded(_: Any) -> None:
-    """In place of `Pace.settle`: leave the stream as it is."""
+    """Leave the stream as it is, in place of `Pace.settle`."""
 
 
 def consume(request: Open, chunks: int, settle: Callable[[Any], None], mark: Mark) -> Spent:
@@ -88,7 +73,7 @@ def consume(request: Open, chunks: int, settle: Callable[[Any], None], mark: Mar
 
 
 async def aconsume(request: AsyncOpen, chunks: int, settle: Callable[[Any], None], mark: Mark) -> Spent:
-    """The async face of `consume`."""
+    """Do the same as `consume` with an async stream."""
     began = mark()
     stream = await request()
     left, drained, settled = chunks, 0, 0
@@ -100,5 +85,5 @@ async def aconsume(request: AsyncOpen, chunks: int, settle: Callable[[Any], None
             settled = mark()
     assert not left, f"{left} chunks are missing"
     del stream
-    await asyncio.sleep(0)  # the loop closes the generators that the SDK dropped
+    await asyncio.sleep(0)  # for the loop to close the generators that the SDK dropped
     return Spent(drained - began, mark() - settled)

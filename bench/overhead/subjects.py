@@ -1,4 +1,4 @@
-"""The SDKs as the benchmark drives them: the same streams over loopback, from bytes in memory, or without parsing."""
+"""The SDKs under test: the same streams over loopback, from bytes in memory, or without HTTP and parsing."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ MODEL_NAME = "bench-model"
 PROMPT = [{"role": "user", "content": "Tell me a story."}]
 _VALUES = {ID: json.dumps("response-1"), MODEL: json.dumps(MODEL_NAME), CREATED: "1700000000"}
 _HEAD, _TAIL, _DISTINCT = 3, 4, 8
-"""Chunks at the beginning and the end of a stream that are not all alike, and how many between them are told apart."""
+"""How many different chunks a stream has at its beginning, at its end, and between them."""
 _HEADERS = {"content-type": "text/event-stream"}
 
 Open = Callable[[], Any]
-"""Makes a request; returns its stream."""
+"""Makes a request and returns its stream."""
 AsyncOpen = Callable[[], Awaitable[Any]]
 
 
 class Ready:
-    """A server-sent event whose JSON is parsed already: the SDK has nothing left to do."""
+    """A server-sent event whose JSON is parsed already, so that the SDK has nothing to parse."""
 
     __slots__ = ("chunk", "data", "event")
 
@@ -36,59 +36,59 @@ class Ready:
         self.chunk = chunk
 
     def json(self) -> Any:
-        """The chunk."""
+        """Return the chunk."""
         return self.chunk
 
 
 class ReadyDecoder:
-    """In place of the SDK's decoder of server-sent events: the events there are, whatever the bytes."""
+    """Replaces the SDK's decoder of server-sent events: returns fixed events, whatever the bytes are."""
 
     def __init__(self, events: Sequence[Ready]) -> None:
         self._events = events
 
     def iter_bytes(self, _: Iterator[bytes]) -> Iterator[Ready]:
-        """The events."""
+        """Return the events."""
         return iter(self._events)
 
     async def aiter_bytes(self, _: AsyncIterator[bytes]) -> AsyncIterator[Ready]:
-        """The events."""
+        """Yield the events."""
         for event in self._events:
             yield event
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One SDK: how its streams are scripted, which clients it has, how a stream is asked for."""
+    """One SDK: the script of its streams, its clients, and how a stream is requested."""
 
     package: str
     script: Callable[[int], Script]
-    """A whole stream of so many tokens, a chunk each."""
+    """Returns the script of a whole stream, given its number of tokens; each token is one chunk."""
     extra_chunks: int
-    """Chunks beside those of the tokens."""
+    """Number of chunks that carry no token."""
     clients: tuple[str, str]
     request: Callable[[Any], Any]
     patched: tuple[tuple[str, str], ...]
-    """Classes that some instrumentation patches: module and name."""
+    """Classes that an instrumentation may patch: module and name."""
     prefix: str = ""
-    """Of the path below the server's URL."""
+    """Prefix of the path below the server's URL."""
 
     @cached_property
     def sdk(self) -> ModuleType:
-        """The SDK."""
+        """Module of the SDK."""
         return import_module(self.package)
 
     def chunks(self, tokens: int) -> int:
-        """How many chunks the SDK yields for so many tokens."""
+        """Return the number of chunks that the SDK yields for a number of tokens."""
         return tokens + self.extra_chunks
 
     def connected(self, url: str) -> tuple[Any, Any]:
-        """A sync and an async client of a server."""
+        """Return a sync and an async client of a server."""
         sync, asynchronous = (getattr(self.sdk, name) for name in self.clients)
         options = {"api_key": "none", "base_url": url + self.prefix, "max_retries": 0}
         return sync(**options), asynchronous(**options)
 
     def in_memory(self, tokens: int) -> tuple[Any, Any]:
-        """Clients whose every response is that many tokens, parsed by the SDK from bytes in memory."""
+        """Return clients whose responses have that many tokens, parsed by the SDK from bytes in memory."""
         blocks = [step.event.encode(_VALUES) for step in self.script(tokens)]
         http = self._http
 
@@ -102,9 +102,11 @@ class Subject:
         )
 
     def stubbed(self, tokens: int, *, distinct: bool = True) -> tuple[Any, Any]:
-        """Clients whose every response is that many tokens, with HTTP and all parsing stubbed out.
+        """Return clients whose responses have that many tokens, with stubs in place of HTTP and parsing.
 
-        `distinct`: every event is an object of its own; else one stands for nearly all.
+        Args:
+            tokens: of each response.
+            distinct: whether every event is an object of its own; else nearly all are the same object.
         """
         events = self._ready(tokens) if distinct else self._repeated(tokens)
         http = self._http
@@ -119,7 +121,7 @@ class Subject:
 
     @property
     def _http(self) -> Any:
-        """The HTTP library that the SDK brings, httpx or httpx2."""
+        """Module of the HTTP library that the SDK uses, httpx or httpx2."""
         return import_module(self.sdk.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0])
 
     def _transported(self, answer: Any, answer_async: Any) -> tuple[Any, Any]:
@@ -141,7 +143,7 @@ class Subject:
         client, _ = self.in_memory(tokens)
         chunks = list(self.request(client))
         assert len(chunks) == self.chunks(tokens), (len(chunks), self.chunks(tokens))
-        # A chunk that was parsed a moment ago is in the processor's caches; thousands that were parsed before are not.
+        # A chunk that was just parsed is in the CPU's caches; thousands that were parsed before are not.
         for index in range(_HEAD + _DISTINCT, len(chunks) - _TAIL):
             chunks[index] = chunks[_HEAD + index % _DISTINCT]
         ready = [Ready(getattr(chunk, "type", None), "{", chunk) for chunk in chunks]
@@ -153,7 +155,7 @@ def _as_it_is(*, data: Any, cast_to: Any, response: Any) -> Any:  # noqa: ARG001
 
 
 def _chat(tokens: int) -> Script:
-    """Chat completions of exactly so many chunks; the last one has the finish reason and the usage, too."""
+    """Return a chat completion with one chunk per token; the last one also has the finish reason and the usage."""
     steps = [chat.text(f"token{index} ") for index in range(tokens - 1)]
     usage = chat.usage_object(tokens)
     last = chat.delta("answer", {"content": "end"}, tokens=1, finish_reason="stop", usage=usage)

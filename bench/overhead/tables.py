@@ -1,4 +1,4 @@
-"""From samples to tables: what each variant adds to the bare SDK, round by round, as Markdown."""
+"""Turns samples into Markdown tables: the cost of each variant beyond the bare SDK, compared round by round."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from bench.inside import FUNCTIONS
 from bench.overhead.instructions import PARSED, Count, Readings, count
 from bench.overhead.memory import Held, Scale
 from bench.overhead.payload import FORMS as PAYLOAD_FORMS
 from bench.overhead.payload import Payload
-from bench.overhead.pieces import PIECES, Spent
+from bench.overhead.pieces import Spent
 from bench.overhead.subjects import Subject
 from bench.overhead.times import BURST, FACES, Cell, Sample, Samples
 from bench.overhead.variants import FLOOR, OFFICIAL, OURS, UNINSTRUMENTED, Variant
@@ -20,26 +21,26 @@ NONE = "-"
 
 
 class Spread(NamedTuple):
-    """A figure over the rounds."""
+    """Median and range of a figure over the rounds."""
 
     median: float
     low: float
     high: float
 
     def text(self, unit: float = 1) -> str:
-        """Median and range, in multiples of `unit`."""
+        """Return median and range as text, in multiples of `unit`."""
         median, low, high = (_number(value / unit) for value in self)
         return f"{median} ({low}…{high})"
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Median and range."""
+    """Return median and range of the values."""
     known = list(values)
     return Spread(statistics.median(known), min(known), max(known))
 
 
 def table(title: str, notes: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table under a heading, its columns aligned."""
+    """Return a Markdown table with aligned columns, below a heading and notes."""
     lines = [list(header), *(list(row) + [NONE] * (len(header) - len(row)) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     lines.insert(1, ["-" * width for width in widths])
@@ -48,7 +49,7 @@ def table(title: str, notes: str, header: Sequence[str], rows: Iterable[Sequence
 
 
 def stubbed_table(subject: Subject, face: str, variants: Sequence[Variant], samples: Samples, sdk_ns: float) -> str:
-    """What each variant adds per chunk and per stream to the SDK with its parsing stubbed out."""
+    """Return the cost per chunk and per stream beyond the SDK, measured with stubs in place of HTTP and parsing."""
     added = _Added(samples, face)
     whole = {name: added.per_chunk(name, _all) for name in added.names}
     floor, official = added.per_chunk(FLOOR, _streaming), whole.get(OFFICIAL)
@@ -68,11 +69,11 @@ def stubbed_table(subject: Subject, face: str, variants: Sequence[Variant], samp
         ]
 
     return table(
-        f"{subject.package}, {face}: what each adds, parsing stubbed out",
-        "Nanoseconds of CPU time that a chunk of a long stream adds, and microseconds that a stream of one token adds, "
-        "beyond the uninstrumented SDK: median over the rounds (lowest…highest). *÷ SDK* is the sum beside what the SDK"
-        " itself takes per chunk over loopback; *÷ floor* is the part while streaming beside the floor's; "
-        "*÷ official* is the sum beside the official instrumentation's.",
+        f"{subject.package}, {face}: cost beyond the bare SDK, by part",
+        "CPU time beyond the uninstrumented SDK, with stubs in place of HTTP and parsing: nanoseconds per chunk of a "
+        "long stream, and microseconds per stream of one token. Median over the rounds (lowest…highest). *÷ SDK*: the "
+        "sum divided by the time that the SDK itself needs per chunk over loopback. *÷ floor*: *streaming* divided by "
+        "that of the floor. *÷ official*: the sum divided by that of the official instrumentation.",
         (
             "variant",
             "streaming, ns/chunk",
@@ -90,7 +91,7 @@ def stubbed_table(subject: Subject, face: str, variants: Sequence[Variant], samp
 
 
 def length_table(subject: Subject, variants: Sequence[Variant], samples: Samples) -> str:
-    """What a stream costs in all, by its length."""
+    """Return the total cost of a stream by its length."""
     lengths = sorted({cell.tokens for cell in samples})
 
     def figures(name: str) -> list[str]:
@@ -99,15 +100,16 @@ def length_table(subject: Subject, variants: Sequence[Variant], samples: Samples
         ]
 
     return table(
-        f"{subject.package}: what a stream costs in all, by its length",
-        "Microseconds of CPU time that a stream adds, from the request until metrics and token events are exported.",
+        f"{subject.package}: total cost of a stream, by its length",
+        "Microseconds of CPU time beyond the uninstrumented SDK, from the request until metrics and token events are "
+        "exported.",
         ("variant", *(f"{face}, {_tokens(length)}" for face in FACES for length in lengths)),
         _rows(subject, variants, figures),
     )
 
 
 def loopback_table(subject: Subject, variants: Sequence[Variant], samples: Samples) -> str:
-    """What each variant adds to the real client."""
+    """Return the cost of each variant with the real client."""
 
     def figures(name: str) -> list[str]:
         cells: list[str] = []
@@ -124,22 +126,22 @@ def loopback_table(subject: Subject, variants: Sequence[Variant], samples: Sampl
     columns = ("CPU, µs/chunk", "added, µs/chunk", "added, share")
     return table(
         f"{subject.package}: the real client over loopback",
-        "Microseconds of CPU time of the whole process per chunk, until the metrics are collected: HTTP, parsing and "
-        "everything else included. What is added is small beside the spread of what is there: the tables above show "
-        "it better.",
+        "Microseconds of CPU time of the whole process per chunk, including HTTP and parsing, until the metrics are "
+        "collected. The cost of measuring is small compared with the spread of these figures: the tables above show it "
+        "better.",
         ("variant", *(f"{face}: {column}" for face in FACES for column in columns)),
         _rows(subject, variants, figures, bare=True),
     )
 
 
 def sdk_ns(subject: Subject, samples: Samples, face: str) -> float:
-    """What the bare SDK takes per chunk over loopback."""
+    """Return the CPU time (ns) that the bare SDK needs per chunk over loopback."""
     cell = _cell(samples, UNINSTRUMENTED, face)
     return statistics.median(sample.process for sample in samples[cell]) / subject.chunks(cell.tokens)
 
 
 def ending_table(subject: Subject, variants: Sequence[Variant], samples: Samples, sdk: Mapping[str, float]) -> str:
-    """How long the end of a long stream blocks its thread."""
+    """Return for how long the end of a long stream blocks its thread."""
     tokens = next(iter(samples)).tokens
 
     def blocks(name: str, face: str, shape: str) -> Spread:
@@ -155,39 +157,40 @@ def ending_table(subject: Subject, variants: Sequence[Variant], samples: Samples
 
     columns = ("paced, µs", "all at once, µs", "SDK chunks")
     return table(
-        f"{subject.package}: how long the end of {tokens:,} tokens blocks its thread",
-        "Microseconds of CPU time between the last chunk and the end of the loop, beyond the uninstrumented SDK: where "
-        "the tokens came at a model's pace, and where they came all at once; and how many chunks the SDK parses in the "
-        "longer of both. From 1,024 chunks on, an event loop leaves the end to another thread. With the default limit "
-        "of 128 events to a span, `each` falls back to `packed` here.",
+        f"{subject.package}: how long the end of a stream of {tokens:,} tokens blocks its thread",
+        "Microseconds of CPU time between the last chunk and the end of the loop, beyond the uninstrumented SDK. "
+        "*Paced*: the tokens arrived at the pace of a model; *all at once*: without pauses. *SDK chunks*: how many "
+        "chunks the SDK parses in the longer of both. With the default limit of 128 events per span, `each` falls back "
+        "to `packed` here.",
         ("variant", *(f"{face}: {column}" for face in FACES for column in columns)),
         _rows(subject, variants, figures),
     )
 
 
 def piece_table(subject: Subject, spent: Mapping[str, Mapping[int, Spent]]) -> str:
-    """Where the time of `otel_itl` goes, but for what happens per chunk."""
+    """Return the CPU time inside the functions of `otel_itl` that are called once per stream."""
     one, many = next(iter(spent.values())).keys()
     names = list(spent)
 
-    def row(piece: str) -> list[str]:
+    def row(label: str) -> list[str]:
         cells = []
         for name in names:
-            short, long = spent[name][one][piece], spent[name][many][piece]
+            short, long = spent[name][one][label], spent[name][many][label]
             cells += [_number(short / 1_000), _number(long / 1_000), _number((long - short) / (many - one))]
-        return [piece, *cells]
+        return [label, *cells]
 
     columns = (f"{_tokens(one)}, µs", f"{_tokens(many)}, µs", "per token, ns")
     return table(
-        f"{subject.package}: where the time of otel_itl goes at the end",
-        "Microseconds of CPU time inside its functions, callees included, medians; `·` is part of the whole end.",
-        ("piece", *(f"{name}: {column}" for name in names for column in columns)),
-        [row(piece) for piece, _, _ in PIECES],
+        f"{subject.package}: CPU time inside otel_itl, by function",
+        "Microseconds of CPU time inside each function and the functions that it calls, medians. `·`: part of "
+        "finalizing a stream.",
+        ("function", *(f"{name}: {column}" for name in names for column in columns)),
+        [row(label) for label, _, _ in FUNCTIONS],
     )
 
 
 def memory_table(subject: Subject, variants: Sequence[Variant], held: Mapping[str, Held]) -> str:
-    """What is held per chunk."""
+    """Return the memory per chunk."""
     bare = held[UNINSTRUMENTED]
 
     def figures(name: str) -> list[str]:
@@ -195,17 +198,17 @@ def memory_table(subject: Subject, variants: Sequence[Variant], held: Mapping[st
         return [_number(max(x - y, 0.0), 1) for x, y in zip(mine, bare, strict=True)]
 
     return table(
-        f"{subject.package}: bytes held per chunk",
-        "Bytes that Python has allocated (`tracemalloc`) per chunk of a long stream, beyond the uninstrumented SDK, "
-        "while the consumer keeps no chunk: while streaming; in the ended span until it is exported; beside the span "
-        "until the metrics are collected.",
+        f"{subject.package}: memory per chunk",
+        "Bytes that Python has allocated (`tracemalloc`) per chunk of a long stream, beyond the uninstrumented SDK; "
+        "the consumer keeps no chunk. *Streaming*: while the stream runs. *Ended span*: in the span until it is "
+        "exported. *Waiting for metrics*: elsewhere, until the metrics are collected.",
         ("variant", "streaming", "ended span", "waiting for metrics"),
         _rows(subject, variants, figures),
     )
 
 
 def scale_table(subject: Subject, variants: Sequence[Variant], scales: Mapping[str, Scale]) -> str:
-    """What is held where there is much of it."""
+    """Return the memory of one very long stream and of many open ones."""
     bare = scales[UNINSTRUMENTED]
     long, many = bare.chunks, bare.streams
 
@@ -221,8 +224,8 @@ def scale_table(subject: Subject, variants: Sequence[Variant], scales: Mapping[s
 
     return table(
         f"{subject.package}: memory at scale",
-        f"What Python has allocated (`tracemalloc`) beyond the uninstrumented SDK, in MB for one stream of {long:,} "
-        f"tokens, and in bytes per stream for {many:,} streams of which each has given one chunk.",
+        f"Memory that Python has allocated (`tracemalloc`) beyond the uninstrumented SDK: MB for one stream of "
+        f"{long:,} tokens, and bytes per stream for {many:,} open streams that have each yielded one chunk.",
         (
             "variant",
             "long: streaming, MB",
@@ -236,7 +239,7 @@ def scale_table(subject: Subject, variants: Sequence[Variant], scales: Mapping[s
 
 
 def payload_table(subject: Subject, payloads: Mapping[tuple[str, int], Payload]) -> str:
-    """What goes over the wire per token."""
+    """Return the bytes on the wire per token."""
     lengths = sorted({tokens for _, tokens in payloads})
 
     def row(form: str) -> list[str]:
@@ -254,15 +257,15 @@ def payload_table(subject: Subject, payloads: Mapping[tuple[str, int], Payload])
     columns = ("bytes", "bytes/token", "gzipped", "gzipped/token")
     return table(
         f"{subject.package}: payload of each form of the token events",
-        "OTLP protobuf of one stream's span and logs, each exported alone (resource and scope included), with an event "
-        "limit that holds an event per token; per token beyond `none`.",
+        "Bytes of OTLP protobuf for the span and the logs of one stream, each exported alone, with resource and scope. "
+        "The span limits allow one event per token. *Per token*: beyond the form `none`.",
         ("token_events", *(f"{tokens:,} tokens: {column}" for tokens in lengths for column in columns)),
         [row(form) for form in PAYLOAD_FORMS],
     )
 
 
 def counted_table(subject: Subject, kind: str, variants: Sequence[Variant], readings: Readings, face: str) -> str:
-    """Instructions or bytecodes per chunk."""
+    """Return the machine instructions or bytecodes per chunk."""
     one, low, high = sorted({cell.tokens for cell in readings})
 
     def of(name: str, tokens: int) -> Count:
@@ -289,8 +292,8 @@ def counted_table(subject: Subject, kind: str, variants: Sequence[Variant], read
 
     return table(
         f"{subject.package}, {face}: {kind}",
-        f"{kind.capitalize()} that a chunk adds (from streams of {low} and {high} tokens), and that a stream of one "
-        f"token adds, beyond the uninstrumented SDK, which takes {sdk:,.0f} per chunk with its parsing. The garbage "
+        f"{kind.capitalize()} beyond the uninstrumented SDK, per chunk (from streams of {low} and {high} tokens) and "
+        f"per stream of one token. The SDK itself executes {sdk:,.0f} per chunk, parsing included. The garbage "
         "collector is off.",
         (
             "variant",
@@ -332,7 +335,7 @@ def _all(sample: Sample) -> float:
 
 
 class _Added:
-    """What variants add to the uninstrumented SDK: each round is compared with the same round."""
+    """Differences between variants and the uninstrumented SDK, each within one round."""
 
     def __init__(self, samples: Samples, face: str) -> None:
         self._samples = samples
@@ -341,11 +344,11 @@ class _Added:
         self._lengths = sorted({cell.tokens for cell in samples})
 
     def per_stream(self, name: str, part: Part, tokens: int | None = None) -> Spread:
-        """By a stream of `tokens`, by default of one."""
+        """Return the difference for a stream of `tokens`, by default of the shortest length."""
         return spread(self._differences(name, part, self._lengths[0] if tokens is None else tokens))
 
     def per_chunk(self, name: str, part: Part) -> Spread:
-        """By a chunk of the longest streams: what is fixed is taken off by the shortest."""
+        """Return the difference per chunk: that of the longest streams minus that of the shortest."""
         short, long = self._lengths[0], self._lengths[-1]
         return spread(
             (many - one) / (long - short)

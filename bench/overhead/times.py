@@ -1,4 +1,4 @@
-"""CPU time per stream of every variant, interleaved: all run in every round, in an order drawn for the round."""
+"""CPU time per stream of every variant; every round runs all variants, in a random order."""
 
 from __future__ import annotations
 
@@ -9,24 +9,22 @@ from collections.abc import Callable, Sequence
 from time import process_time_ns, thread_time_ns
 from typing import Any, NamedTuple
 
+from bench.inside import stop_background_work
 from bench.overhead.sizes import Sizes
 from bench.overhead.steady import Steady
 from bench.overhead.streams import Pace, Spent, aconsume, as_recorded, consume
 from bench.overhead.subjects import Subject
 from bench.overhead.variants import Pipeline, Variant
-from otel_itl.runtime import runtime
 from otel_itl.testing import ScriptedServer
 
 FACES = ("sync", "async")
 WARM_STREAMS = 5
 BURST = ", burst"
-"""Ending of a variant's name: its streams came all at once."""
-_NEVER_SECONDS = 1e8
-"""Beyond the arrivals of `Pace`, too, or the watchdog would seem to have been late for them."""
+"""Suffix of a variant's name: all tokens of its streams arrive at once."""
 
 
 class Cell(NamedTuple):
-    """What one row of a table is about."""
+    """Key of a figure: variant, sync or async, number of tokens."""
 
     variant: str
     face: str
@@ -62,7 +60,7 @@ class Reader:
         self._loop = asyncio.new_event_loop()
 
     def read(self, face: str, settle: Callable[[Any], None], mark: Callable[[], int] = thread_time_ns) -> Spent:
-        """Read one stream."""
+        """Read one stream; return what it cost."""
         request, (sync, asynchronous) = self._subject.request, self._clients
         if face == "sync":
             return consume(lambda: request(sync), self._chunks, settle, mark)
@@ -77,21 +75,15 @@ class Reader:
         self._loop.close()
 
 
-def still() -> None:
-    """Keep `otel_itl` from working in the background: what is left to it is done when metrics are collected."""
-    runtime.finalizer.thread.interval = runtime.watchdog.thread.interval = _NEVER_SECONDS
-    runtime.finalizer.thread.hurry = lambda: None  # type: ignore[method-assign]
-
-
 def settled() -> None:
-    """Start every sample alike: the collector has run, and what was there before is out of its sight."""
+    """Run the garbage collector and freeze what exists, so that every sample starts in the same state."""
     gc.collect()
     gc.freeze()
 
 
 def stubbed(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady: Steady) -> Samples:
-    """The SDK with HTTP and parsing stubbed out, so that small costs show."""
-    still()
+    """Sample the SDK with stubs in place of HTTP and parsing, so that small costs show."""
+    stop_background_work()
     readers = {tokens: Reader(subject, subject.stubbed(tokens), subject.chunks(tokens)) for tokens, _ in sizes.lengths}
     paces = {tokens: Pace(subject.chunks(tokens)) for tokens, _ in sizes.lengths}
 
@@ -107,8 +99,8 @@ def stubbed(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady:
 
 
 def endings(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady: Steady) -> Samples:
-    """Long streams, read to their end: with a model's pace, and (variant `…, burst`) as they came, all at once."""
-    still()
+    """Sample the ends of long streams: with the pace of a model, and (variant `…, burst`) with all tokens at once."""
+    stop_background_work()
     tokens = sizes.ending_chunks
     reader, pace = Reader(subject, subject.stubbed(tokens), subject.chunks(tokens)), Pace(subject.chunks(tokens))
 
@@ -123,7 +115,7 @@ def endings(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady:
 
 
 def loopback(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady: Steady) -> Samples:
-    """The real client, reading from a server in another process that sends as fast as it can."""
+    """Sample the real client while it reads from a server in another process, which sends as fast as it can."""
     tokens = sizes.loopback_chunks
     pace = Pace(subject.chunks(tokens))
     with ScriptedServer(process=True) as server:
@@ -133,7 +125,7 @@ def loopback(subject: Subject, variants: Sequence[Variant], sizes: Sizes, steady
         def measure(variant: Variant, sampled: Sampled) -> None:
             for face in FACES:
                 sampled(Cell(variant.name, face, tokens), reader, pace.settle, sizes.loopback_streams)
-                # The server remembers every exchange.
+                # The server stores every exchange until it is cleared.
                 server.clear()
                 server.always(subject.script(tokens))
 
@@ -150,10 +142,10 @@ class Sampled:
         self._pipeline = pipeline
         self._samples = samples
         self.streams = 0
-        """Streams that were read."""
+        """Number of streams that were read."""
 
     def __call__(self, cell: Cell, reader: Reader, settle: Callable[[Any], None], streams: int) -> None:
-        """Sample the reading of so many streams, warm."""
+        """Read a few streams to warm up, then take one sample of `streams` streams."""
 
         def read() -> Spent:
             self.streams += 1

@@ -1,4 +1,4 @@
-"""What is put around an SDK to be compared: nothing, the floor, `otel_itl` in its settings, other instrumentations."""
+"""The variants that are compared: the bare SDK, the floor, `otel_itl` with its settings, other instrumentations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 import otel_itl
+from bench.inside import finish_background_work
 from bench.overhead.subjects import Subject
-from otel_itl.runtime import runtime
 
 UNINSTRUMENTED = "uninstrumented"
 FLOOR = "floor"
@@ -29,20 +29,20 @@ OFFICIAL = "official"
 
 
 class Spans(SpanProcessor):
-    """Keeps the ended spans where asked to, else counts them: nothing is exported."""
+    """Counts the ended spans and keeps them on demand; exports nothing."""
 
     def __init__(self) -> None:
         self.ended = 0
         self.kept: list[ReadableSpan] | None = None
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Take an ended span."""
+        """Count a span; keep it if `kept` is a list."""
         self.ended += 1
         if self.kept is not None:
             self.kept.append(span)
 
     def read(self) -> None:
-        """Read what the events of the kept spans hold, as every exporter does, and let go of the spans."""
+        """Read the attributes of all events of the kept spans, as every exporter does, and drop the spans."""
         for span in self.kept or ():
             for event in span.events:
                 dict(event.attributes or ())
@@ -50,7 +50,7 @@ class Spans(SpanProcessor):
 
 
 class Pipeline:
-    """OpenTelemetry providers without exporters: metrics are collected when asked for, spans end and are dropped."""
+    """OpenTelemetry providers without exporters: metrics are collected on demand, ended spans are dropped."""
 
     def __init__(self, *, sampled: bool = True, exponential: bool = False) -> None:
         self.sampled = sampled
@@ -61,7 +61,10 @@ class Pipeline:
         self.logger_provider = LoggerProvider(shutdown_on_exit=False)
 
     def providers(self) -> dict[str, Any]:
-        """What `instrument()` takes. The tracer provider is a fresh one: instrumentations leave processors on it."""
+        """Return the provider arguments of `instrument()`.
+
+        The tracer provider is a new one, because instrumentations leave their processors on it.
+        """
         tracer_provider = TracerProvider(sampler=ALWAYS_ON if self.sampled else ALWAYS_OFF, shutdown_on_exit=False)
         tracer_provider.add_span_processor(self.spans)
         return {
@@ -71,9 +74,12 @@ class Pipeline:
         }
 
     def collect(self) -> int:
-        """Collect the metrics, as a periodic reader does, once what is over is; returns how many points there are."""
-        runtime.watchdog.make_round(perf_counter_ns())
-        runtime.finalizer.finalize_pending()
+        """Finish the background work and collect the metrics, as a periodic reader does.
+
+        Returns:
+            The number of data points.
+        """
+        finish_background_work()
         data = self._reader.get_metrics_data()
         return sum(
             len(metric.data.data_points)
@@ -88,19 +94,19 @@ Install = Callable[[Subject, Pipeline], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class Variant:
-    """One thing around an SDK."""
+    """One instrumentation of an SDK, or none, with its settings."""
 
     name: str
     install: Install
     packages: Mapping[str, str] = field(default_factory=dict)
-    """The distribution that it takes, by SDK; empty: none."""
+    """The distribution that it needs, by SDK; empty: none."""
     sampled: bool = True
     exponential: bool = False
     spans: bool = True
-    """A span per stream is expected of it, where spans are sampled."""
+    """Whether it has to end one span per stream, where spans are sampled."""
 
     def installed(self, subject: Subject) -> str | None:
-        """The version of what it takes; None where that is not installed."""
+        """Return the version of its distribution: '' where it needs none, None where it is not installed."""
         if not self.packages:
             return ""
         try:
@@ -109,12 +115,12 @@ class Variant:
             return None
 
     def pipeline(self) -> Pipeline:
-        """Providers for it."""
+        """Return new providers for it."""
         return Pipeline(sampled=self.sampled, exponential=self.exponential)
 
     @contextmanager
     def around(self, subject: Subject, pipeline: Pipeline) -> Iterator[None]:
-        """Install it for a while; afterwards the SDK is what it was, whatever was left behind."""
+        """Install it while the block runs; afterwards restore the classes of the SDK, whatever it left behind."""
         classes = [getattr(import_module(module), name) for module, name in subject.patched]
         pristine = [dict(vars(patched)) for patched in classes]
         try:
@@ -125,7 +131,7 @@ class Variant:
                 _restore(patched, before)
 
     def check(self, pipeline: Pipeline, streams: int) -> None:
-        """Assert that it has recorded so many streams."""
+        """Assert that it ended one span for each of the streams."""
         expected = streams if self.spans and self.sampled else 0
         assert pipeline.spans.ended == expected, f"{self.name}: {pipeline.spans.ended} spans of {streams} streams"
 
@@ -146,15 +152,15 @@ def _nothing(_: Subject, __: Pipeline) -> Iterator[None]:
 
 @contextmanager
 def _floor(subject: Subject, _: Pipeline) -> Iterator[None]:
-    """Where `otel_itl` hooks, a bare generator that reads the clock twice a chunk and keeps both readings."""
+    """Replace the SDK's iterator, where `otel_itl` hooks, by a generator that reads the clock twice per chunk."""
     streaming = import_module(f"{subject.package}._streaming")
     plain, plain_async = streaming.Stream.__stream__, streaming.AsyncStream.__stream__
-    streaming.Stream.__stream__ = lambda stream: _timed(plain(stream), array("q"), array("q"))
-    streaming.AsyncStream.__stream__ = lambda stream: _atimed(plain_async(stream), array("q"), array("q"))
+    streaming.Stream.__stream__ = lambda stream: _stamped(plain(stream), array("q"), array("q"))
+    streaming.AsyncStream.__stream__ = lambda stream: _stamped_async(plain_async(stream), array("q"), array("q"))
     yield
 
 
-def _timed(source: Iterator[Any], asked: array[int], arrived: array[int]) -> Iterator[Any]:
+def _stamped(source: Iterator[Any], asked: array[int], arrived: array[int]) -> Iterator[Any]:
     clock, ask, arrive = perf_counter_ns, asked.append, arrived.append
     ask(clock())
     for chunk in source:
@@ -163,7 +169,7 @@ def _timed(source: Iterator[Any], asked: array[int], arrived: array[int]) -> Ite
         ask(clock())
 
 
-async def _atimed(source: AsyncIterator[Any], asked: array[int], arrived: array[int]) -> AsyncIterator[Any]:
+async def _stamped_async(source: AsyncIterator[Any], asked: array[int], arrived: array[int]) -> AsyncIterator[Any]:
     clock, ask, arrive = perf_counter_ns, asked.append, arrived.append
     ask(clock())
     async for chunk in source:
@@ -173,7 +179,7 @@ async def _atimed(source: AsyncIterator[Any], asked: array[int], arrived: array[
 
 
 def ours(**options: Any) -> Install:
-    """`otel_itl` with some options."""
+    """Return what installs `otel_itl` with these options."""
 
     @contextmanager
     def install(subject: Subject, pipeline: Pipeline) -> Iterator[None]:
@@ -187,7 +193,7 @@ def ours(**options: Any) -> Install:
 
 
 def _other(modules: Mapping[str, str], **options: Any) -> Install:
-    """Another instrumentation: the path of its instrumentor's class, by SDK."""
+    """Return what installs another instrumentation, given the path of its instrumentor's class by SDK."""
 
     @contextmanager
     def install(subject: Subject, pipeline: Pipeline) -> Iterator[None]:
@@ -237,7 +243,7 @@ MAIN = (
     Variant("OpenLLMetry", _openllmetry, _OPENLLMETRY),
     Variant("OpenInference", _openinference, _OPENINFERENCE),
 )
-"""With sampled spans and explicit buckets."""
+"""The variants with sampled spans and explicit buckets."""
 SETTINGS = (
     Variant("otel_itl, not sampled", ours(), sampled=False),
     Variant("otel_itl, exponential", ours(), exponential=True),
@@ -247,8 +253,8 @@ SETTINGS = (
     Variant("OpenLLMetry, not sampled", _openllmetry, _OPENLLMETRY, sampled=False),
     Variant("OpenInference, not sampled", _openinference, _OPENINFERENCE, sampled=False),
 )
-"""With unsampled spans, or with exponential histograms."""
+"""The variants with unsampled spans, or with exponential histograms."""
 FORMS = tuple(
     Variant(f"otel_itl, token_events={form}", ours(token_events=form)) for form in ("packed", "each", "log", "none")
 )
-"""The forms of the token events."""
+"""`otel_itl` with each form of the token events."""

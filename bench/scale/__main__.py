@@ -1,4 +1,4 @@
-"""`python -m bench.scale`: what a fleet costs and what its percentiles are worth, or write it into `docs/scale.md`."""
+"""`python -m bench.scale`: measure the cost of a fleet and the error of its percentiles; print it, or write a page."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ TOKENS = 500
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, simulate, and print the tables."""
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="little of everything: it shows that it runs")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="replace the sections of this page")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the sections of a page")
     options = parser.parse_args(arguments)
     requests, processes, streams = (64, 20, 2) if options.quick else (2_048, 1_000, 10)
     batches = {form: telemetry.batch(form, 64, TOKENS) for form in telemetry.FORMS}
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.write:
             replace_section(options.write, section, text)
     if not spent:
-        print("Without collector/otelcol-itl (`make collector`) no CPU time is measured.")
+        print("CPU time is measured only with collector/otelcol-itl, which `make collector` builds.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""CPU time that a real agent and a real gateway take for requests, with the configurations of `collector/`."""
+"""CPU time per request of a real agent and a real gateway, with the configurations of `collector/`."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -10,27 +9,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.scale.telemetry import FORMS, Batch, batch
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "collector"))
-
-from fleet import COLLECTOR, Backend, Collector, wait_until
+from tests.collector.fleet import COLLECTOR, Backend, Collector, wait_until
 
 KEPT_PERCENT = 10
 SENDERS = 4
 
 
 class Spent(NamedTuple):
-    """What requests in one form of the token events cost: milliseconds of CPU time for each."""
+    """CPU time (ms) per request, for one form of the token events."""
 
     form: str
     tokens: str
-    """What the agent does with token events: keeps or drops them."""
+    """What the agent does with token events: `keep` or `drop`."""
     agent: float
     gateway: float
 
 
 def measured(requests: int, tokens: int) -> list[Spent]:
-    """Every form, and the default form with its token events dropped at the agent; nothing without the Collector."""
+    """Return the CPU time of every form, and of the default form with its token events dropped at the agent.
+
+    Empty where the Collector is not built.
+    """
     if not COLLECTOR.exists():
         return []
     forms = [(form, "keep") for form in FORMS] + [("packed", "drop")]
@@ -42,7 +41,7 @@ def _spent(form: str, token_events: str, requests: int, tokens: int) -> Spent:
     sent = 64 * len(batches)
     backend = Backend()
     with tempfile.TemporaryDirectory() as folder:
-        roomy = {"ITL_MEMORY_MIB": "4096"}  # everything comes at once: nothing is to be refused
+        roomy = {"ITL_MEMORY_MIB": "4096"}  # all requests arrive at once, and none may be refused
         settings = roomy | {"ITL_OTLP_URL": backend.url, "ITL_METRICS_EXPORTERS": "[otlp_http]"}
         gateway = Collector(
             "gateway", ["gateway.yaml"], Path(folder), settings | {"ITL_KEEP_PERCENT": str(KEPT_PERCENT)}
@@ -57,9 +56,9 @@ def _spent(form: str, token_events: str, requests: int, tokens: int) -> Spent:
             before = agent.cpu_seconds, gateway.cpu_seconds
             with ThreadPoolExecutor(SENDERS) as senders:
                 list(senders.map(lambda each: _send(agent, each), batches))
-            wait_until(lambda: _done(gateway, "traces") >= sent, "all spans are through")
+            wait_until(lambda: _done(gateway, "traces") >= sent, "all spans have arrived")
             if form == "log":
-                wait_until(lambda: _done(gateway, "logs") >= sent, "all log records are through")
+                wait_until(lambda: _done(gateway, "logs") >= sent, "all log records have arrived")
             wait_until(lambda: gateway.own_metric("otelcol_exporter_queue_size") == 0, "the gateway's queue is empty")
             after = agent.cpu_seconds, gateway.cpu_seconds
         finally:
@@ -78,5 +77,5 @@ def _send(agent: Collector, each: Batch) -> None:
     for signal, body in (("traces", each.traces), ("logs", each.logs)):
         if body:
             url, headers = f"{agent.http_url}/v1/{signal}", {"content-type": "application/x-protobuf"}
-            request = urllib.request.Request(url, body, headers)  # noqa: S310 - the address of a program of ours
+            request = urllib.request.Request(url, body, headers)  # noqa: S310 - the address of our own program
             urllib.request.urlopen(request, timeout=60).close()  # noqa: S310 - likewise

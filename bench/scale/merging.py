@@ -1,4 +1,4 @@
-"""Percentiles over many processes: averaged, merged from buckets, merged exponentially; against the pooled truth."""
+"""Percentiles over many processes: averaged, from merged buckets, from merged exponential histograms; and exact."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_SCALE: Final = 20
 
 
 class Merged(NamedTuple):
-    """One percentile of a fleet: the truth, and what each way of merging makes of it. Seconds."""
+    """One percentile (s) of a fleet: exact, and by each way of merging."""
 
     fleet: str
     quantile: float
@@ -28,11 +28,11 @@ class Merged(NamedTuple):
 
 
 def merged(processes: int, streams: int) -> Iterator[Merged]:
-    """Every fleet, every percentile.
+    """Yield every percentile of every fleet.
 
     Args:
-        processes: how many there are.
-        streams: how many of 200 tokens a process has, on average.
+        processes: in each fleet.
+        streams: of 200 tokens, per process on average.
     """
     for name, samples in _fleets(processes, streams).items():
         pooled = np.concatenate(samples)
@@ -49,7 +49,10 @@ def merged(processes: int, streams: int) -> Iterator[Merged]:
 
 
 def _fleets(processes: int, streams: int) -> dict[str, Samples]:
-    """Log-normal gaps, sigma 0.4, as a steady decoder's; the fleets differ in who is slow, and who is busy."""
+    """Return the samples of fleets, which differ in which processes are slow and which are busy.
+
+    The gaps are log-normal with sigma 0.4, as those of a steady decoder.
+    """
     draw = np.random.default_rng(1)
 
     def process(median: float, tokens: float) -> np.ndarray:
@@ -74,7 +77,7 @@ def _fleets(processes: int, streams: int) -> dict[str, Samples]:
 
 
 def _of_classic(samples: Samples, quantile: float) -> float:
-    """As `histogram_quantile` has it: linear within the bucket."""
+    """Return a percentile from merged buckets, as `histogram_quantile` does: linear within the bucket."""
     edges = np.array([0.0, *LATENCY_BUCKETS])
     counts = sum(np.histogram(each, [*edges, np.inf])[0] for each in samples)
     cumulative = np.cumsum(counts)
@@ -88,7 +91,7 @@ def _of_classic(samples: Samples, quantile: float) -> float:
 
 
 def scale_of(smallest: float, largest: float) -> int:
-    """The scale at which 160 buckets reach from one value to the other, as the SDK's aggregation comes to it."""
+    """Return the scale at which 160 buckets reach from one value to the other, as the SDK's aggregation does."""
     for scale in range(LARGEST_SCALE, -11, -1):
         low, high = (int(np.ceil(np.log2(value) * 2.0**scale)) - 1 for value in (smallest, largest))
         if high - low < MOST_BUCKETS:
@@ -98,13 +101,13 @@ def scale_of(smallest: float, largest: float) -> int:
 
 
 def exponential(samples: np.ndarray, scale: int) -> dict[int, int]:
-    """Counts by bucket index: bucket i holds values above base**i, up to base**(i + 1)."""
+    """Return the counts by bucket index: bucket i holds values above base**i, up to base**(i + 1)."""
     indexes, counts = np.unique(np.ceil(np.log2(samples) * 2.0**scale).astype(int) - 1, return_counts=True)
     return dict(zip(indexes.tolist(), counts.tolist(), strict=True))
 
 
 def _merged_exponential(samples: Samples) -> tuple[dict[int, int], int]:
-    """Each process at the scale of its own range; merged at the coarsest of them, which loses nothing more."""
+    """Merge the histograms of all processes at the coarsest of their scales; return counts and scale."""
     scales = [scale_of(float(each.min()), float(each.max())) for each in samples]
     coarsest = min(scales)
     counts: dict[int, int] = {}
@@ -115,7 +118,7 @@ def _merged_exponential(samples: Samples) -> tuple[dict[int, int], int]:
 
 
 def of_exponential(counts: dict[int, int], scale: int, quantile: float) -> float:
-    """As `histogram_quantile` of Prometheus 2 has it: linear within the bucket."""
+    """Return a percentile, as `histogram_quantile` of Prometheus 2 does: linear within the bucket."""
     rank, below = quantile * sum(counts.values()), 0
     for index in sorted(counts):
         if below + counts[index] >= rank:

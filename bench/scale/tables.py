@@ -1,4 +1,4 @@
-"""From figures to tables, as Markdown."""
+"""Turns the figures of a fleet into Markdown tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DAY_SECONDS = 86_400
 
 
 def traces_table(batches: dict[str, Batch], spent: Iterable[Spent], tokens: int) -> str:
-    """Traces and logs, by form of the token events."""
+    """Return the cost of traces and logs, by form of the token events."""
     cpu = {(each.form, each.tokens): each for each in spent}
     rows = []
     for form, token_events in [*((form, "keep") for form in batches), ("packed", "drop")]:
@@ -41,9 +41,9 @@ def traces_table(batches: dict[str, Batch], spent: Iterable[Spent], tokens: int)
         )
     return table(
         f"Traces and logs of {RATE:,} requests a second, by `token_events`",
-        f"Responses of {tokens} tokens, 20 ms apart. Bytes are OTLP protobuf, from process to agent. Cores are CPU "
-        "time of all agents and of all gateways together, what the operating system does for them included. What is "
-        f"kept is {KEPT_PERCENT} % of the traces, and all log records, uncompressed.",
+        f"Responses of {tokens} tokens, 20 ms apart. *Bytes*: OTLP protobuf, from process to agent. *Cores*: CPU time "
+        "of all agents, and of all gateways, in user and in system mode. *Kept*: "
+        f"{KEPT_PERCENT} % of the traces and all log records, uncompressed.",
         (
             "form",
             "bytes a request",
@@ -59,7 +59,7 @@ def traces_table(batches: dict[str, Batch], spent: Iterable[Spent], tokens: int)
 
 
 def series_table(by_models: dict[tuple[int, str], Series]) -> str:
-    """Metrics, by form of the histograms and number of models."""
+    """Return the cost of metrics, by form of the histograms and number of models."""
     rows = [
         [
             form,
@@ -74,9 +74,10 @@ def series_table(by_models: dict[tuple[int, str], Series]) -> str:
     ]
     return table(
         "Metrics, by form of the histograms",
-        "They depend on processes and models, not on requests. A process whose streams all completed, with an "
-        "objective and the standard metrics; each further outcome, phase or cause of a stall is a series more. The "
-        f"fleet has {PROCESSES} processes that export every {EXPORTS_SECONDS} s, all of which use all models.",
+        "The cost depends on the number of processes and models, not on that of requests. Shown is a process whose "
+        "streams all completed, with an objective and the standard metrics. Every other outcome, phase or cause of a "
+        f"stall adds a series. The fleet has {PROCESSES} processes, which export every {EXPORTS_SECONDS} s and use all "
+        "models.",
         (
             "histograms",
             "models",
@@ -91,7 +92,7 @@ def series_table(by_models: dict[tuple[int, str], Series]) -> str:
 
 
 def merging_table(merged: Iterable[Merged], processes: int) -> str:
-    """Percentiles of a fleet, by how they came about."""
+    """Return the error of the percentiles of a fleet, by the way of merging."""
     rows = [
         [
             each.fleet,
@@ -103,9 +104,9 @@ def merging_table(merged: Iterable[Merged], processes: int) -> str:
     ]
     return table(
         f"Percentiles over {processes:,} processes",
-        "*Averaged* is the mean of the processes' own percentiles, each exact. *Classic* adds up the buckets of "
-        "`itl.client.inter_token_latency`, *exponential* adds up exponential histograms of 160 buckets; both are "
-        "read as Prometheus's `histogram_quantile` does.",
-        ("fleet", "", "true, ms", "averaged", "classic", "exponential"),
+        "*Averaged*: the mean of the exact percentiles of the processes. *Classic*: from the sum of the buckets of "
+        "`itl.client.inter_token_latency`. *Exponential*: from the sum of exponential histograms of 160 buckets. Both "
+        "are read as Prometheus's `histogram_quantile` does.",
+        ("fleet", "", "exact, ms", "averaged", "classic", "exponential"),
         rows,
     )

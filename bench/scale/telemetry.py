@@ -1,12 +1,10 @@
-"""The telemetry of requests as it goes over the wire, at a model's pace, without waiting for one."""
+"""The telemetry of simulated requests, as it is sent: streams with the pace of a model, made without waiting."""
 
 from __future__ import annotations
 
 import random
 from array import array
-from collections.abc import Mapping
 from itertools import accumulate
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
@@ -25,18 +23,14 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import INVALID_SPAN_CONTEXT, SpanKind, set_span_in_context
+from opentelemetry.trace import SpanKind, set_span_in_context
 
-from otel_itl.conventions import STANDARD_NAMES
+from bench.inside import attributes_at_end, attributes_at_start, record_metrics
 from otel_itl.core import codec
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
-from otel_itl.core.slo import PROFILES, evaluate
-from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
+from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind, Timeline
-from otel_itl.export import attributes, scope
-from otel_itl.export.measured_stream import measured_stream
-from otel_itl.export.metrics import MetricsRegistry
 
 FORMS: Final = ("packed", "each", "log", "none")
 REQUESTED_NS: Final = 1_700_000_000_000_000_000
@@ -46,7 +40,7 @@ _RESOURCE = Resource.create({"service.name": "shop", "service.namespace": "web",
 
 
 class Batch(NamedTuple):
-    """What an SDK sends at once: OTLP protobuf by signal, of so many requests."""
+    """OTLP protobuf that an SDK sends at once, by signal, and the number of its requests."""
 
     requests: int
     traces: bytes
@@ -54,12 +48,12 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of both."""
+        """Bytes of both signals."""
         return len(self.traces) + len(self.logs)
 
 
 def timeline(pace: random.Random, tokens: int) -> Timeline:
-    """A stream of so many tokens, 20 ms apart, log-normal, read at once."""
+    """Return a stream with log-normal gaps of 20 ms, read without delay."""
     gaps = [round(pace.lognormvariate(0.0, 0.4) * GAP_SECONDS * 1e9) for _ in range(tokens - 1)]
     arrived = list(accumulate([round(pace.lognormvariate(0.0, 0.2) * 0.3e9), *gaps]))
     return Timeline(
@@ -76,7 +70,7 @@ def timeline(pace: random.Random, tokens: int) -> Timeline:
 
 
 def request(model: str) -> Request:
-    """A request to a model."""
+    """Return a request to a model."""
     return Request(
         operation="chat", provider="openai", model=model, server_address="api.openai.com", server_port=443,
         parameters={"gen_ai.request.temperature": 0.7, "gen_ai.request.max_tokens": 2_048},
@@ -84,7 +78,7 @@ def request(model: str) -> Request:
 
 
 def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
-    """Spans of requests, and their log events, in one form of the token events."""
+    """Return the spans and log events of requests, in one form of the token events."""
     pace = random.Random(seed)  # noqa: S311 - a pace, not a secret
     spans, logs = InMemorySpanExporter(), InMemoryLogRecordExporter()
     limits = SpanLimits(max_events=2 * tokens + 128)
@@ -92,7 +86,7 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
     tracing.add_span_processor(SimpleSpanProcessor(spans))
     logging = LoggerProvider(resource=_RESOURCE, shutdown_on_exit=False)
     logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
-    tracer, logger = scope.get_tracer(tracing, "operation"), scope.get_logger(logging, "operation")
+    tracer, logger = tracing.get_tracer("otel_itl", "0.1.0"), logging.get_logger("otel_itl", "0.1.0")
     for _ in range(requests):
         stream, asked = timeline(pace, tokens), request("gpt-4o")
         measures = measure(stream)
@@ -102,12 +96,10 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
         span = tracer.start_span(
             "chat gpt-4o",
             kind=SpanKind.CLIENT,
-            attributes=attributes.at_start(asked),
+            attributes=attributes_at_start(asked),
             start_time=stream.request_unix_ns,
         )
-        finished = FinishedStream(asked, answer, stream, Concurrency(25, 25.0), None)
-        span.set_attributes(attributes.of_response(finished, measures, STANDARD_NAMES["operation"]))
-        span.set_attributes(attributes.of_stream(stream, measures, finished.concurrency))
+        span.set_attributes(attributes_at_end(answer, stream, measures))
         events: list[Any] = {"packed": codec.encode(stream), "each": codec.encode_each(stream, 2 * tokens)}.get(
             form
         ) or []
@@ -125,57 +117,35 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
     return Batch(requests, encode_spans(spans.get_finished_spans()).SerializeToString(), logged)
 
 
-class _Errors:
-    """Lets what fails fail."""
-
-    counts: Mapping[str, int] = MappingProxyType({})
-
-    def report(self, where: str, error: BaseException) -> None:
-        raise RuntimeError(where) from error
-
-
 class Series(NamedTuple):
-    """What one process has after a while, for so many models."""
+    """Metrics of one process that has used all its models."""
 
     series: int
-    """In Prometheus: a native histogram is one, a classic one is a series for each bucket and two more."""
+    """Series in Prometheus: one for a native histogram, one per bucket and two more for a classic one."""
     export: int
     """Bytes of one export."""
 
 
 def series(models: int, *, native: bool) -> Series:
-    """The metrics of a process that has seen streams of so many models, all completed, against an objective."""
+    """Return the metrics of a process with 20 completed streams of each model, measured against an objective."""
     aggregations: dict[type, Aggregation] = {
         Histogram: ExponentialBucketHistogramAggregation() if native else DefaultAggregation()
     }
     reader = InMemoryMetricReader(preferred_aggregation=aggregations)
     metering = MeterProvider([reader], resource=_RESOURCE, shutdown_on_exit=False)
     asked = [request(f"model-{model}") for model in range(models)]
-    registry = MetricsRegistry(
-        _Errors(),
-        open_streams=lambda: [(each, stalled) for each in asked for stalled in (False, True)],
-        before_collection=lambda: None,
-    )
-    recording = registry.create(
-        scope.get_meter(metering, "operation"), STANDARD_NAMES["operation"], reports_process=True
-    )
     pace = random.Random(1)  # noqa: S311 - a pace, not a secret
-    for each in asked:
-        for _ in range(20):
-            stream = timeline(pace, 500)
-            measures = measure(stream)
-            verdict = evaluate(PROFILES["chat"], stream, measures, is_stalled=False)
-            response = ResponseInfo()
-            response.update_token_counts(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens)
-            finished = FinishedStream(each, response, stream, Concurrency(25, 25.0), None)
-            recording.add(measured_stream(finished, measures, verdict, INVALID_SPAN_CONTEXT, records_standard=True))
+    timelines = ((each, timeline(pace, 500)) for each in asked for _ in range(20))
+    streams = ((each, stream, measure(stream)) for each, stream in timelines)
+    recording = record_metrics(metering.get_meter("otel_itl", "0.1.0"), asked, streams)
     data = reader.get_metrics_data()
+    del recording
     assert data is not None
     points = [
         point
         for resource in data.resource_metrics
-        for scoped in resource.scope_metrics
-        for metric in scoped.metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
         for point in metric.data.data_points
     ]
     classic = sum(len(point.bucket_counts) + 2 for point in points if hasattr(point, "explicit_bounds"))

@@ -1,1 +1,1 @@
-"""How soon a session that becomes slower is told, and how often one that does not."""
+"""How soon the slowdown of a session is detected, and how often one is reported that is none."""

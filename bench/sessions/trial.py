@@ -16,23 +16,23 @@ ROUND_NS = 5_000_000_000
 STEADY = 20
 """Requests before a slowdown."""
 SLOW = 30
-"""Requests of a slowdown; the detector may take no longer."""
+"""Requests of a slowdown: the detector has to notice it within these."""
 NEVER = SLOW + 1
 
 
 class Clock:
-    """Moves when it is told to."""
+    """A clock that moves only when `now` is set."""
 
     def __init__(self) -> None:
         self.now = 0
 
     def __call__(self) -> int:
-        """Nanoseconds."""
+        """Return the time in nanoseconds."""
         return self.now
 
 
 class Steady(NamedTuple):
-    """What was told of sessions with nothing to tell."""
+    """False alarms of sessions without a slowdown."""
 
     alarms: int
     requests: int
@@ -44,25 +44,32 @@ class Steady(NamedTuple):
 
 
 class Delays(NamedTuple):
-    """How many slow requests it took, the one that was told of included; `NEVER` where it was not told."""
+    """Number of slow requests until each slowdown was detected, the last one included; `NEVER`: it was not."""
 
     requests: list[int]
 
     def percentile(self, q: float) -> int:
-        """The delay of that many percent of the slowdowns, or less."""
+        """Return the delay that `q` percent of the slowdowns do not exceed."""
         return int(np.percentile(self.requests, q, method="higher"))
 
     def within(self, requests: int) -> float:
-        """Share of the slowdowns that were told of by then."""
+        """Return the share of the slowdowns that were detected within that number of requests."""
         return sum(delay <= requests for delay in self.requests) / len(self.requests)
 
 
 def play(
     upstream: Upstream, rng: np.random.Generator, tokens: int, factors: Sequence[Sequence[float]]
 ) -> list[list[SessionStatus]]:
-    """The standings of sessions, a sequence of factors each, that take turns in an order drawn anew each round."""
+    """Return the status after each request of sessions, which take turns in a random order.
+
+    Args:
+        upstream: makes the gaps.
+        rng: makes the random numbers.
+        tokens: of each request.
+        factors: for each session, by how much each of its requests is slower than usual.
+    """
     clock = Clock()
-    sessions: Sessions[None] = Sessions(clock=clock)
+    sessions: Sessions = Sessions(clock=clock)
     samples = [upstream.samples(rng, tokens, each) for each in factors]
     standings: list[list[SessionStatus]] = [[] for _ in factors]
     for number, session in _turns(rng, len(factors), len(factors[0])):
@@ -73,7 +80,7 @@ def play(
 
 
 def steady(upstream: Upstream, tokens: int, trials: int, *, growth: float = 0.0, requests: int = 50) -> Steady:
-    """Four sessions a trial, from their first request; each request slower than the one before by `growth`."""
+    """Count the alarms of four sessions per trial, each request slower than the one before by `growth`."""
     rng = np.random.default_rng(1)
     factors = [(1 + growth) ** number for number in range(requests)]
     alarms = 0
@@ -84,19 +91,19 @@ def steady(upstream: Upstream, tokens: int, trials: int, *, growth: float = 0.0,
 
 
 def delays(upstream: Upstream, tokens: int, factor: float, trials: int) -> Delays:
-    """One session of three becomes slower."""
+    """Return how soon the slowdown of one session of three is detected, for each trial without an earlier alarm."""
     rng = np.random.default_rng(2)
     factors = [[1.0] * STEADY + [factor] * SLOW, *[[1.0] * (STEADY + SLOW)] * 2]
     found = []
     for _ in range(trials):
-        told = [standing.is_degraded for standing in play(upstream, rng, tokens, factors)[0]]
-        if not told[STEADY - 1]:
-            found.append(next((delay for delay, degraded in enumerate(told[STEADY:], 1) if degraded), NEVER))
+        degraded = [standing.is_degraded for standing in play(upstream, rng, tokens, factors)[0]]
+        if not degraded[STEADY - 1]:
+            found.append(next((delay for delay, is_degraded in enumerate(degraded[STEADY:], 1) if is_degraded), NEVER))
     return Delays(found)
 
 
-def told(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[DegradationScope]:
-    """How often what is told, where so many of the sessions become twice as slow for fifteen requests of 100 tokens."""
+def count_onsets(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[DegradationScope]:
+    """Count the reported slowdowns by scope, where `slow` of the sessions are twice as slow for fifteen requests."""
     rng = np.random.default_rng(3)
     ordinary, slowed = [1.0] * 45, [1.0] * 15 + [2.0] * 15 + [1.0] * 15
     counts: Counter[DegradationScope] = Counter()
@@ -107,7 +114,7 @@ def told(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[D
 
 
 def _turns(rng: np.random.Generator, sessions: int, requests: int) -> Iterator[tuple[int, int]]:
-    """Number of the request within its session, and session."""
+    """Yield the number of a request within its session, and the number of the session."""
     for number in range(requests):
         for session in rng.permutation(sessions).tolist():
             yield number, session

@@ -1,4 +1,4 @@
-"""Simulated upstreams: log-normal gaps, at a level that differs from request to request."""
+"""Simulated upstreams: log-normal gaps around a level that differs from request to request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEDIAN_NS = 20e6
 
 @dataclass(frozen=True)
 class Upstream:
-    """What varies, all of it in the log of the gap."""
+    """How the gaps of an upstream vary; all figures are of the logarithm of the gap."""
 
     name: str
     sigma: float
@@ -29,7 +29,7 @@ class Upstream:
     """Correlation of a gap with the gap before."""
 
     def samples(self, rng: np.random.Generator, tokens: int, factors: Sequence[float]) -> list[list[float]]:
-        """The ITL samples of one session's requests (ns, ascending), each request slowed down by its factor."""
+        """Return the ITL samples (ns, ascending) of a session's requests, each slower by its factor."""
         requests = len(factors)
         levels = self.spread * _correlated(rng, 1, requests, self.persistence)[0] + np.log(factors)
         gaps = self.sigma * _correlated(rng, requests, tokens - 1, self.clustering)
@@ -46,7 +46,7 @@ UPSTREAMS: Final = (
 
 
 def _correlated(rng: np.random.Generator, rows: int, steps: int, correlation: float) -> NDArray[np.float64]:
-    """Standard normal values, each correlated with its predecessor in the row."""
+    """Return standard normal values, each correlated with its predecessor in the row."""
     values = rng.standard_normal((rows, steps))
     fresh = np.sqrt(1 - correlation**2)
     for step in range(1, steps):

@@ -1,4 +1,4 @@
-"""`python -m bench.stalls`: measure what looking out for stalls costs, and print it or write it into a page."""
+"""`python -m bench.stalls`: measure what stall detection costs and how late it reports; print it, or write a page."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ STREAMS, STALLING = 2_000, 50
 SECONDS, CHUNKS, ROUNDS = 15.0, 5_000, 40
 
 _CROWD = """\
-Streams of one process on one event loop, each with a chunk every {gap} s but for those that stall, which bring one and
-are silent for 3 s, again and again. *watchdog* is the CPU time of its thread, reports and the sweeping up of ended
-streams included, over the time that passed; *process* that of everything, this benchmark's streams included. *late* is
-the time from a stall's threshold, by the stream's own clock, to the call of `on_stall`: half a round of 0.1 s is to be
-expected, and what the machine and the interpreter's lock add. *machine* is how late a thread of this process that does
-nothing but sleep woke up meanwhile, at worst."""
+Streams of one process on one event loop. Each yields a chunk every {gap} s; a stalling one yields a chunk and is silent
+for 3 s, again and again.
+
+* *watchdog*: CPU time of the watchdog's thread, with its reports and the finalizing of dropped streams, divided by the
+  elapsed time.
+* *process*: CPU time of the whole process, with the streams of this benchmark, divided by the elapsed time.
+* *late*: time from the threshold of a stall to the call of `on_stall`. Expected is half a round of 0.1 s, plus the
+  lateness of the machine and of the interpreter lock.
+* *machine*: the worst lateness, in the same time, of a thread of this process that only sleeps."""
 
 _CHUNKS = """\
-CPU time of the reading thread per chunk of one `observe()`d stream of {chunks:,} chunks that come as fast as they are
-read, its end included; {rounds} rounds, in an order drawn for each; a sample is taken again where a fixed piece of
-work beside it shows that the machine was disturbed. *÷ off* is beside `stall=None` in the same round: median
-(lowest…highest)."""
+CPU time of the reading thread per chunk of one `observe()`d stream of {chunks:,} chunks without pauses, its end
+included: {rounds} rounds, each in a random order. A sample is repeated if a fixed piece of work beside it shows that
+the machine was disturbed. *÷ off*: divided by `stall=None` in the same round. Median (lowest…highest)."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,12 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [
         [crowd.name, f"{crowd.streams:,}", str(crowd.stalling), *_figures(result)] for crowd, result in found.items()
     ]
-    header = ("", "streams", "stalling", "watchdog", "process", "stalls told", "late: p50", "p99", "max", "machine")
+    header = ("", "streams", "stalling", "watchdog", "process", "stalls reported", "late: p50", "p99", "max", "machine")
     text = f"{head}\n\n" + "\n".join(
         [
-            table("The watchdog's share of a core", _CROWD.format(gap=GAP), header, rows),
+            table("CPU time of the watchdog, as a share of a core", _CROWD.format(gap=GAP), header, rows),
             table(
-                "What it adds to a chunk",
+                "CPU time per chunk",
                 _CHUNKS.format(chunks=chunks, rounds=rounds),
                 ("", "ns/chunk", "÷ off"),
                 _chunk_rows(spent(chunks, rounds)),
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ]
     )
     if options.quick:
-        text += "\nA quick run: it shows that everything runs, its figures mean nothing.\n"
+        text += "\nThis is a quick run, which shows that everything runs. Its figures mean nothing.\n"
     sys.stdout.write(text)
     if options.write:
         replace_section(options.write, SECTION, text)
@@ -68,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.stalls", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that it runs, measures nothing")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
     return parser.parse_args(arguments)
 

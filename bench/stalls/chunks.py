@@ -1,4 +1,4 @@
-"""What looking out for stalls adds to a chunk: the same stream with and without, interleaved."""
+"""CPU time of stall detection per chunk: the same stream with and without it, in turns."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ POLICIES: Final[dict[str, StallPolicy | None]] = {
     "`abort_after=60`": StallPolicy(abort_after=60),
     "`stall=None`, again": None,
 }
-"""The last is the first once more: how far two runs of the same thing are apart."""
+"""The last is the first once more, which shows how far two runs of the same thing are apart."""
 
 
 def spent(chunks: int, rounds: int) -> dict[str, list[float]]:
-    """Nanoseconds of the reading thread's CPU time per chunk of one stream, of each policy in each round."""
+    """Return the CPU time (ns) of the reading thread per chunk, for each policy one value per round."""
     steady = Steady()
     draw = random.Random(0)  # noqa: S311 - the order of the rounds
     texts = ["chunk"] * chunks
@@ -31,10 +31,10 @@ def spent(chunks: int, rounds: int) -> dict[str, list[float]]:
     for _ in range(rounds + 1):
         for name in draw.sample(list(POLICIES), len(POLICIES)):
             with measured(POLICIES[name], token_events="none"):
-                # What a process does with its first stream is no matter of chunks.
+                # The first stream of a process costs more, whatever its chunks cost.
                 _read(texts[:10])
                 found[name].append(steady.sample(lambda: _read(texts)) / chunks)
-    # The first round is there to warm up.
+    # The first round warms up.
     return {name: values[1:] for name, values in found.items()}
 
 

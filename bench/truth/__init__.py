@@ -1,1 +1,1 @@
-"""What `otel_itl` says of a stream beside what its server did, and beside what others say."""
+"""The figures of `otel_itl` and of other tools, compared with the moments at which the server sent the tokens."""

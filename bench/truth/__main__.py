@@ -1,4 +1,4 @@
-"""`python -m bench.truth`: hold what is measured against what was sent, print it, or write it into a page."""
+"""`python -m bench.truth`: compare measured figures with what the server sent; print tables, or write a page."""
 
 from __future__ import annotations
 
@@ -26,13 +26,17 @@ SECTION = "truth"
 PACKAGES = ("openai", "anthropic", "opentelemetry-sdk", *DISTRIBUTIONS)
 
 _NOTES = """\
-The server plays its script in a process of its own and takes down when it writes what: that is the truth. Where a proxy
-is in between, the truth is when the proxy lets go of it. Tools see the same scripts, otel_itl and the official
-instrumentation one after the other, the naive stopwatch beside otel_itl. Figures are milliseconds; behind each is its
-error: that of the run whose error is the median one, against the truth of that run. A figure is right when it is within
-1 % or 0.5 ms of the truth. Where no client can know it (in brackets), it is right as well when it is absent, or when
-the tool flags that it had to guess: so many gaps imputed or excluded, the stream consumer-bound. `2/5` behind a figure:
-right in that many of the runs; without it, in all. The goal is about the mean and the p99."""
+How it is measured:
+
+* The server plays a script in a process of its own and records the moment of each write: that is the truth. Behind a
+  proxy, the truth is the moment at which the proxy forwards the bytes.
+* All tools see the same scripts: otel_itl and the official instrumentation one after the other, the naive stopwatch
+  (a clock in the caller's own loop) at the same time as otel_itl.
+* Figures are milliseconds, each followed by its error. Shown is the run with the median error.
+* A figure is right if it is within 1 % or 0.5 ms of the truth. A figure that no client can know (in brackets) is right
+  as well if it is absent, or if the tool flags its guess: gaps imputed or excluded, the stream consumer-bound.
+* `2/5` behind a figure: it was right in 2 of 5 runs. Without such a share it was right in all.
+* The goal is about the mean and the p99."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -50,7 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.truth", description=__doc__)
-    parser.add_argument("--only", action="append", metavar="NAME", help="scenarios whose name has this in it (again)")
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="only scenarios with this in their name (repeatable)"
+    )
     parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of each scenario (default: %(default)s)")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
     options = parser.parse_args(arguments)
@@ -70,20 +76,20 @@ def _chosen(names: Sequence[str] | None) -> list[Scenario]:
 
 
 def _trials(scenarios: Sequence[Scenario], repeats: int) -> dict[Scenario, list[Trial]]:
-    """Round by round, so that whatever else the machine does is shared out evenly."""
+    """Run the scenarios round by round, so that other work of the machine affects all of them alike."""
     trials: dict[Scenario, list[Trial]] = {scenario: [] for scenario in scenarios}
     possible = [scenario for scenario in scenarios if not scenario.impossible]
     with ScriptedServer(process=True) as server:
         for seed in range(repeats):
             for number, scenario in enumerate(possible, 1):
-                _say(f"round {seed + 1} of {repeats}, {number} of {len(possible)}: {scenario.name}")
+                _show_progress(f"round {seed + 1} of {repeats}, {number} of {len(possible)}: {scenario.name}")
                 trials[scenario].append(run(scenario, server, seed))
-    _say("")
+    _show_progress("")
     return trials
 
 
-def _say(what: str) -> None:
-    """Where it stands, on one line of a terminal."""
+def _show_progress(what: str) -> None:
+    """Replace the line of progress, where standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
 
@@ -125,14 +131,14 @@ def _versions() -> str:
 
 
 def _scheduling() -> str:
-    """Whether the benchmark goes before everything else that the machine does."""
+    """Return whether the benchmark has priority over all other work of the machine, as text."""
     if hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in {os.SCHED_FIFO, os.SCHED_RR}:
         return "real-time scheduling"
     return "ordinary scheduling"
 
 
 def _without_write(given: Sequence[str]) -> list[str]:
-    """The command as the page shows it: it does not depend on where it is written to."""
+    """Return the arguments without `--write`, so that the page does not depend on its own path."""
     shown, rest = [], iter(given)
     for argument in rest:
         if argument == "--write":

@@ -1,6 +1,6 @@
-"""What stands between a client and the server, and keeps the truth about when it let go of what.
+"""Programs between a client and the server, which record when they forwarded what: a proxy, an HTTP/2 front.
 
-It runs in a process of its own, which says its port, and answers every line on its standard input with what it has
+Each runs in a process of its own. It prints its port, and answers every line on its standard input with what it
 forwarded since the line before.
 """
 
@@ -21,13 +21,13 @@ import h11
 
 HOST = "127.0.0.1"
 Forwards = list[tuple[int, bytes]]
-"""What was forwarded to the client, and when (`time.perf_counter_ns()`, immediately before the write)."""
+"""The moments (`time.perf_counter_ns()`, immediately before the write) and bytes of what the client was sent."""
 Bodies = Callable[[Forwards], Iterator[tuple[int, bytes]]]
-"""From what was forwarded to the body of the one response in it, without framing and compression."""
+"""Extracts the body of the one response from what was forwarded, without framing and compression."""
 
 
 class Between:
-    """The parent's hold on one of the modules beside this one, which is run with these arguments."""
+    """Runs such a program as a child process, as a context manager; `module` is one of the modules beside this one."""
 
     def __init__(self, module: str, *arguments: str, bodies: Bodies) -> None:
         self._command = [sys.executable, "-m", module, *arguments]
@@ -47,7 +47,7 @@ class Between:
         cast("IO[bytes]", self._child.stdout).close()
 
     def left(self) -> list[int]:
-        """When the last byte of each server-sent event was let go of, of those since this was asked before."""
+        """Return when the last byte of each server-sent event was forwarded, of those since the call before."""
         asking, answering = cast("IO[bytes]", self._child.stdin), cast("IO[bytes]", self._child.stdout)
         asking.write(b"\n")
         asking.flush()
@@ -61,7 +61,7 @@ class Between:
 
 
 class Relay:
-    """The child: one client at a time, and the server behind."""
+    """The child process: serves one client at a time and forwards to one server."""
 
     def __init__(self, upstream_port: int) -> None:
         self._upstream_port = upstream_port
@@ -74,7 +74,7 @@ class Relay:
         self._forwards: Forwards = []
 
     def run(self) -> None:
-        """Say the port, and serve until standard input ends."""
+        """Print the port, and serve until standard input ends."""
         print(self._listener.getsockname()[1], flush=True)
         while True:
             for key, _ in self._selector.select(self.timeout()):
@@ -82,34 +82,39 @@ class Relay:
             self.look()
 
     def timeout(self) -> float | None:
-        """How many seconds from now there is something to do, even if nobody says anything."""
+        """Return in how many seconds `look` has to be called even if nothing is received; None: never."""
         return None
 
     def look(self) -> None:
-        """Do what there is to do after something was said, or the timeout."""
+        """Do what is due, after something was received or after the timeout."""
 
     def request(self) -> None:
-        """The client says something, or hangs up."""
+        """Receive from the client; it may have closed the connection."""
         raise NotImplementedError
 
     def response(self) -> None:
-        """The server says something, or hangs up."""
+        """Receive from the server; it may have closed the connection."""
         raise NotImplementedError
 
     def accept(self) -> None:
-        """A client calls."""
+        """Accept a client; close the connections of the one before."""
         self.hang_up()
         self.client, _ = self._listener.accept()
-        self._hear(self.client, self.request)
+        self._listen(self.client, self.request)
 
     def connect(self) -> socket.socket:
-        """Call the server."""
+        """Connect to the server."""
         self.server = socket.create_connection((HOST, self._upstream_port))
-        self._hear(self.server, self.response)
+        self._listen(self.server, self.response)
         return self.server
 
     def forward(self, data: bytes, as_sent: bytes) -> None:
-        """Send something to the client, and take down when."""
+        """Send bytes to the client, and record the moment.
+
+        Args:
+            data: as it is recorded.
+            as_sent: as it is sent.
+        """
         self._forwards.append((time.perf_counter_ns(), data))
         if self.client is not None:
             try:
@@ -118,7 +123,7 @@ class Relay:
                 self.hang_up()
 
     def hang_up(self) -> None:
-        """Both sides."""
+        """Close both connections."""
         self.leave_server()
         if self.client is not None:
             self._selector.unregister(self.client)
@@ -126,13 +131,13 @@ class Relay:
             self.client = None
 
     def leave_server(self) -> None:
-        """The server alone."""
+        """Close the connection to the server."""
         if self.server is not None:
             self._selector.unregister(self.server)
             self.server.close()
             self.server = None
 
-    def _hear(self, side: socket.socket, ready: Callable[[], None]) -> None:
+    def _listen(self, side: socket.socket, ready: Callable[[], None]) -> None:
         side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._selector.register(side, selectors.EVENT_READ, ready)
 
@@ -145,7 +150,7 @@ class Relay:
 
 
 def received(side: socket.socket | None) -> bytes:
-    """What one side says; nothing where it has hung up."""
+    """Return the bytes that one side sent; b'' where it closed the connection."""
     if side is None:
         return b""
     try:
@@ -155,7 +160,7 @@ def received(side: socket.socket | None) -> bytes:
 
 
 def body_events(connection: h11.Connection) -> Iterator[Any]:
-    """The events of a response that an HTTP/1.1 connection has received so far."""
+    """Yield the events of a response that an HTTP/1.1 connection received so far."""
     while not isinstance(event := connection.next_event(), type):  # NEED_DATA and PAUSED are types
         yield event
         if isinstance(event, h11.EndOfMessage):

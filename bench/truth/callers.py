@@ -1,4 +1,4 @@
-"""Applications that read streams: in a plain loop, in threads, on an event loop; at leisure or at once."""
+"""Applications that read streams: in a loop, in threads, on an event loop; slowly or at once."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ import openai
 Wire = Literal["chat", "responses", "messages"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
-"""How many seconds the caller spends on its n-th chunk, counted from 0."""
+"""Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
 
 _PROMPT: Any = [{"role": "user", "content": "Tell me a story."}]
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a caller's own stopwatch says. Times are `time.perf_counter_ns()`."""
+    """Moments (`time.perf_counter_ns()`) of one stream by the caller's own clock."""
 
     model: str
     called_ns: int
-    """Just before it entered the SDK."""
+    """Immediately before the call of the SDK."""
     chunks_ns: list[int]
-    """When each chunk came into its loop."""
+    """When each chunk entered the caller's loop."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Other work that keeps an event loop from running, in seconds after the call."""
+    """Other work that blocks an event loop: it begins `after` seconds after the call."""
 
     after: float
     lasts: float
 
 
 def at_once(_: int) -> float:
-    """No time at all."""
+    """Return 0: the caller spends no time on its chunks."""
     return 0.0
 
 
@@ -53,18 +53,18 @@ class Caller:
     wire: Wire = "chat"
     face: Face = "sync"
     pause: Pause = at_once
-    """Between its chunks; not on an event loop."""
+    """Time that it spends on its chunks; not on an event loop."""
     block: Block | None = None
     http2: bool = False
-    """Knows that HTTP/2 is spoken, as it is without TLS; not on an event loop."""
+    """It uses HTTP/2 without TLS; not on an event loop."""
 
     @property
     def sdk(self) -> str:
-        """The package that it calls."""
+        """Package that it calls."""
         return "anthropic" if self.wire == "messages" else "openai"
 
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
-        """Read one stream for each model, at the same time where there is a thread or a task for each."""
+        """Read one stream per model: at the same time in threads or tasks, else one after another."""
         if self.face == "loop":
             return asyncio.run(_read_on_loop(self, url, models))
         one = partial(_read, self, _client(self.wire, url, http2=self.http2))
@@ -76,12 +76,12 @@ class Caller:
 
 
 _SETTLE_SECONDS = 0.02
-"""Before a request: a process that was busy until now is the first to be kept waiting by a scheduler."""
+"""Pause before a request, as a scheduler delays a process that was busy until now."""
 
 
 @cache
 def _client(wire: Wire, url: str, *, http2: bool) -> Any:
-    """One for all: making it takes longer than many a stream."""
+    """Return the one client of an upstream: to make one takes longer than many streams."""
     sdk: Any = anthropic if wire == "messages" else openai
     http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
@@ -90,8 +90,8 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
 
 
 def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
-    """What makes the request; an async client's is to be awaited."""
-    # `client.chat.completions` is made when it is first asked for: that is not part of the call.
+    """Return a function that makes the request; the result of an async client has to be awaited."""
+    # `client.chat.completions` is made on first access, which is not part of the call.
     if wire == "messages":
         return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
     if wire == "responses":
@@ -114,7 +114,7 @@ def _read(caller: Caller, client: Any, model: str) -> Read:
 
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
     if caller.wire != "chat":
-        raise ValueError(f"nothing reads {caller.wire} on an event loop")
+        raise ValueError(f"{caller.wire} cannot be read on an event loop here")
     async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:

@@ -1,6 +1,6 @@
-"""A front that speaks HTTP/2 to the client and HTTP/1.1 to the server, and holds nothing back.
+"""A front between HTTP/2 on the client's side and HTTP/1.1 on the server's, which forwards without delay.
 
-Without TLS: the client has to know beforehand what is spoken here.
+It works without TLS: the client has to use HTTP/2 without negotiation.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import h11
 from bench.truth.between import HOST, Between, Relay, body_events, received
 
 MISSING = "" if find_spec("h2") else "the h2 package is not installed"
-"""Why there is no HTTP/2 here."""
+"""Why HTTP/2 cannot be used; '' where it can."""
 _OF_THE_CONNECTION = frozenset({b"connection", b"keep-alive", b"transfer-encoding"})
-"""Headers that HTTP/2 does not know."""
+"""Headers that do not exist in HTTP/2."""
 
 
 def http2_front(upstream_port: int) -> Between:
-    """Forwards what the server sends as soon as it is there."""
+    """Return a front that forwards at once what the server sends."""
     return Between(__name__, str(upstream_port), bodies=iter)
 
 
 class _Front(Relay):
-    """One request at a time."""
+    """The child process; it serves one request at a time."""
 
     def accept(self) -> None:
         from h2.config import H2Configuration  # noqa: PLC0415 - only where there is an HTTP/2
@@ -74,7 +74,7 @@ class _Front(Relay):
             self.leave_server()
 
     def _ask(self) -> None:
-        """Ask the server what the client asked."""
+        """Send the client's request to the server."""
         server = self.connect()
         self._http1 = h11.Connection(h11.CLIENT)
         pseudo = {name: self._headers.pop(name) for name in list(self._headers) if name.startswith(b":")}

@@ -1,4 +1,4 @@
-"""A proxy that holds back what a server streams."""
+"""A proxy that buffers what a server streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 def buffering_proxy(upstream_port: int, *, size: int, delay: float) -> Between:
-    """Forwards what the server sends once there are `size` bytes of it, or `delay` seconds after the first of them."""
+    """Return a proxy that forwards when it holds `size` bytes, or `delay` seconds after the first of them."""
     return Between(__name__, str(upstream_port), str(size), str(delay), bodies=_bodies)
 
 

@@ -1,4 +1,4 @@
-"""Streams whose truth is known, and what of it a client can know."""
+"""The scenarios: what is streamed, how it is read, and which figures a client can know."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What is streamed, how it is read, and what can be known of it."""
+    """One scenario: what is streamed, how it is read, and which figures a client can know."""
 
     name: str
     about: str
-    """In a few words, for a table."""
+    """Description in a few words, for a table."""
     scripts: Callable[[Random], list[Script]]
-    """The answers to the request of one stream: the last is the stream, those before are tried again."""
+    """Returns the responses to the requests of one stream; all but the last make the client retry."""
     caller: Caller = field(default_factory=Caller)
     streams: int = 1
     between: Callable[[int], Between] | None = None
-    """What stands before the server at this port."""
+    """Returns the program in front of the server, given the server's port."""
     counted: bool = False
-    """The server says how many tokens are in each chunk."""
+    """Whether the server reports the number of tokens in each chunk."""
     knowable: frozenset[str] = EVERYTHING
     impossible: str = ""
-    """Why it cannot be run, where that is so."""
+    """Why it cannot be run; '' where it can."""
 
 
 def _each(script: Callable[[Random], Script]) -> Callable[[Random], list[Script]]:
@@ -67,7 +67,7 @@ def _tool_call(_: Random) -> Script:
 
 
 def _three_a_chunk(random: Random) -> Script:
-    """As vLLM with `continuous_usage_stats` and speculative decoding."""
+    """Stream as vLLM with `continuous_usage_stats` and speculative decoding."""
     steps = [chat.delta("role", {"role": "assistant", "content": ""}, usage=chat.usage_object(0))]
     for index in range(30):
         usage = chat.usage_object(3 * index + 3)
@@ -77,7 +77,7 @@ def _three_a_chunk(random: Random) -> Script:
 
 
 def _two_choices(random: Random) -> Script:
-    # The choices take turns: each has its own pace, and between a token of one and one of the other hardly any time.
+    # The choices take turns: each has its own pace, and a token of the other follows almost at once.
     return chat.reply(
         30, first=0.05, gaps=[gap for _ in range(30) for gap in (0.002, random.uniform(0.008, 0.018))][:-1], choices=2
     )
@@ -219,6 +219,6 @@ _SHORT: Final[Mapping[Wire, Script]] = {
 
 
 def warm_up(caller: Caller) -> Scenario:
-    """A few tokens, so that what is done once is done before anything is measured."""
+    """Return a stream of a few tokens, so that what happens once has happened before anything is measured."""
     plain = Caller(wire=caller.wire, http2=caller.http2)
     return Scenario(name="warm-up", about="", scripts=_each(lambda _: _SHORT[plain.wire]), caller=plain)

@@ -1,4 +1,4 @@
-"""The truth about a stream: when what carries its tokens left the server, or the proxy before it."""
+"""The truth about a stream: when its tokens left the server, or the proxy in front of it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from otel_itl.testing import Event, Exchange
 
 
 def true_stream(called_ns: int, exchange: Exchange, *, counted: bool, left: Sequence[int] | None = None) -> Stream:
-    """What an ideal client of an exchange would have measured.
+    """Return what an ideal client would have measured.
 
     Args:
-        called_ns: when the caller entered the SDK.
-        exchange: with the server, as the server saw it.
-        counted: the server says how many tokens are in each chunk: a gap before three of them is three thirds of it.
-        left: when each event left what is in between.
+        called_ns: when the caller called the SDK.
+        exchange: request and response, as the server recorded them.
+        counted: whether the server reports the number of tokens in each chunk: a gap before a chunk of three tokens
+            is three samples of a third.
+        left: when each event left the program in front of the server; None where there is none.
     """
     sent_at = [sent.complete_ns for sent in exchange.sent] if left is None else left
     outputs = [(sent.event, at) for sent, at in zip(exchange.sent, sent_at, strict=True) if sent.output]

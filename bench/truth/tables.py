@@ -1,4 +1,4 @@
-"""From runs to tables: how often a tool was right, and by how much it was off."""
+"""Turns runs into Markdown tables: how often a tool was right, and how large its errors were."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bench.truth.tools import NAIVE, OFFICIAL, OURS
 
 TOOLS = (OURS, OFFICIAL, NAIVE)
 GOAL = ("mean", "p99")
-"""The figures that the goal is about."""
+"""The figures of the goal."""
 NONE = "-"
 
 Runs = Mapping[str, Sequence[Measured]]
@@ -18,7 +18,7 @@ Runs = Mapping[str, Sequence[Measured]]
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table, its columns aligned."""
+    """Return a Markdown table with aligned columns."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     lines.insert(1, ["-" * width for width in widths])
@@ -26,7 +26,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def summary(results: Sequence[tuple[Scenario, Runs]]) -> str:
-    """How often mean and p99 were right."""
+    """Return a table of how often mean and p99 were right."""
     header = [
         "scenario",
         "what happens",
@@ -49,17 +49,17 @@ def _share(runs: Sequence[Measured], figure: str) -> str:
 
 
 def details(results: Sequence[tuple[Scenario, Runs]]) -> str:
-    """Each figure in milliseconds, with its error."""
+    """Return a table of each figure in milliseconds, with its error."""
     rows = [row for scenario, runs in results if not scenario.impossible for row in _detail_rows(scenario, runs)]
-    return table(["scenario", "measured by", "TTFT", "mean ITL", "p50", "p99", "max", "says of itself"], rows)
+    return table(["scenario", "measured by", "TTFT", "mean ITL", "p50", "p99", "max", "flags"], rows)
 
 
 def _detail_rows(scenario: Scenario, runs: Runs) -> Iterable[list[str]]:
     true = [_true(runs[OURS], figure, scenario) for figure in FIGURES]
     yield [scenario.name, "truth", *true, ""]
     for tool in TOOLS:
-        said = [_said(runs[tool], figure) if tool in runs else NONE for figure in FIGURES]
-        yield ["", tool, *said, _flags(runs[tool]) if tool == OURS else ""]
+        measured = [_measured(runs[tool], figure) if tool in runs else NONE for figure in FIGURES]
+        yield ["", tool, *measured, _flags(runs[tool]) if tool == OURS else ""]
 
 
 def _true(runs: Sequence[Measured], figure: str, scenario: Scenario) -> str:
@@ -67,10 +67,10 @@ def _true(runs: Sequence[Measured], figure: str, scenario: Scenario) -> str:
     return value if figure in scenario.knowable else f"({value})"
 
 
-def _said(runs: Sequence[Measured], figure: str) -> str:
-    """The figure of the run whose error is the median one, and that error; how often it was right, where not always."""
+def _measured(runs: Sequence[Measured], figure: str) -> str:
+    """Return the figure of the run with the median error, that error, and how often it was right, if not always."""
     middle = _middle(runs, figure)
-    value, error = getattr(middle.said, figure), middle.error(figure)
+    value, error = getattr(middle.measured, figure), middle.error(figure)
     text = "absent" if value is None or error is None else f"{_number(value)} {_signed(error)}"
     right = sum(run.right(figure) for run in runs)
     return text if right == len(runs) else f"{text}, {right}/{len(runs)}"
@@ -85,15 +85,15 @@ def _middle(runs: Sequence[Measured], figure: str) -> Measured:
 
 
 def _flags(runs: Sequence[Measured]) -> str:
-    said = []
+    flags = []
     for flag in ("imputed", "excluded"):
         counts = sorted(getattr(run, flag) for run in runs)
         if counts[-1]:
-            said.append(f"{counts[0]}…{counts[-1]} {flag}" if counts[0] < counts[-1] else f"{counts[0]} {flag}")
+            flags.append(f"{counts[0]}…{counts[-1]} {flag}" if counts[0] < counts[-1] else f"{counts[0]} {flag}")
     bound = sum(bool(run.consumer_bound) for run in runs)
     if bound:
-        said.append("consumer-bound" if bound == len(runs) else f"consumer-bound {bound}/{len(runs)}")
-    return ", ".join(said)
+        flags.append("consumer-bound" if bound == len(runs) else f"consumer-bound {bound}/{len(runs)}")
+    return ", ".join(flags)
 
 
 def _number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What is compared: `otel_itl`, the official instrumentation, and a stopwatch in the caller's own loop."""
+"""The tools that are compared: `otel_itl`, the official instrumentation, and a clock in the caller's own loop."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from otel_itl.testing import capture_telemetry
 
 OURS, OFFICIAL, NAIVE = "otel_itl", "official", "naive"
 DISTRIBUTIONS: Final = tuple(f"opentelemetry-instrumentation-genai-{sdk}" for sdk in ("openai", "anthropic"))
-"""Of the official instrumentation."""
+"""Packages of the official instrumentation."""
 
 Readings = dict[str, Stream]
-"""By the model that was asked for: each stream has its own. Filled in when the instrumentation is taken away."""
+"""Figures by requested model, of which each stream has its own. Filled in when the instrumentation is removed."""
 
 WarmUp = Callable[[], None]
-"""Reads a stream that nothing is to be said of."""
+"""Reads a stream that is not measured."""
 Instrumentation = Callable[[WarmUp], AbstractContextManager[Readings]]
 
 _REQUEST_MODEL = "gen_ai.request.model"
@@ -36,7 +36,7 @@ _SECOND = 1e9
 
 @contextmanager
 def ours(warm_up: WarmUp) -> Iterator[Readings]:
-    """`otel_itl`, read as an exporter would: from its spans and their token events."""
+    """Measure with `otel_itl`; the figures are read from its spans and their token events, as an exporter does."""
     readings: Readings = {}
     with capture_telemetry() as captured:
         otel_itl.instrument(
@@ -51,15 +51,15 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
         finally:
             otel_itl.uninstrument()
         for span in captured.spans:
-            said = span.attributes or {}
+            attributes = span.attributes or {}
             measures = otel_itl.measure(
                 codec.decode((event.name, event.timestamp, event.attributes or {}) for event in span.events)
             )
-            # What the samples are pooled from over streams is what the span says of one.
-            assert said.get("itl.latency.p99") == measures.itl_p99
-            assert said.get("itl.time_to_first_token") == measures.time_to_first_token
+            # The samples, which are pooled over streams, are those of the attributes.
+            assert attributes.get("itl.latency.p99") == measures.itl_p99
+            assert attributes.get("itl.time_to_first_token") == measures.time_to_first_token
             ttft = measures.time_to_first_token
-            readings[str(said[_REQUEST_MODEL])] = Stream(
+            readings[str(attributes[_REQUEST_MODEL])] = Stream(
                 ttft=None if ttft is None else ttft * _SECOND,
                 samples=measures.itl_samples.nanoseconds,
                 imputed=measures.imputed,
@@ -69,7 +69,10 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
 
 
 def official(sdk: str) -> Instrumentation | None:
-    """The official instrumentation, whose histograms are read value by value: no bucket blurs them."""
+    """Return the official instrumentation, whose histogram values are read one by one, without buckets.
+
+    None where it is not installed.
+    """
     try:
         module: Any = import_module(f"opentelemetry.instrumentation.genai.{sdk}")
     except ModuleNotFoundError:
@@ -97,7 +100,7 @@ def official(sdk: str) -> Instrumentation | None:
 
 
 def naive(reads: list[Read]) -> Readings:
-    """The caller's stopwatch: the first chunk is the first token, and the time between chunks is that of the tokens."""
+    """Return the figures of the caller's clock, which takes each chunk for a token."""
     return {
         read.model: Stream(
             ttft=read.chunks_ns[0] - read.called_ns,
@@ -108,19 +111,19 @@ def naive(reads: list[Read]) -> Readings:
 
 
 def instrumentations(sdk: str) -> dict[str, Instrumentation]:
-    """Those that there are for an SDK, by name; each is run by itself."""
+    """Return the installed instrumentations of an SDK by name; each is run by itself."""
     theirs = official(sdk)
     return {OURS: ours} if theirs is None else {OURS: ours, OFFICIAL: theirs}
 
 
 class _Values(NoOpMeterProvider):
-    """A meter provider whose histograms keep each value."""
+    """A meter provider whose histograms store each value."""
 
     def __init__(self) -> None:
         self.by_model: dict[str, dict[str, list[float]]] = {}
 
     def get_meter(self, name: str, *_: Any, **__: Any) -> Meter:
-        """A meter of such histograms."""
+        """Return a meter of such histograms."""
         return _ValueMeter(name, self.by_model)
 
 

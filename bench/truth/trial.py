@@ -1,4 +1,4 @@
-"""One run of a scenario: a script is played, a tool measures, and both say what they saw."""
+"""One run of a scenario: the server plays a script, a tool measures, and both results are compared."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LATE_NS = 500_000
 
 
 class Trial(NamedTuple):
-    """What each tool said in one run with it, and how well the server kept to its script."""
+    """Figures of each tool in one run, and how punctual the server was."""
 
     measured: dict[str, Measured]
-    """By tool."""
+    """The figures by tool."""
     sent: int
-    """Events."""
+    """Number of events."""
     late: int
-    """Those that left the server more than half a millisecond late: the machine had other things to do."""
+    """Number of events that left the server more than 0.5 ms late, as the machine was busy."""
 
 
 def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
-    """Run a scenario once under each instrumentation, with equal scripts; a stopwatch runs beside `otel_itl`."""
+    """Run a scenario once with each instrumentation, with equal scripts; the caller's clock runs beside `otel_itl`."""
     found: dict[str, Measured] = {}
     lateness: list[int] = []
     for tool, instrumentation in instrumentations(scenario.caller.sdk).items():
@@ -51,12 +51,12 @@ def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
             for one in reads
         }
         lateness += [sent.at_ns - sent.due_ns for model in models for sent in exchanges[model].sent]
-        # Exchanges are read from the server when they are looked at: not before they have been.
+        # An exchange is fetched from the server when it is first read: only after that the server may be cleared.
         server.clear()
-        for name, said in {tool: readings, **({NAIVE: naive(reads)} if tool == OURS else {})}.items():
-            assert said.keys() == true.keys(), f"{name} has measured {len(said)} of {len(true)} streams"
+        for name, measured in {tool: readings, **({NAIVE: naive(reads)} if tool == OURS else {})}.items():
+            assert measured.keys() == true.keys(), f"{name} has measured {len(measured)} of {len(true)} streams"
             found[name] = compared(
-                [said[model] for model in models], [true[model] for model in models], scenario.knowable
+                [measured[model] for model in models], [true[model] for model in models], scenario.knowable
             )
     return Trial(found, sent=len(lateness), late=sum(ns > LATE_NS for ns in lateness))
 
@@ -66,7 +66,7 @@ def _between(scenario: Scenario, server: ScriptedServer) -> AbstractContextManag
 
 
 def _warm_up(scenario: Scenario, server: ScriptedServer, between: Between | None) -> None:
-    """The first stream pays for what is set up then: let it be one that nothing is measured of."""
+    """Read a stream that is not measured, because the first one pays for what is set up then."""
     warming = warm_up(scenario.caller)
     url = between.url if between is not None and scenario.caller.http2 else server.url
     warming.caller.read(url, _play(warming, server, 0))
@@ -75,7 +75,7 @@ def _warm_up(scenario: Scenario, server: ScriptedServer, between: Between | None
 
 
 def _play(scenario: Scenario, server: ScriptedServer, seed: int) -> list[str]:
-    """Queue the scripts of each stream under a model of its own; returns the models."""
+    """Queue the scripts of each stream under a model of its own; return the models."""
     models = [f"{scenario.name}, stream {number}" for number in range(scenario.streams)]
     for model in models:
         server.play(*scenario.scripts(Random(f"{model}, run {seed}")), model=model)  # noqa: S311 - gaps

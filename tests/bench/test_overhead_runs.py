@@ -22,27 +22,27 @@ SETTINGS = (
 )
 FORMS = ("packed", "each", "log", "none")
 ROWS = {
-    "{sdk}, sync: what each adds, parsing stubbed out": (*MAIN, *SETTINGS),
-    "{sdk}, async: what each adds, parsing stubbed out": (*MAIN, *SETTINGS),
-    "{sdk}: what a stream costs in all, by its length": MAIN,
+    "{sdk}, sync: cost beyond the bare SDK, by part": (*MAIN, *SETTINGS),
+    "{sdk}, async: cost beyond the bare SDK, by part": (*MAIN, *SETTINGS),
+    "{sdk}: total cost of a stream, by its length": MAIN,
     "{sdk}: the real client over loopback": ("uninstrumented", *MAIN),
-    "{sdk}: how long the end of 60 tokens blocks its thread": (
+    "{sdk}: how long the end of a stream of 60 tokens blocks its thread": (
         *MAIN,
         *(f"otel_itl, token_events={form}" for form in FORMS),
     ),
-    "{sdk}: where the time of otel_itl goes at the end": (
-        "opening the recording",
-        "following the response",
-        "the whole end",
-        "· facts → timeline",
-        "· timeline → measures",
-        "· token events onto the span",
+    "{sdk}: CPU time inside otel_itl, by function": (
+        "opening a recording",
+        "recording the response",
+        "finalizing a stream",
+        "· building the timeline",
+        "· computing the measures",
+        "· adding token events to the span",
         "· span.set_attributes",
         "· span.end",
         "recording metrics",
-        "making token events, when exported",
+        "encoding token events on export",
     ),
-    "{sdk}: bytes held per chunk": MAIN,
+    "{sdk}: memory per chunk": MAIN,
     "{sdk}: memory at scale": ("**otel_itl**",),
     "{sdk}: payload of each form of the token events": tuple(f"`{form}`" for form in FORMS),
 }
