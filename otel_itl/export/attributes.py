@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Degradation, SessionStatus
+from otel_itl.core.sketch import Sketch
 from otel_itl.core.slo import SLOResult
 from otel_itl.core.stalls import Stall
 from otel_itl.core.stream import MAX_FINISH_REASONS, Concurrency, FinishedStream
@@ -104,26 +105,6 @@ def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) 
     if timeline.attempts is not None:
         attributes[names.REQUEST_ATTEMPTS] = timeline.attempts
     return attributes
-
-
-class Sketch(Protocol):
-    """The ITL samples as a sparse exponential histogram: `otel_itl.core.sketch.Sketch`."""
-
-    @property
-    def scale(self) -> int:
-        """The scale of OpenTelemetry's exponential histograms."""
-
-    @property
-    def indexes(self) -> Sequence[int]:
-        """The buckets that are not empty, ascending."""
-
-    @property
-    def counts(self) -> Sequence[int]:
-        """The samples in each of these buckets."""
-
-    @property
-    def zero_count(self) -> int:
-        """The samples that are zero."""
 
 
 def of_sketch(sketch: Sketch) -> dict[str, Any]:

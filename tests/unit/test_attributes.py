@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from otel_itl.conventions import STANDARD_NAMES
 from otel_itl.core.measures import measure
-from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.sketch import Sketch
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.attributes import of_response, of_sketch
 
@@ -23,8 +25,10 @@ def ended(
 ) -> FinishedStream:
     response = ResponseInfo()
     for reason in reasons:
-        response.finish(reason)
-    response.use(input_tokens=20, output_tokens=14, reasoning_tokens=6, cache_read_tokens=8, cache_creation_tokens=4)
+        response.add_finish_reason(reason)
+    response.update_token_counts(
+        input_tokens=20, output_tokens=14, reasoning_tokens=6, cache_read_tokens=8, cache_creation_tokens=4
+    )
     timeline = Timeline(
         request_unix_ns=0,
         asked=array("q", [0]),
@@ -111,15 +115,6 @@ def test_a_conversation_id_is_never_invented(generation: str) -> None:
 
 
 # --- The sketch ----------------------------------------------------------------------------------------------------
-
-
-class Sketch(NamedTuple):
-    """As the core makes it."""
-
-    scale: int
-    indexes: tuple[int, ...]
-    counts: tuple[int, ...]
-    zero_count: int
 
 
 def test_a_sketch_is_text_that_sql_can_split() -> None:

@@ -149,7 +149,7 @@ def test_the_first_chunk_of_groq_is_no_usage(form: Any) -> None:
 def test_an_error_of_groq_is_a_failure_without_its_text(form: Any) -> None:
     info = known()
     classify_reasoning_chat(form(chat({}, x_groq={"error": "the prompt was: hello"})), info)
-    assert info.failure == "error"
+    assert info.error_type == "error"
 
 
 @pytest.mark.requirement("R15")
@@ -157,7 +157,7 @@ def test_an_error_of_groq_is_a_failure_without_its_text(form: Any) -> None:
 def test_an_odd_field_of_groq_is_passed_over(odd: Any) -> None:
     info = known()
     code = classify_chat(chat({}, finish="stop", x_groq=odd), info)
-    assert (kind_of(code) & ~USAGE, info.output_tokens, info.failure) == (FINISH, None, None)
+    assert (kind_of(code) & ~USAGE, info.output_tokens, info.error_type) == (FINISH, None, None)
 
 
 # --- fireworks -------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_an_error_of_fireworks_is_a_chunk_that_ends_the_stream(
     info = known()
     classify = classify_reasoning_chat if place is CHAT_CHUNKS["fireworks"] else classify_text_completion
     code = classify(made(place, {"error": error}), info)
-    assert (kind_of(code), info.failure) == (FINISH, failure)
+    assert (kind_of(code), info.error_type) == (FINISH, failure)
 
 
 # --- text completions ------------------------------------------------------------------------------------------------

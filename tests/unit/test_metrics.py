@@ -26,7 +26,8 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from otel_itl import conventions as names
 from otel_itl.core.measures import measure
-from otel_itl.core.stream import Concurrency, FinishedStream, Request, ResponseInfo
+from otel_itl.core.request import Request
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.attributes import of_metrics
 from otel_itl.export.cardinality import OTHER_MODEL, ModelNames
@@ -94,7 +95,7 @@ def measured(
     """An ended stream, as the metrics take it; `usage` are more of its token counts."""
     response = ResponseInfo()
     response.model = response_model
-    response.use(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens, **usage)
+    response.update_token_counts(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens, **usage)
     finished = FinishedStream(request, response, stream, Concurrency(1, 1.0), error_type)
     return measured_stream(finished, measure(stream), None, span, records_standard=standard)
 
@@ -465,14 +466,13 @@ def test_what_ends_before_a_collection_is_in_it(telemetry: CapturedTelemetry) ->
 
 
 @pytest.mark.requirement("R16")
-def test_a_collection_goes_on_where_what_comes_before_it_fails(
-    telemetry: CapturedTelemetry, failures: dict[str, int]
-) -> None:
+def test_a_collection_goes_on_where_what_comes_before_it_fails(telemetry: CapturedTelemetry) -> None:
     def failing() -> None:
         raise RuntimeError
 
-    stream_metrics(telemetry, into=registry(before_collection=failing)).add(measured())
-    assert point(telemetry, "itl.client.stream.outcomes").value == 1
+    errors = Errors()
+    stream_metrics(telemetry, into=registry(errors=errors, before_collection=failing)).add(measured())
+    assert (point(telemetry, "itl.client.stream.outcomes").value, errors.counts) == (1, {"metrics.observe": 1})
 
 
 def test_streams_that_many_threads_add_are_all_recorded(telemetry: CapturedTelemetry) -> None:
@@ -729,8 +729,8 @@ def test_samples_are_aggregated_as_the_sdk_would_one_by_one(aggregation: Any) ->
     single = telemetry.meter_provider.get_meter("test").create_histogram(
         "single", explicit_bucket_boundaries_advisory=names.INTER_TOKEN_LATENCY.buckets
     )
-    for sample in measure(stream).samples:
-        single.record(sample / 1e9, STREAM)
+    for sample in measure(stream).itl_samples:
+        single.record(sample, STREAM)
     found, expected = point(telemetry, "itl.client.inter_token_latency").raw, point(telemetry, "single").raw
     telemetry.shutdown()
 

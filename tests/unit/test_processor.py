@@ -19,6 +19,7 @@ from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.span_processor import SpanEventProcessor
+from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry
 
@@ -396,7 +397,9 @@ def test_a_value_that_an_option_does_not_take_is_refused(options: dict[str, Any]
 # --- As instrument() wires it ----------------------------------------------------------------------------------------
 
 
-def wired(telemetry: CapturedTelemetry, flush: Any = lambda: None) -> SpanEventProcessor:
+def wired(
+    telemetry: CapturedTelemetry, flush: Any = lambda: None, errors: InternalErrors | None = None
+) -> SpanEventProcessor:
     """The processor that `instrument()` puts into a tracer provider."""
     streams = runtime.metrics.create(
         telemetry.meter_provider.get_meter("test"), names.STANDARD_NAMES["operation"], model_limit=9
@@ -407,7 +410,7 @@ def wired(telemetry: CapturedTelemetry, flush: Any = lambda: None) -> SpanEventP
         objectives=Objectives(),
         stream_metrics=streams,
         measured_spans=MeasuredSpans(),
-        errors=runtime.errors,
+        errors=errors or InternalErrors(),
         flush=flush,
     )
     telemetry.tracer_provider.add_span_processor(processor)
@@ -422,24 +425,26 @@ def test_a_flush_of_the_provider_is_a_flush_of_ours(telemetry: CapturedTelemetry
 
 
 @pytest.mark.requirement("R16")
-def test_a_flush_that_fails_raises_nothing(telemetry: CapturedTelemetry, failures: dict[str, int]) -> None:
+def test_a_flush_that_fails_raises_nothing(telemetry: CapturedTelemetry) -> None:
     def failing() -> None:
         raise RuntimeError
 
-    assert (wired(telemetry, failing).force_flush(), failures) == (False, {"processor.flush": 1})
+    errors = InternalErrors()
+    assert (wired(telemetry, failing, errors).force_flush(), errors.counts) == (False, {"processor.flush": 1})
 
 
 @pytest.mark.requirement("R16")
 def test_a_span_that_cannot_be_measured_ends_all_the_same(
-    telemetry: CapturedTelemetry, failures: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    telemetry: CapturedTelemetry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(_: Timeline) -> None:
         raise RuntimeError
 
     monkeypatch.setattr("otel_itl.export.span_processor.measure", failing)
-    wired(telemetry)
+    errors = InternalErrors()
+    wired(telemetry, errors=errors)
     span(telemetry, (500, 540))
-    assert (len(telemetry.spans), failures) == (1, {"span.measure": 1})
+    assert (len(telemetry.spans), errors.counts) == (1, {"span.measure": 1})
 
 
 def test_a_disabled_processor_passes_spans_over(telemetry: CapturedTelemetry) -> None:
