@@ -410,7 +410,7 @@ class TestASilence:
     def test_is_summed_up_on_the_span(self, client: str, place: str, played: Results) -> None:
         mine = played[f"{place}, {client}"]
         durations = [event["itl.stall.duration"] for event in mine.stalls]
-        assert [mine.attributes[f"itl.stall.{name}"] for name in ("count", "duration", "max")] == [
+        assert [mine.attributes[f"itl.stall.{name}"] for name in ("count", "total_duration", "max")] == [
             len(durations),
             pytest.approx(sum(durations)),
             max(durations),
