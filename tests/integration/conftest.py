@@ -62,6 +62,13 @@ class Receiver:
         self.plain = plain
 
     @property
+    def setup_notice(self) -> str:
+        """The line that an application without providers prints, once: where its telemetry goes."""
+        exporter = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}[self.protocol]
+        to = ", ".join(f"{signal}: {exporter} {self.url}" for signal in ("traces", "metrics", "logs"))
+        return f"No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment ({to}).\n"
+
+    @property
     def raw(self) -> bytes:
         """All that arrived, as protobuf bytes."""
         return b"".join(request.SerializeToString() for request in self.requests)

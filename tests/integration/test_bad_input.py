@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_itl
-from otel_itl import instrumentor
+from otel_itl.sdks import installer
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 from otel_itl.testing import CapturedTelemetry
 
@@ -172,7 +172,7 @@ def test_an_empty_variable_is_none(
 
 def pretend(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
     """Let these packages be installed in these versions, or (None) not at all."""
-    really = instrumentor.version
+    really = installer.version
 
     def version(package: str) -> str:
         if package not in versions:
@@ -182,7 +182,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, **versions: str | None) -> None:
             raise PackageNotFoundError(package)
         return pretended
 
-    monkeypatch.setattr(instrumentor, "version", version)
+    monkeypatch.setattr(installer, "version", version)
 
 
 def test_an_sdk_that_is_too_old_is_one_sentence(
@@ -191,7 +191,7 @@ def test_an_sdk_that_is_too_old_is_one_sentence(
     pretend(monkeypatch, openai="1.39.9")
     instrument()
     assert warnings(caplog) == [
-        "openai 1.39.9 is too old: otel_itl measures the streams of openai 1.40 or newer, and leaves this one alone."
+        "openai 1.39.9 is too old: otel_itl measures the streams of openai>=1.40, and leaves this one alone."
     ]
 
 
@@ -239,7 +239,7 @@ def test_an_sdk_that_was_asked_for_and_is_not_installed_is_one_sentence(
 ) -> None:
     pretend(monkeypatch, openai=None)
     instrument(sdks=["openai", "anthropic"])
-    assert warnings(caplog) == ["openai is not installed: otel_itl measures the streams of openai 1.40 or newer."]
+    assert warnings(caplog) == ["openai is not installed: otel_itl measures the streams of openai>=1.40."]
 
 
 def test_with_no_sdk_at_all_one_sentence_says_that_nothing_is_measured(

@@ -340,10 +340,11 @@ def test_setting_up_the_sdk_leaves_the_environment_as_it_was(delivery: Delivery)
     assert delivery.app.stdout == "environment changed: []\n"
 
 
-def test_a_one_line_application_prints_nothing(delivery: Delivery) -> None:
+def test_a_one_line_application_prints_where_its_telemetry_goes_and_nothing_more(delivery: Delivery) -> None:
     # Older SDKs warn of what they themselves do to make a log record.
-    lines = delivery.app.stderr.splitlines()
-    assert [line for line in lines if "LogDeprecatedInitWarning" not in line and line != "  return cls("] == []
+    lines = delivery.app.stderr.splitlines(keepends=True)
+    printed = [line for line in lines if "LogDeprecatedInitWarning" not in line and line != "  return cls(\n"]
+    assert printed == [delivery.receiver.setup_notice]
 
 
 # --- the forms of token events --------------------------------------------------------------------------------------

@@ -177,7 +177,7 @@ def test_a_failure_of_ours_says_nothing_of_what_was_said(
         raise ValueError(f"unexpected {PROMPT!r}")
 
     monkeypatch.setattr(finished, "build_timeline", fault)
-    assert leaked(chat.reply([f"{SAID} one"]), ask_chat) == (False, False, False, 0)
+    assert leaked(chat.reply([f"{SAID} one"]), ask_chat) == (False, False, False, 1)
     assert [record.levelname for record in caplog.records if record.name == "otel_itl"] == ["WARNING"]
 
 

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import otel_itl
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.runtime import runtime
-from otel_itl.sdks.patching import Hooks, Target
+from otel_itl.sdks.patching import PackagePatches, Target
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat
 
 if TYPE_CHECKING:
@@ -383,14 +383,14 @@ MISSING = [
 def test_a_missing_module_class_or_method_is_skipped_alone(
     missing: Target, package: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hooks = Hooks("acme_llm", (missing, Target("acme_llm.streams", "Stream.pull", shout)))
+    hooks = PackagePatches("acme_llm", (missing, Target("acme_llm.streams", "Stream.pull", shout)))
     hooks.install()
     assert (package.Stream().pull(), len(warnings(caplog))) == ("CHUNK", 1)
 
 
 @pytest.mark.requirement("R64")
 def test_each_missing_target_is_a_warning_of_its_own(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
-    Hooks("acme_llm", tuple(MISSING)).install()
+    PackagePatches("acme_llm", tuple(MISSING)).install()
     assert warnings(caplog) == [
         f"otel_itl does not find {target.path} in {target.module}: what passes there is not measured."
         for target in MISSING
@@ -401,7 +401,7 @@ def test_each_missing_target_is_a_warning_of_its_own(package: ModuleType, caplog
 @pytest.mark.parametrize("missing", MISSING, ids=["module", "class", "method"])
 def test_a_missing_target_is_skipped_when_the_hooks_come_off(missing: Target, package: ModuleType) -> None:
     pull = package.Stream.pull
-    hooks = Hooks("acme_llm", (missing, Target("acme_llm.streams", "Stream.pull", shout)))
+    hooks = PackagePatches("acme_llm", (missing, Target("acme_llm.streams", "Stream.pull", shout)))
     hooks.install()
     hooks.remove()
     assert package.Stream.pull is pull
@@ -409,7 +409,7 @@ def test_a_missing_target_is_skipped_when_the_hooks_come_off(missing: Target, pa
 
 @pytest.mark.requirement("R64")
 def test_a_target_that_went_away_meanwhile_is_skipped_when_the_hooks_come_off(package: ModuleType) -> None:
-    hooks = Hooks("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),))
+    hooks = PackagePatches("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),))
     hooks.install()
     del package.Stream
     hooks.remove()
@@ -418,7 +418,7 @@ def test_a_target_that_went_away_meanwhile_is_skipped_when_the_hooks_come_off(pa
 
 def test_hooks_wait_for_a_package_that_is_imported_later(package: ModuleType) -> None:
     root = sys.modules.pop("acme_llm")
-    Hooks("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),)).install()
+    PackagePatches("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),)).install()
     before = package.Stream().pull()
     wrapt.notify_module_loaded(root)
     sys.modules["acme_llm"] = root
@@ -427,7 +427,7 @@ def test_hooks_wait_for_a_package_that_is_imported_later(package: ModuleType) ->
 
 def test_hooks_that_were_taken_off_before_the_package_came_do_not_go_on(package: ModuleType) -> None:
     root = sys.modules.pop("acme_llm")
-    hooks = Hooks("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),))
+    hooks = PackagePatches("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),))
     hooks.install()
     hooks.remove()
     wrapt.notify_module_loaded(root)
@@ -443,7 +443,7 @@ def test_metrics_that_another_has_taken_over_from_are_let_go() -> None:
         otel_itl.instrument(meter_provider=provider, tracer_provider=TracerProvider(shutdown_on_exit=False))
         for _ in otel_itl.observe(iter("abc"), provider="x", model="m"):
             pass
-        made.append(ref(runtime._telemetry._metrics))
+        made.append(ref(runtime._pipeline.metrics))
         otel_itl.uninstrument()
     gc.collect()
     assert [metrics() is None for metrics in made] == [True, True, True, False]
