@@ -161,7 +161,7 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
     try:
         timeline = _unpack(packed, facts)
         if single:
-            timeline = _insert_single(timeline, single, facts)
+            timeline = _merge_chunk_events(timeline, single, facts)
         recorded = _check_count(facts[names.TOKENS_RECORDED])
     except (TypeError, ValueError, OverflowError, KeyError, IndexError) as error:
         message = f"token events do not make a timeline: {error}"
@@ -276,7 +276,9 @@ def _unpack(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeli
     )
 
 
-def _insert_single(rest: Timeline, single: list[tuple[int, Mapping[str, Any]]], facts: Mapping[str, Any]) -> Timeline:
+def _merge_chunk_events(
+    rest: Timeline, single: list[tuple[int, Mapping[str, Any]]], facts: Mapping[str, Any]
+) -> Timeline:
     """Insert the output chunks of the form `each`, from their own events, between the other chunks of a timeline."""
     rows = dict(zip(facts.get(names.TOKENS_INDEXES) or (), _zip_chunks(rest), strict=True))
     for unix_ns, attributes in single:

@@ -54,11 +54,11 @@ class Outcome(str, Enum):
     """The SDK raised, or the provider reported a failure."""
 
 
-def _no_moments() -> array[int]:
+def _empty_moments() -> array[int]:
     return array("q")
 
 
-def _no_counts() -> array[int]:
+def _empty_counts() -> array[int]:
     return array("I")
 
 
@@ -75,17 +75,17 @@ class Timeline:
 
     request_unix_ns: int
     """Wall-clock time of the request, nanoseconds since the epoch: the anchor of exported timestamps."""
-    asked: array[int] = field(default_factory=_no_moments)
+    asked: array[int] = field(default_factory=_empty_moments)
     """When the consumer asked for each chunk (entered `__next__` or `__anext__`)."""
-    arrived: array[int] = field(default_factory=_no_moments)
+    arrived: array[int] = field(default_factory=_empty_moments)
     """When each chunk left the SDK's iterator."""
     kinds: bytes = b""
     """What each chunk carried, as flags of `Kind`."""
-    tokens: array[int] = field(default_factory=_no_counts)
+    tokens: array[int] = field(default_factory=_empty_counts)
     """Tokens in each chunk by the provider's count (0: not reported); empty when it reports none at all."""
     choices: bytes = b""
     """Which of several choices each chunk belongs to; empty when there is only one."""
-    skipped: array[int] = field(default_factory=_no_counts)
+    skipped: array[int] = field(default_factory=_empty_counts)
     """Chunks left out before each one, in a timeline that was thinned to be stored; else empty."""
     unrecorded: int = 0
     """Chunks that arrived after the recording limit: they are counted, not timed."""

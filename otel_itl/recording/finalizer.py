@@ -134,7 +134,7 @@ class Finalizer:
         finally:
             if is_locked:
                 self._finalizing.release()
-        self._do_round_tasks()
+        self._run_round_tasks()
 
     def wait_until_finalized(self) -> None:
         """Wait until the thread has finalized what waits, for up to a second.
@@ -163,10 +163,11 @@ class Finalizer:
         with self._finalizing:
             for _ in range(min(self.pending, MAX_PER_ROUND)):
                 self._finalize_next()
-            self._do_round_tasks()
+            self._run_round_tasks()
         return self.pending > 0
 
-    def _do_round_tasks(self) -> None:
+    def _run_round_tasks(self) -> None:
+        """Run what is due in every round and every flush: forget lost streams, log noted errors, record metrics."""
         self._open_streams.remove_lost()
         self.errors.log_noted()
         for task in self._round_tasks:

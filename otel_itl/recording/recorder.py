@@ -313,7 +313,7 @@ class StreamRecorder:
             self._on_finished = None
 
     def _end_aborted(self) -> BaseException | None:
-        """End the stream as aborted, if it was; returns what the caller gets."""
+        """End the stream if `abort()` was called; returns the exception that its reader gets then, else None."""
         error = self._abort.take_error()
         if error is not None:
             self._end(Outcome.ERROR, type(error).__qualname__)

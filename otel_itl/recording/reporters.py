@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from time import monotonic, sleep
 from typing import Final
 
 from otel_itl.conventions import Where
@@ -61,15 +60,6 @@ class ReporterThreads:
         except RuntimeError:  # the interpreter is shutting down
             with self._condition:
                 self._threads -= 1
-
-    def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until nothing runs or waits, for up to so many seconds; returns whether that came true."""
-        deadline = monotonic() + seconds
-        while self._waiting or self._threads > self._idle:
-            if monotonic() > deadline:
-                return False
-            sleep(0.001)
-        return True
 
     def _run(self) -> None:
         condition = self._condition

@@ -51,7 +51,11 @@ class ChunkRecorder(Protocol):
         ...
 
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
-        """Return what to call for each chunk."""
+        """Return the functions that the iterator calls for each chunk, and for how many chunks they hold.
+
+        Args:
+            pull: gets the next chunk from the SDK.
+        """
         ...
 
     def end_exhausted(self) -> BaseException | None:

@@ -292,7 +292,10 @@ class Driver:
 
     @never_raises(Where.STREAM_OPEN, None)
     def describe(self, streaming: StreamingCall, call: Call) -> Description | None:
-        """Describe a call, with the session that `session_from` finds; None where it is not to be recorded."""
+        """Build the description of a call: its request, with the session that the option `session_from` names.
+
+        Returns None where the call streams nothing that is to be measured.
+        """
         description = streaming.describe(call)
         session_from = self._opener.session_from
         if description is None or session_from is None or description.request.session_id is not None:
@@ -352,7 +355,7 @@ class _FirstPull:
             yield record_nothing(pull)
             return
         yield AppendTargets(
-            self._take_asked, self._take_arrived, self._take_code, self._classify, self._pull_first(pull),
+            self._set_asked, self._set_arrived, self._append_chunk, self._classify, self._pull_first(pull),
             repeat(None, 1),
         )  # fmt: skip
         if self.is_taken_over:
@@ -403,20 +406,25 @@ class _FirstPull:
         return await_first if self._is_async else pull_first
 
     def _give_context_back(self) -> None:
+        """Make the caller's context current again, and notice whether another layer has taken over the recording."""
         opening, self._opening = self._opening, None
         if opening is not None and opening.leave() is None:
             self.is_taken_over = True
 
-    def _take_asked(self, moment: int) -> None:
+    def _set_asked(self, moment: int) -> None:
+        """Keep the moment (ns) at which the first chunk was asked for, until it is known who records it."""
         self._asked = moment
 
-    def _take_arrived(self, moment: int) -> None:
+    def _set_arrived(self, moment: int) -> None:
+        """Keep the moment (ns) at which the first chunk arrived."""
         self._arrived = moment
 
     def _classify(self, chunk: Any, response: ResponseInfo) -> int:
+        """Classify the first chunk, unless another layer has taken over the recording."""
         return 0 if self.is_taken_over or self._recorder is None else self._recorder.classify(chunk, response)
 
-    def _take_code(self, code: int) -> None:
+    def _append_chunk(self, code: int) -> None:
+        """Record the first chunk, unless another layer has taken over the recording."""
         if not self.is_taken_over and self._recorder is not None:
             log = self._recorder.log
             log.asked.append(self._asked)

@@ -76,7 +76,7 @@ class StainlessSDK:
     """Client class for another provider → that provider, for hosts that do not show it."""
 
     def targets(self, driver: Driver) -> tuple[Target, ...]:
-        """Return the one table of what is patched."""
+        """Return every function of the SDK that is patched: walked to install the patches, and to remove them."""
         package = REGISTRY[self.name].package
         base, streaming = f"{package}._base_client", f"{package}._streaming"
         bind = partial(_bind_to_response, driver, package)
@@ -147,17 +147,18 @@ class _Headers(Mapping[str, Any]):
         self._client = client
         self._options = options
 
-    def _all(self) -> dict[str, Any]:
+    def _merge(self) -> dict[str, Any]:
+        """Return the client's default headers, overridden by those of the call."""
         return {**_as_mapping(self._client.default_headers), **_as_mapping(self._options.headers)}
 
     def __getitem__(self, name: str) -> Any:
-        return self._all()[name]
+        return self._merge()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._merge())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._merge())
 
 
 def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any]) -> Wrapper:

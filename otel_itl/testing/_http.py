@@ -93,7 +93,7 @@ class Connection:
 
         """
         while True:
-            self._check()
+            self._raise_if_peer_left()
             left = None if deadline_ns is None else deadline_ns - time.perf_counter_ns()
             if left is not None and left <= _SLEEP_NS:
                 if left > 0:
@@ -135,7 +135,7 @@ class Connection:
         except OSError:
             return b""
 
-    def _check(self) -> None:
+    def _raise_if_peer_left(self) -> None:
         if self._stopping.is_set() or self._peek() == b"":
             raise PeerLeftError
 

@@ -34,7 +34,7 @@ def worst_stream_parts(worst: WorstStream, terminal: Terminal) -> Iterator[Rende
     width = max(terminal.console.width - _LABEL_WIDTH - 1, TICK_COLUMNS)
     whole = Scale(0, max(timeline.end, timeline.arrived[-1]), width)
     yield from _drawing_lines(draw_timeline(timeline, whole, _marks(worst), terminal.glyphs))
-    enlarged = _enlarged(worst, whole)
+    enlarged = _zoom_on_gap(worst, whole)
     if enlarged is not None:
         yield Text()
         yield Text("the longest gap, enlarged:", style=STYLES["head"])
@@ -74,7 +74,7 @@ def _marks(worst: WorstStream) -> list[Mark]:
     return marks
 
 
-def _enlarged(worst: WorstStream, whole: Scale) -> Scale | None:
+def _zoom_on_gap(worst: WorstStream, whole: Scale) -> Scale | None:
     """Return a scale on which the gap is wide; None where it is wide enough on that of the whole stream."""
     if worst.gap is None:
         return None
