@@ -1,54 +1,59 @@
-"""Which part of the package may import which: the tree shows the flow of data, and imports follow it."""
+"""Which part of the package may import which: the tree shows the flow of data, and imports follow it, never back."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import otel_itl
+from otel_itl.sdks.registry import REGISTRY
 
 PACKAGE = Path(otel_itl.__file__).parent
 
-CENTRE = {
-    "timeline",
-    "measures",
-    "codec",
-    "conventions",
-    "definitions",
-    "exchange",
-    "fence",
-    "stalls",
-    "slo",
-    "sessions",
-}
-"""Modules of the pure centre. Every other module beside them wires the parts together, but for `config`."""
-
 MAY_IMPORT = {
-    "centre": {"centre"},
-    "config": {"centre", "config"},
-    "record": {"centre", "config", "record"},
-    "sdks": {"centre", "config", "record", "sdks"},
-    "export": {"centre", "config", "record", "export"},
-    "offline": {"centre", "config", "offline"},
-    "view": {"centre", "config", "offline", "view"},
-    "testing": {"centre", "testing"},
-    "wiring": {"centre", "config", "record", "sdks", "export", "wiring"},
-    "cli": {"centre", "config", "record", "sdks", "export", "offline", "view", "testing", "wiring", "cli"},
+    "conventions": set(),
+    "core": {"conventions"},
+    "config": {"conventions", "core"},
+    "recording": {"conventions", "core"},
+    "sdks": {"conventions", "core", "config", "recording"},
+    "export": {"conventions", "core", "recording"},
+    "reading": {"conventions", "core"},
+    "other_tools": {"core"},
+    "report": {"conventions", "core", "reading", "other_tools"},
+    "render": {"conventions", "core", "reading", "other_tools", "report"},
+    "testing": set(),
+    "wiring": {"conventions", "core", "config", "recording", "sdks", "export"},
+    "cli": {"conventions", "core", "config", "reading", "other_tools", "report", "render", "testing", "wiring"},
 }
-"""Part → the parts it may import, at any depth of its code. Nothing but `cli` has `cli`, or `testing` from outside."""
+"""Part → the other parts that it may import, at any depth of its code. Only `cli` may import `testing`, none `cli`."""
 
-STANDARD_LIBRARY_ONLY = {"centre", "config"}
-"""Parts that import nothing of anybody else."""
+FOLDERS = {
+    "core": "core",
+    "recording": "recording",
+    "sdks": "sdks",
+    "export": "export",
+    "report/reading": "reading",
+    "report/other_tools": "other_tools",
+    "report/render": "render",
+    "report": "report",
+    "testing": "testing",
+    "cli": "cli",
+}
+"""Folder of the package → its part. A module in no folder is a part of its own, or wires the parts together."""
 
-SDK_WHEN_ASKED = {"sdks", "wiring", "cli"}
+STANDARD_LIBRARY_ONLY = {"conventions", "core", "config"}
+"""Parts that import nothing but the standard library from outside."""
+
+MAY_DEFER_SDKS = {"sdks", "cli"}
 """Parts that may import an LLM SDK inside a function or for the type checker; the others never do."""
 
-LLM_SDKS = {"openai", "anthropic", "groq", "together", "cerebras", "httpx", "httpx2"}
+LLM_SDKS = {entry.package.partition(".")[0] for entry in REGISTRY.values()} | {"httpx", "httpx2"}
 
 
 class Import(NamedTuple):
@@ -62,12 +67,13 @@ class Import(NamedTuple):
 
 def part_of(module: str) -> str:
     """The part of the package that a dotted name inside it belongs to."""
-    name = module.split(".")[1] if "." in module else "wiring"
-    if name in CENTRE:
-        return "centre"
-    if name == "__main__":
+    path = "/".join(module.split(".")[1:])
+    for folder, part in FOLDERS.items():
+        if path == folder or path.startswith(f"{folder}/"):
+            return part
+    if path == "__main__":
         return "cli"
-    return name if name in MAY_IMPORT else "wiring"
+    return path if path in MAY_IMPORT else "wiring"
 
 
 def name_of(file: Path, package: Path) -> str:
@@ -123,13 +129,13 @@ def objection(importer: str, imported: Import, package: Path) -> str | None:
     top = imported.module.partition(".")[0]
     if top == package.name:
         part = part_of(imported.module)
-        return None if part in MAY_IMPORT[importer] else f"{importer} may not import {part}"
+        return None if part in {importer, *MAY_IMPORT[importer]} else f"{importer} may not import {part}"
     if importer in STANDARD_LIBRARY_ONLY and top not in sys.stdlib_module_names:
-        return f"{importer} imports the standard library alone"
-    if top in LLM_SDKS and importer not in SDK_WHEN_ASKED:
+        return f"{importer} imports the standard library only"
+    if top in LLM_SDKS and importer not in MAY_DEFER_SDKS:
         return f"{importer} imports no LLM SDK"
     if top in LLM_SDKS and not imported.deferred:
-        return f"{importer} imports an LLM SDK only when it is asked for"
+        return f"{importer} imports an LLM SDK inside functions only"
     return None
 
 
@@ -152,65 +158,129 @@ def test_a_module_imports_only_what_its_part_may(file: Path) -> None:
 
 
 PLANTED = [
-    ("timeline.py", "import opentelemetry.trace", "the standard library alone"),
-    ("timeline.py", "def f():\n    import numpy", "the standard library alone"),
-    ("measures.py", "from otel_itl.recording import probe", "centre may not import record"),
-    ("codec.py", "from . import config", "centre may not import config"),
-    ("codec.py", "from otel_itl import instrument", "centre may not import wiring"),
-    ("config.py", "import rich", "the standard library alone"),
+    ("core/timeline.py", "import opentelemetry.trace", "the standard library only"),
+    ("core/timeline.py", "def f():\n    import numpy", "the standard library only"),
+    ("core/measures.py", "from otel_itl.recording import recorder", "core may not import recording"),
+    ("core/codec.py", "from .. import config", "core may not import config"),
+    ("core/codec.py", "from otel_itl import instrument", "core may not import wiring"),
+    ("conventions.py", "from otel_itl.core.timeline import Kind", "conventions may not import core"),
+    ("config.py", "import rich", "the standard library only"),
     ("config.py", "from .export.metrics import labels", "config may not import export"),
-    ("record/probe.py", "def f():\n    import httpx", "record imports no LLM SDK"),
-    ("record/probe.py", "from ..export import metrics", "record may not import export"),
-    ("record/probe.py", "from otel_itl.sdks import openai", "record may not import sdks"),
-    ("sdks/openai.py", "import openai", "only when it is asked for"),
-    ("sdks/openai.py", "from openai import Stream", "only when it is asked for"),
-    ("sdks/openai.py", "try:\n    import openai\nexcept ImportError:\n    pass", "only when it is asked for"),
-    ("sdks/openai.py", "class A:\n    import openai", "only when it is asked for"),
-    ("sdks/openai.py", "from importlib import import_module\nimport_module('openai')", "only when it is asked for"),
+    ("recording/recorder.py", "def f():\n    import httpx", "recording imports no LLM SDK"),
+    ("recording/recorder.py", "from ..export import metrics", "recording may not import export"),
+    ("recording/recorder.py", "from otel_itl.sdks import openai", "recording may not import sdks"),
+    ("sdks/openai.py", "import openai", "inside functions only"),
+    ("sdks/openai.py", "from openai import Stream", "inside functions only"),
+    ("sdks/openai.py", "try:\n    import openai\nexcept ImportError:\n    pass", "inside functions only"),
+    ("sdks/openai.py", "class A:\n    import openai", "inside functions only"),
+    ("sdks/openai.py", "from importlib import import_module\nimport_module('openai')", "inside functions only"),
+    ("sdks/cerebras.py", "import cerebras.cloud.sdk", "inside functions only"),
     ("sdks/openai.py", "from otel_itl.export import metrics", "sdks may not import export"),
-    ("export/metrics.py", "import otel_itl.report.render.console", "export may not import view"),
-    ("offline/report.py", "from otel_itl.recording.recorder import Probe", "offline may not import record"),
-    ("view/html.py", "from otel_itl.sdks import openai", "view may not import sdks"),
+    ("export/metrics.py", "import otel_itl.report.render.console", "export may not import render"),
+    ("export/metrics.py", "def f():\n    import anthropic", "export imports no LLM SDK"),
+    ("report/summary.py", "from otel_itl.recording.recorder import StreamRecorder", "report may not import recording"),
+    ("report/summary.py", "from otel_itl.report.render import json", "report may not import render"),
+    ("report/render/html.py", "from otel_itl.sdks import openai", "render may not import sdks"),
     ("testing/server.py", "import openai", "testing imports no LLM SDK"),
     ("instrumentor.py", "def f():\n    from otel_itl.cli import main", "wiring may not import cli"),
-    ("__init__.py", "import openai", "only when it is asked for"),
+    ("__init__.py", "def f():\n    import openai", "wiring imports no LLM SDK"),
     ("runtime.py", "import otel_itl.testing", "wiring may not import testing"),
 ]
 
 
-def planted(tmp_path: Path, name: str, source: str) -> list[str]:
-    """The violations of one module in a package that has the folders of ours."""
+def planted(tmp_path: Path, modules: Mapping[str, str]) -> Path:
+    """Make a package with the folders of ours and these modules, file name → source."""
     package = tmp_path / "otel_itl"
-    for part in MAY_IMPORT:
-        (package / part).mkdir(parents=True)
-    for module in ("__init__", "config"):
-        (package / f"{module}.py").touch()
-    file = package / name
-    file.write_text(source, encoding="utf-8")
-    return violations(file, package)
+    for folder in FOLDERS:
+        (package / folder).mkdir(parents=True, exist_ok=True)
+    for name, source in {"__init__.py": "", "config.py": "", "conventions.py": "", **modules}.items():
+        (package / name).write_text(source, encoding="utf-8")
+    return package
+
+
+def violations_of(tmp_path: Path, name: str, source: str) -> list[str]:
+    """The violations of one module in a package that has the folders of ours."""
+    package = planted(tmp_path, {name: source})
+    return violations(package / name, package)
 
 
 @pytest.mark.parametrize(("name", "source", "why"), PLANTED)
 def test_a_planted_violation_is_found(tmp_path: Path, name: str, source: str, why: str) -> None:
-    assert [why in found for found in planted(tmp_path, name, source)] == [True]
+    assert [why in found for found in violations_of(tmp_path, name, source)] == [True]
 
 
 def test_a_violation_is_reported_with_file_and_line(tmp_path: Path) -> None:
-    expected = [f"{Path('otel_itl/timeline.py')}:2: imports rich, but centre imports the standard library alone"]
-    assert expected == planted(tmp_path, "timeline.py", "import sys\nimport rich\n")
+    file = Path("otel_itl/core/timeline.py")
+    expected = [f"{file}:2: imports rich, but core imports the standard library only"]
+    assert expected == violations_of(tmp_path, "core/timeline.py", "import sys\nimport rich\n")
 
 
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("measures.py", "from __future__ import annotations\nfrom otel_itl.core.timeline import Timeline\nimport math"),
+        (
+            "core/measures.py",
+            "from __future__ import annotations\nfrom otel_itl.core.timeline import Timeline\nimport math",
+        ),
+        ("core/codec.py", "from otel_itl import conventions"),
         ("sdks/openai.py", "def f():\n    import openai"),
         ("sdks/openai.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import openai"),
-        ("sdks/openai.py", "from wrapt import ObjectProxy\nfrom ..record.probe import Probe"),
-        ("view/html.py", "import jinja2\nfrom otel_itl.report.summary import Report"),
+        ("sdks/openai.py", "from wrapt import ObjectProxy\nfrom ..recording.recorder import StreamRecorder"),
+        ("report/render/html.py", "import jinja2\nfrom otel_itl.report.summary import Report"),
         ("cli/demo.py", "from otel_itl.testing import ScriptedServer"),
         ("__main__.py", "from otel_itl.cli import main"),
     ],
 )
 def test_what_a_part_may_import_is_let_through(tmp_path: Path, name: str, source: str) -> None:
-    assert planted(tmp_path, name, source) == []
+    assert violations_of(tmp_path, name, source) == []
+
+
+# --- Cycles ----------------------------------------------------------------------------------------------------------
+
+
+def import_graph(package: Path) -> dict[str, set[str]]:
+    """Each module of a package → the modules of the package that it imports, at any depth of its code."""
+    return {
+        name_of(file, package): {
+            found.module for found in imports_of(file, package) if found.module.partition(".")[0] == package.name
+        }
+        for file in package.rglob("*.py")
+    }
+
+
+def find_cycle(package: Path) -> list[str]:
+    """The modules of one import cycle, the first one again at its end; empty: there is none."""
+    try:
+        TopologicalSorter(import_graph(package)).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        return cycle
+    return []
+
+
+def test_no_modules_import_one_another() -> None:
+    assert find_cycle(PACKAGE) == []
+
+
+IMPORT_B = "from otel_itl.core.b import B"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        IMPORT_B,
+        "from .b import B",
+        "from otel_itl.core import b",
+        f"def f():\n    {IMPORT_B}",
+        f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {IMPORT_B}",
+        "from importlib import import_module\nimport_module('otel_itl.core.b')",
+    ],
+)
+def test_a_planted_cycle_is_found(tmp_path: Path, source: str) -> None:
+    package = planted(tmp_path, {"core/a.py": source, "core/b.py": "from otel_itl.core.a import A"})
+    assert set(find_cycle(package)) == {"otel_itl.core.a", "otel_itl.core.b"}
+
+
+def test_two_ways_to_one_module_are_no_cycle(tmp_path: Path) -> None:
+    modules = {"core/a.py": f"{IMPORT_B}\nfrom .c import C", "core/b.py": "from .c import C", "core/c.py": ""}
+    assert find_cycle(planted(tmp_path, modules)) == []
