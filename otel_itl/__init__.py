@@ -70,6 +70,8 @@ _HOMES = {
 class Unset:
     """Type of the default of an argument that was not given: its `OTEL_ITL_*` variable counts, else its default."""
 
+    __slots__ = ()
+
     def __repr__(self) -> str:
         return "UNSET"
 

@@ -25,10 +25,10 @@ MAX_BUCKETS: Final = 160
 """Non-empty buckets of a sketch. Where more would be needed, the scale is lowered."""
 _MIN_OCTAVE, _MAX_OCTAVE = -30, 34
 """The buckets begin at 2**-30 s, just below a nanosecond; no timeline holds a time above 2**34 s."""
-_FRACTIONS = [2 ** (position / 32) for position in range(1, 33)]
-_BOUNDS: Final = [
+_FRACTIONS: Final = tuple(2 ** (position / 32) for position in range(1, 33))
+_BOUNDS: Final = tuple(
     math.ldexp(SECOND * part, octave) for octave in range(_MIN_OCTAVE, _MAX_OCTAVE) for part in _FRACTIONS
-]
+)
 """Upper bounds (ns) of the buckets at scale 5. Those at powers of two of a second are exact."""
 
 

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from otel_itl.core.request import Request
 from otel_itl.core.stalls import RECOVERED, Cause, Phase, Stall, StallPolicy
@@ -16,8 +16,8 @@ MEDIAN_INTERVAL, MEDIAN_WINDOW = 16, 256
 """The running median of the gaps is renewed every 16 chunks, over the last 256 chunks."""
 
 _KIND_MASK = 0xFF
-_KEEP_ALIVE = {int(Kind.PING), int(Kind.EMPTY)}
-_LEFT_BY_CALLER = {Outcome.CLOSED, Outcome.ABANDONED}
+_KEEP_ALIVE: Final = frozenset({int(Kind.PING), int(Kind.EMPTY)})
+_LEFT_BY_CALLER: Final = frozenset({Outcome.CLOSED, Outcome.ABANDONED})
 """A caller that leaves a stream is not waiting for it."""
 
 

@@ -11,7 +11,7 @@ Wire = Literal["chat", "messages"]
 """A wire format: OpenAI chat completions, or Anthropic messages."""
 
 _CLIENT_OPTIONS: Final[Mapping[str, Any]] = {"api_key": "none", "max_retries": 0, "timeout": 30.0}
-_MESSAGES: Final = [{"role": "user", "content": "Why is latency important?"}]
+_MESSAGES: Final = ({"role": "user", "content": "Why is latency important?"},)
 _WITH_USAGE: Final[Mapping[str, Any]] = {"stream_options": {"include_usage": True}}
 
 
@@ -60,7 +60,7 @@ class DemoSDK(NamedTuple):
     def requester(self, client: Any) -> Callable[[str], Any]:
         """Return a function that requests a stream from a model; for an async client, its result is awaited."""
         create = client.chat.completions.create if self.wire == "chat" else client.messages.create
-        return lambda model: create(model=model, messages=_MESSAGES, stream=True, **self.request_options)
+        return lambda model: create(model=model, messages=list(_MESSAGES), stream=True, **self.request_options)
 
 
 SDKS: Final[Mapping[str, DemoSDK]] = {

@@ -92,9 +92,6 @@ def _takes_lazy_events(span: Any) -> bool:
     return (attributes is None or attributes >= MAX_ATTRIBUTES) and (text is None or text >= MAX_TEXT)
 
 
-_TRIAL: Final = {"whole": 3, "text": "completed", "numbers": [1, 2, 3], "none": []}
-
-
 def _trial() -> list[list[tuple[Any, ...]]]:
     """Return what a reader sees of the same event, added lazily and by `add_event()`."""
     from opentelemetry.sdk.resources import Resource
@@ -105,7 +102,7 @@ def _trial() -> list[list[tuple[Any, ...]]]:
     limits = SpanLimits(max_event_attributes=MAX_ATTRIBUTES, max_attribute_length=MAX_TEXT)
     provider = TracerProvider(ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=limits)
     tracer = provider.get_tracer("otel_itl.trial")
-    event = LazyEvent("trial", 1, _TRIAL.copy)
+    event = LazyEvent("trial", 1, lambda: {"whole": 3, "text": "completed", "numbers": [1, 2, 3], "none": []})
     ways: tuple[Callable[[Any], None], ...] = (
         lambda span: span._add_event(_LazySpanEvent(event, _raise)),
         lambda span: span.add_event(event.name, event.make_attributes(), event.unix_ns),

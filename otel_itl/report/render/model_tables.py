@@ -51,7 +51,7 @@ _COUNTS = (
     ("gaps", "excluded"),
     ("caller-", "bound"),
 )
-_FAILURES = {Outcome.ERROR.value, Outcome.TRUNCATED.value}
+_FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
 
 
 def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[RenderableType]:

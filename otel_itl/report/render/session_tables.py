@@ -41,7 +41,7 @@ _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
 _REQUEST_COLUMNS = (("TTFT", 7), ("p50", 6), ("p99", 6), ("stalls", 7), ("ratio", 6))
 _TIME_WIDTH, _INDEX_WIDTH, _OUTCOME_WIDTH = 12, 4, 11
-_FAILURES = {Outcome.ERROR.value, Outcome.TRUNCATED.value}
+_FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
 
 
 def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Iterator[RenderableType]:

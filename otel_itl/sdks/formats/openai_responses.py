@@ -29,8 +29,8 @@ DELTAS: Final = {
 }
 """Type of an event with a `delta` → what it carries."""
 
-ENDS: Final = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
-TOOL_CALL_ITEMS: Final = {"function_call", "custom_tool_call", "mcp_call"}
+ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+TOOL_CALL_ITEMS: Final = frozenset({"function_call", "custom_tool_call", "mcp_call"})
 OTHER_KINDS: Final = {"error": FINISH, "keepalive": PING}
 """Type of an event that carries no output and is not part of the lifecycle → its kind."""
 
