@@ -48,7 +48,7 @@ __all__ = [
     "uninstrument",
 ]
 
-_HOMES = {
+_HOMES: Final = {
     "ITLInstrumentor": "otel_itl.instrumentor",
     "ITLSpanProcessor": "otel_itl.processor",
     "Kind": "otel_itl.core.timeline",

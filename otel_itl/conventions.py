@@ -282,7 +282,7 @@ def _times(prefix: str, duration: str) -> dict[str, Metric]:
     return {name: Metric(f"{prefix}.{name}", "s", text, _OPERATION_BUCKETS) for name, text in described.items()}
 
 
-_TOKEN_COUNTERS = {
+_TOKEN_COUNTERS: Final = {
     "input_tokens": ("input_tokens", "The number of input (prompt) tokens used, including cached tokens."),
     "output_tokens": ("output_tokens", "The number of output (completion) tokens used, including reasoning tokens."),
     "cache_read_tokens": (
@@ -298,7 +298,7 @@ _TOKEN_COUNTERS = {
         "The number of output tokens used for reasoning (e.g. chain-of-thought, extended thinking).",
     ),
 }
-_TOKEN_HISTOGRAMS = {
+_TOKEN_HISTOGRAMS: Final = {
     "input_tokens": "The number of input (prompt) tokens used per inference operation.",
     "output_tokens": "The number of output (completion) tokens used per inference operation.",
 }

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import compress
 from operator import lt, sub
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl import conventions as names
 from otel_itl.core.thinning import select_chunks, thin
@@ -27,7 +27,7 @@ CHUNKS_PER_EVENT = 1_024
 
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
-_FACTS = {
+_FACTS: Final = {
     names.STREAM_REQUEST_TIME: "request_unix_ns",
     names.USAGE_INPUT_TOKENS: "input_tokens",
     names.USAGE_OUTPUT_TOKENS: "output_tokens",

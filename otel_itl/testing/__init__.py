@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from . import chat, completions, faults, messages, responses
 from .clock import FakeClock
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # Loaded when asked for: what imports the OpenTelemetry SDK, or pytest.
-_LAZY = {
+_LAZY: Final = {
     "CapturedTelemetry": "telemetry",
     "Log": "telemetry",
     "Point": "telemetry",

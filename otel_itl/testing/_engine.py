@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from . import chat, completions, faults, messages, responses
@@ -29,8 +30,8 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("messages", re.compile(r"/messages$")),
 )
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
-_ID_PREFIX: dict[Wire, str] = {"chat": "chatcmpl", "completions": "cmpl", "responses": "resp", "messages": "msg"}
-_DEFAULTS: dict[Wire, Callable[[], Script]] = {
+_ID_PREFIX: Final[dict[Wire, str]] = {"chat": "chatcmpl", "completions": "cmpl", "responses": "resp", "messages": "msg"}
+_DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
     "completions": completions.reply,
     "responses": responses.reply,

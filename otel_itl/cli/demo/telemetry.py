@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import IO, Any, cast
+from typing import IO, Any, Final, cast
 
 from opentelemetry import _logs, trace
 from opentelemetry.exporter.otlp.json.file import FileMetricExporter, FileSpanExporter
@@ -31,7 +31,7 @@ DEFAULT_OUTPUT = "otel-itl-demo.jsonl"
 
 OnStall = Callable[[Stall], object]
 
-_OPTIONS: Mapping[str, Any] = {
+_OPTIONS: Final[Mapping[str, Any]] = {
     "stall": StallPolicy(next_token=0.5),  # a stall of 2 s would make the demo long
     "slo": {"agent-*": "agent", "*": "chat"},
 }

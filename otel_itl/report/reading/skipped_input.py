@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
+from typing import Final
 
 MAX_DESCRIBED = 5
 """How many of each kind are described one by one; all are counted."""
@@ -29,7 +30,7 @@ class SkipReason(str, Enum):
     """The stream was measured, but its token events are not in the input."""
 
 
-_SENTENCES = {
+_SENTENCES: Final = {
     SkipReason.EMPTY: ("empty", "source is empty", "sources are empty"),
     SkipReason.NOT_JSON: ("not JSON", "line is not JSON", "lines are not JSON"),
     SkipReason.HALF_WRITTEN: ("half-written last line", "last line is half-written", "last lines are half-written"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from rich.padding import Padding
 from rich.table import Table
@@ -24,7 +25,7 @@ from otel_itl.report.summary import ModelSummary
 
 _MIN_CELL_WIDTH = 6
 """Columns of a latency, with the blank before it."""
-_PER_SECOND = {"_ms": 1_000, "_ns": 1_000_000_000}
+_PER_SECOND: Final = {"_ms": 1_000, "_ns": 1_000_000_000}
 """Unit at the end of a figure's name → how many of it are a second."""
 _COUNT = "count"
 """The statistic that is not a latency."""

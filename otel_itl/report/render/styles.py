@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-STYLES = {
+from typing import Final
+
+STYLES: Final = {
     "reasoning": "magenta",
     "answer": "green",
     "tool": "cyan",
