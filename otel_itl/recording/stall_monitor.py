@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
-from otel_itl.conventions import Where
+from otel_itl.conventions import MAX_REPORTED_STALLS, Where
 from otel_itl.core.request import Request
 from otel_itl.core.stall_detector import Silence, StallDetector, judge_cause
 from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Stall, StallPolicy
@@ -205,15 +205,20 @@ class StreamStallMonitor:
             if stall is None:
                 stall = self._make_stall(stream, silence, now)
                 changes.begun.append(stall)
-                self._reports.add(partial(self._log.stall_started, stall))
+                self._report(self._log.stall_started, stall)
             stall = replace(stall, duration=silence.waited / SECOND, is_alive=silence.is_alive)
             if silence.is_over and stall.end is None:
                 ended_with_it = self._is_finished and silence.until == stream.ended
                 stall = replace(stall, end=stream.outcome.value if ended_with_it else RECOVERED)
                 changes.ended.append(stall)
-                self._reports.add(partial(self._log.stall_ended, stall))
+                self._report(self._log.stall_ended, stall)
             self._stalls[silence.after] = stall
         return changes
+
+    def _report(self, log: Callable[[Stall], None], stall: Stall) -> None:
+        """Queue a report of one of the first stalls of the stream: of the others there is none."""
+        if stall.number <= MAX_REPORTED_STALLS:
+            self._reports.add(partial(log, stall))
 
     def _count(self, changes: _Changes) -> None:
         try:

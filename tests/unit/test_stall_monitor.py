@@ -738,6 +738,18 @@ def test_a_callback_that_blocks_delays_no_log(watched: Make) -> None:
     assert is_reported
 
 
+def test_no_more_reports_wait_than_a_stream_may_make(watched: Make) -> None:
+    log = Blocking()
+    stream = watched(reporter=log, threads=ReporterThreads)
+    for _ in range(15):
+        stream.chunk(2.5)
+    stream.recorder.end_exhausted()
+    counted = stream.counters.lines
+    log.release.set()
+    eventually(lambda: len(log) >= 20)
+    assert (counted.count("started"), log.lines.count("started")) == (15, 10)
+
+
 def test_stalls_are_counted_whatever_the_log_does(watched: Make) -> None:
     log = Blocking()
     stream = watched(reporter=log, threads=ReporterThreads)
