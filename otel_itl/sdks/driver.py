@@ -11,24 +11,21 @@ wire takes over the recording that the outer one has opened: it sees more.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import repeat
-from time import perf_counter_ns
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
-from otel_itl.config import SessionFrom
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
-from otel_itl.core.stream import ResponseInfo
-from otel_itl.recording.chunk_log import AppendTargets, Classify, record_nothing
+from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
+from otel_itl.sdks.first_pull import FirstPull
+from otel_itl.sdks.open_call import OpenCall, RecordingOpener, current_call, current_recorder
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.values import short_str
 
@@ -94,104 +91,6 @@ class SDK:
         return tuple(map(driver.target, self.calls))
 
 
-class RecordingOpener(Protocol):
-    """Opens recordings, and makes their spans current: the `Runtime`."""
-
-    @property
-    def errors(self) -> InternalErrors:
-        """Where failures of our own are reported."""
-        ...
-
-    @property
-    def session_from(self) -> SessionFrom | None:
-        """Where a request names its session; None: nowhere."""
-        ...
-
-    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
-        """Open the recording of a request; None where the request is not to be measured."""
-        ...
-
-    def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
-        """Describe a recording as the layer nearer to the wire sees the request."""
-        ...
-
-    def attach(self, recorder: StreamRecorder) -> Any:
-        """Make the span of the request current; returns what `detach` takes."""
-        ...
-
-    def detach(self, token: Any) -> None:
-        """Make the caller's span current again."""
-        ...
-
-
-class OpenCall:
-    """A call whose request is being sent: its span is current, and its recorder waits for the stream."""
-
-    __slots__ = ("_context", "_has_inner_layer", "_opener", "_recorder", "_reset")
-
-    def __init__(self, recorder: StreamRecorder, opener: RecordingOpener, *, has_inner_layer: bool) -> None:
-        self._recorder: StreamRecorder | None = recorder
-        self._opener = opener
-        self._has_inner_layer = has_inner_layer
-        self._context = opener.attach(recorder)
-        # Last: what is set before a failure would stay for the caller's next request.
-        self._reset = _current_call.set(self)
-
-    @property
-    def errors(self) -> InternalErrors:
-        """Where failures of our own are reported."""
-        return self._opener.errors
-
-    @property
-    def recorder(self) -> StreamRecorder | None:
-        """The recorder; None: a layer nearer to the wire has taken it over, or the call is over."""
-        return self._recorder
-
-    def take_over(self) -> StreamRecorder | None:
-        """Take the recorder for a layer nearer to the wire; None where this call is of the nearest layer itself."""
-        if not self._has_inner_layer:
-            return None
-        recorder, self._recorder = self._recorder, None
-        return recorder
-
-    @never_raises(Where.STREAM_OPEN, None)
-    def follow_loop(self) -> None:
-        """Follow the lag of the event loop on which the response is awaited."""
-        if self._recorder is not None:
-            self._recorder.follow_running_loop()
-
-    @never_raises(Where.STREAM_OPEN, None)
-    def fail(self, error: BaseException) -> None:
-        """End a call that raised, or whose wait was interrupted: there is no stream."""
-        recorder = self._recorder
-        if recorder is not None:
-            recorder.end_failed(error)
-        if not isinstance(error, GeneratorExit):
-            # Else the coroutine is being thrown away, perhaps in another context, which is not to be changed.
-            self.leave()
-
-    @never_raises(Where.STREAM_OPEN, default=None)
-    def leave(self) -> StreamRecorder | None:
-        """Give the caller's context back; returns the recorder, unless another layer has taken it over.
-
-        Whatever the HTTP client started meanwhile keeps a copy of the context: it holds no recorder from here on.
-        """
-        recorder, self._recorder = self._recorder, None
-        self._opener.detach(self._context)
-        _current_call.reset(self._reset)
-        return recorder
-
-
-_current_call: ContextVar[OpenCall | None] = ContextVar("otel_itl_call", default=None)
-"""The call whose request is being sent."""
-
-
-def current_recorder() -> StreamRecorder | None:
-    """Return the recorder of the call whose request is being sent here; None: there is none."""
-    call = _current_call.get()
-    return None if call is None else call.recorder
-
-
 class Driver:
     """Makes the wrappers of streaming calls.
 
@@ -243,7 +142,21 @@ class Driver:
         except BaseException as error:
             opening.fail(error)
             raise
+        if inspect.iscoroutine(result):
+            opening.suspend()
+            return self._await_result(streaming, result, opening)
         return self._bind(streaming, result, opening)
+
+    async def _await_result(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
+        """Await the coroutine that a plain function returned: the request is sent there."""
+        opening.resume()
+        opening.follow_loop()
+        try:
+            stream = await result
+        except BaseException as error:
+            opening.fail(error)
+            raise
+        return self._bind(streaming, stream, opening)
 
     async def _await(
         self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any
@@ -268,8 +181,9 @@ class Driver:
             return result
 
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
+        begin = partial(self.begin, description, has_inner_layer=streaming.has_inner_layer)
         try:
-            return iterate_recorded(result, _FirstPull(self, description, streaming.has_inner_layer))
+            return iterate_recorded(result, FirstPull(begin, self.errors))
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.RESPONSE_FOLLOW, error)
             return result
@@ -280,7 +194,7 @@ class Driver:
 
         Returns None where the request is not to be measured.
         """
-        outer = _current_call.get()
+        outer = current_call()
         recorder = None if outer is None else outer.take_over()
         if recorder is not None:
             self._opener.redescribe(recorder, description.request, description.classify)
@@ -306,133 +220,6 @@ class Driver:
             self.errors.report(Where.CALLBACK_SESSION_FROM, error)
             return description
         return description._replace(request=replace(description.request, session_id=session_id))
-
-
-class _FirstPull:
-    """Records a stream whose request is sent with the first pull: the recording begins there, not at the call.
-
-    It stands in for the recorder in `record_iterator`. Where the request is not to be measured, nothing is recorded;
-    where the first pull goes through another hooked SDK, that takes over the recording and chunks pass.
-    """
-
-    def __init__(self, driver: Driver, description: Description, has_inner_layer: bool) -> None:  # noqa: FBT001
-        self._driver = driver
-        self._description = description
-        self._has_inner_layer = has_inner_layer
-        self._recorder: StreamRecorder | None = None
-        self._asked = self._arrived = 0
-        self.is_taken_over = False
-        self.clock: Callable[[], int] = perf_counter_ns
-        self.response = ResponseInfo()
-
-    @property
-    def errors(self) -> InternalErrors:
-        """Where failures of our own are reported."""
-        return self._driver.errors
-
-    @property
-    def is_collected(self) -> bool:
-        """Whether the stream is in the hands of the garbage collector."""
-        return self._recorder is not None and self._recorder.is_collected
-
-    def start_reading(self, source: object, owner: Owner | None) -> None:
-        """Open the recording."""
-        self._is_async = hasattr(source, "__anext__")
-        self._opening = self._driver.begin(self._description, has_inner_layer=self._has_inner_layer)
-        self._recorder = None if self._opening is None else self._opening.recorder
-        if self._recorder is not None:
-            self.clock, self.response = self._recorder.clock, self._recorder.response
-            self._recorder.start_reading(source, owner)
-
-    def follow_running_loop(self) -> None:
-        """Follow the lag of the event loop that the stream is awaited on."""
-        if self._recorder is not None:
-            self._recorder.follow_running_loop()
-
-    def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
-        """Yield targets that send the request with the first pull, then those of the recorder."""
-        if self._recorder is None or self._opening is None:
-            yield record_nothing(pull)
-            return
-        yield AppendTargets(
-            self._set_asked, self._set_arrived, self._append_chunk, self._classify, self._pull_first(pull),
-            repeat(None, 1),
-        )  # fmt: skip
-        if self.is_taken_over:
-            yield record_nothing(pull)
-        else:
-            yield from self._recorder.append_targets(pull)
-
-    def end_exhausted(self) -> BaseException | None:
-        """End a stream that is exhausted."""
-        return None if self._recorder is None else self._recorder.end_exhausted()
-
-    def end_failed(self, error: BaseException) -> BaseException | None:
-        """End a stream whose SDK raised."""
-        return None if self._recorder is None else self._recorder.end_failed(error)
-
-    def end_thrown(self, error: BaseException) -> None:
-        """End a stream that its caller threw an exception into."""
-        if self._recorder is not None:
-            self._recorder.end_thrown(error)
-
-    def end_closed(self) -> None:
-        """End a stream that its caller closed."""
-        if self._recorder is not None:
-            self._recorder.end_closed()
-
-    def abandon_from_gc(self) -> None:
-        """End a stream that was dropped."""
-        if self._recorder is not None and not self.is_taken_over:
-            self._recorder.abandon_from_gc()
-
-    # --- The first chunk -------------------------------------------------------------------------------------------
-
-    def _pull_first(self, pull: Callable[[], Any]) -> Callable[[], Any]:
-        """Return a pull that gives the caller's context back as soon as the first chunk, or an error, is there."""
-
-        def pull_first() -> Any:
-            try:
-                return pull()
-            finally:
-                self._give_context_back()
-
-        async def await_first() -> Any:
-            try:
-                return await pull()
-            finally:
-                self._give_context_back()
-
-        return await_first if self._is_async else pull_first
-
-    def _give_context_back(self) -> None:
-        """Make the caller's context current again, and notice whether another layer has taken over the recording."""
-        opening, self._opening = self._opening, None
-        if opening is not None and opening.leave() is None:
-            self.is_taken_over = True
-
-    def _set_asked(self, moment: int) -> None:
-        """Keep the moment (ns) at which the first chunk was asked for, until it is known who records it."""
-        self._asked = moment
-
-    def _set_arrived(self, moment: int) -> None:
-        """Keep the moment (ns) at which the first chunk arrived."""
-        self._arrived = moment
-
-    def _classify(self, chunk: Any, response: ResponseInfo) -> int:
-        """Classify the first chunk, unless another layer has taken over the recording."""
-        return 0 if self.is_taken_over or self._recorder is None else self._recorder.classify(chunk, response)
-
-    def _append_chunk(self, code: int) -> None:
-        """Record the first chunk, unless another layer has taken over the recording."""
-        if not self.is_taken_over and self._recorder is not None:
-            log = self._recorder.log
-            log.asked.append(self._asked)
-            log.arrived.append(self._arrived)
-            log.codes.append(code)
-
-    _opening: OpenCall | None = None
-    _is_async = False
 
 
 def iterate_recorded(source: Any, recorder: Any) -> Any:

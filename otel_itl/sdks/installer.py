@@ -8,7 +8,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol
 
-from otel_itl.sdks.driver import Driver, RecordingOpener
+from otel_itl.sdks.driver import Driver
+from otel_itl.sdks.open_call import RecordingOpener
 from otel_itl.sdks.patching import PackagePatches, Target
 from otel_itl.sdks.registry import REGISTRY, SDKEntry
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from otel_itl.core.request import Request
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall, current_recorder
+from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.open_call import current_recorder
 from otel_itl.sdks.patching import PackagePatches
 
 if TYPE_CHECKING:
@@ -109,6 +110,11 @@ async def await_for_iterator(model: str | None) -> AsyncIterator[str]:
     return async_generator(model)
 
 
+def call_for_coroutine(model: str | None) -> Any:
+    """As a function that another one decorates."""
+    return await_for_iterator(model)
+
+
 def read(result: Any) -> list[Any]:
     """Everything that a call of whatever shape streams."""
 
@@ -121,7 +127,14 @@ def read(result: Any) -> list[Any]:
     return asyncio.run(drained())
 
 
-SHAPES = [generator, async_generator, call_for_iterator, call_for_generator, await_for_iterator]
+SHAPES = [
+    generator,
+    async_generator,
+    call_for_iterator,
+    call_for_generator,
+    await_for_iterator,
+    call_for_coroutine,
+]
 
 
 # --- Calls of every shape --------------------------------------------------------------------------------------------
@@ -256,6 +269,22 @@ def test_the_span_is_current_while_a_generator_sends_its_request(opener: Opener,
 
     read(patched(opener, async_sending if is_async else sending)("m"))
     assert seen == ["m", None]
+
+
+@pytest.mark.requirement("R24")
+@pytest.mark.parametrize("is_decorated", [False, True])
+def test_the_span_is_current_while_a_coroutine_sends_its_request(opener: Opener, is_decorated: bool) -> None:
+    seen: list[str | None] = []
+
+    async def sending(model: str) -> Iterator[str]:
+        seen.append(_span.get())
+        return iter(CHUNKS)
+
+    def decorated(model: str) -> Any:
+        return sending(model)
+
+    read(patched(opener, decorated if is_decorated else sending)("m"))
+    assert (seen, _span.get()) == (["m"], None)
 
 
 @pytest.mark.requirement("R23")
