@@ -95,7 +95,7 @@ def test_the_worst_session_comes_first(sessions: Any, requests: Any) -> None:
 
 def test_a_request_whose_caller_was_too_slow_has_no_latency_ratio(read: Any, made: Any, requests: Any) -> None:
     *attentive, last = read(made.spans(*requests(20, 20, 60))).streams
-    slow = replace(last, measures=replace(last.measures, imputed=len(last.measures.itl_samples.nanoseconds)))
+    slow = replace(last, measures=replace(last.measures, imputed=last.measures.exact, exact=0))
     (row,) = summarize([*attentive, slow]).sessions
     assert [request.latency_ratio for request in row.requests] == [None, 1.0, None]
 
