@@ -50,7 +50,7 @@ class ReporterThreads:
                 self._errors.count_dropped(f"queue.{self._name}")
                 return
             self._waiting.append(task)
-            if self._idle:
+            if len(self._waiting) <= self._idle:  # an idle thread each: none waits behind a function that blocks
                 self._condition.notify()
                 return
             if self._threads >= self._max_threads:
@@ -63,7 +63,7 @@ class ReporterThreads:
                 self._threads -= 1
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait until nothing runs or waits, for up to so many seconds; returns whether that came true."""
+        """Wait until nothing runs or waits, for at most `seconds`; returns whether that came true."""
         deadline = monotonic() + seconds
         while self._waiting or self._threads > self._idle:
             if monotonic() > deadline:
