@@ -49,7 +49,7 @@ class ReporterThreads:
                 self._errors.count_dropped(f"queue.{self._name}")
                 return
             self._waiting.append(task)
-            if self._idle:
+            if len(self._waiting) <= self._idle:  # an idle thread each: none waits behind a function that blocks
                 self._condition.notify()
                 return
             if self._threads >= self._max_threads:
