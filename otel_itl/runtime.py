@@ -48,6 +48,8 @@ logger = logging.getLogger("otel_itl")
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
+MAX_WAIT_FOR_REPORTS = 1.0
+"""Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ class Runtime:
             self._was_stopped, self._is_started_by_code = True, False
             for processor in self._processors.values():
                 processor.disable()
-        self.finalizer.abandon_all()
+        self._end_all()
 
     @property
     def config(self) -> Config | None:
@@ -246,8 +248,8 @@ class Runtime:
         # A flush of log events reaches nothing of ours.
         self._may_defer = is_flushed and config.token_events != "log"
         # Again for every set of providers: what is registered last runs first, before they shut down.
-        atexit.unregister(self.finalizer.abandon_all)
-        atexit.register(self.finalizer.abandon_all)
+        atexit.unregister(self._end_all)
+        atexit.register(self._end_all)
         stream_logger = get_logger(given.logger_provider or _logs.get_logger_provider(), config.standard_names)
         return Pipeline(
             SpanStarter(get_tracer(tracer_provider, config.standard_names), Sessions(), self.measured_spans),
@@ -297,6 +299,11 @@ class Runtime:
             if prepend_processor(provider, processor):
                 self._runs_first.add(provider)
             self._processors[provider] = processor
+
+    def _end_all(self) -> None:
+        """End every open stream as abandoned, and give the reports of stalls a second to be emitted."""
+        self.finalizer.abandon_all()
+        self.log_threads.wait_until_idle(MAX_WAIT_FOR_REPORTS)
 
     def _flush(self) -> None:
         """Finalize the streams that ended, and record their metrics: for flushes of a tracer provider."""

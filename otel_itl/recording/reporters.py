@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from time import monotonic, sleep
 from typing import Final
 
 from otel_itl.conventions import Where
@@ -60,6 +61,15 @@ class ReporterThreads:
         except RuntimeError:  # the interpreter is shutting down
             with self._condition:
                 self._threads -= 1
+
+    def wait_until_idle(self, seconds: float) -> bool:
+        """Wait until no function runs or waits, for at most `seconds`; returns False when that time is over."""
+        deadline = monotonic() + seconds
+        while self._waiting or self._threads > self._idle:
+            if monotonic() > deadline:
+                return False
+            sleep(0.001)
+        return True
 
     def _run(self) -> None:
         condition = self._condition
