@@ -26,7 +26,7 @@ from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
 from otel_itl.export.pipeline import Pipeline
 from otel_itl.export.scope import get_logger, get_meter, get_tracer
-from otel_itl.export.sdk_internals.configurator import application_has_providers, configure_sdk
+from otel_itl.export.sdk_internals.configurator import application_has_providers, configure_sdk, has_exporters
 from otel_itl.export.sdk_internals.processor_order import prepend_processor
 from otel_itl.export.span import SpanSink, SpanStarter
 from otel_itl.export.span_processor import SpanEventProcessor
@@ -270,8 +270,9 @@ class Runtime:
             self.errors.counts[Where.SDK_SETUP] += 1
             logger.warning("otel_itl could not set up the OpenTelemetry SDK from the OTEL_* environment: %s", error)
         else:
-            # A warning, so that it is seen where logging is not configured.
-            logger.warning(
+            # A warning, so that it is seen where logging is not configured; not where nothing is sent anywhere.
+            logger.log(
+                logging.WARNING if has_exporters(os.environ) else logging.INFO,
                 "No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment (%s).",
                 exporters,
             )

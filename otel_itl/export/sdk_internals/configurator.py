@@ -82,6 +82,11 @@ def describe_exporters(environ: Mapping[str, str]) -> str:
     return ", ".join(described)
 
 
+def has_exporters(environ: Mapping[str, str]) -> bool:
+    """Whether `configure_sdk()` sets up any exporter: not where each `OTEL_*_EXPORTER` is `none`."""
+    return any(_exporter_names(signal, environ) for signal in _SIGNALS)
+
+
 @cache
 def can_name_exporters() -> bool:
     """Prove, once, that the SDK's configurator takes the names of exporters as arguments."""
