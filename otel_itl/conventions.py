@@ -278,6 +278,7 @@ class StandardNames(NamedTuple):
 
 
 def _time_to_first_chunk(prefix: str) -> Metric:
+    """Describe the standard metric for the time to the first chunk; `prefix` is that of the generation's names."""
     return Metric(
         f"{prefix}.time_to_first_chunk",
         "s",
@@ -288,6 +289,7 @@ def _time_to_first_chunk(prefix: str) -> Metric:
 
 
 def _time_per_output_chunk(prefix: str) -> Metric:
+    """Describe the standard metric for the time between chunks; `prefix` is that of the generation's names."""
     return Metric(
         f"{prefix}.time_per_output_chunk",
         "s",

@@ -94,6 +94,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_report(subparsers: Any) -> None:
+    """Add the command `report` with its arguments; `commands.run_report` runs it."""
     report = _add_command(
         subparsers, "report", "report the latency of streams in OTLP JSON files", _REPORT, _REPORT_EXAMPLES
     )
@@ -120,6 +121,7 @@ def _add_report(subparsers: Any) -> None:
 
 
 def _add_demo(subparsers: Any) -> None:
+    """Add the command `demo` with its arguments; `commands.run_demo` runs it."""
     demo = _add_command(subparsers, "demo", "measure streams of scripted models on this machine", _DEMO, _DEMO_EXAMPLES)
     demo.add_argument(
         "--seconds",
@@ -160,6 +162,15 @@ def _add_demo(subparsers: Any) -> None:
 
 
 def _add_command(subparsers: Any, name: str, short: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """Add a command to the parser and return the command's own parser.
+
+    Args:
+        subparsers: those of the main parser.
+        name: of the command.
+        short: its line in the help of `otel-itl`.
+        description: the text of its own help.
+        epilog: examples and exit codes, printed as they are.
+    """
     made: argparse.ArgumentParser = subparsers.add_parser(
         name,
         help=short,
@@ -195,6 +206,11 @@ def _tool(text: str) -> str:
 
 
 def _sdks(text: str) -> tuple[str, ...]:
+    """Parse the value of `--sdk`: names of SDKs, separated by commas. A name that is repeated counts once.
+
+    Raises:
+        argparse.ArgumentTypeError: an SDK that the demo does not run.
+    """
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     unknown = next((name for name in names if name not in SDKS), None)
     if unknown is not None:
@@ -203,6 +219,11 @@ def _sdks(text: str) -> tuple[str, ...]:
 
 
 def _slo(text: str) -> Objectives:
+    """Parse the value of `--slo`.
+
+    Raises:
+        argparse.ArgumentTypeError: it has no objective.
+    """
     try:
         slo = load({"slo": text}, {}).slo
     except ValueError:

@@ -82,6 +82,10 @@ class StreamInstruments:
             self._standard.record(stream, labels, error_type)
 
     def _count_outcome(self, stream: MeasuredStream) -> Labels:
+        """Count the outcome of a stream and return the attributes of its metric points.
+
+        Where those attributes cannot be built, the outcome is counted without them and the exception is raised again.
+        """
         outcome = {names.STREAM_OUTCOME: stream.outcome.value}
         try:
             labels = attributes.of_metrics(stream.request, stream.response_model, self._models)
@@ -92,6 +96,7 @@ class StreamInstruments:
         return labels
 
     def _record_slo(self, verdict: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
+        """Count the stream and its gaps by whether they met the objective."""
         labels = {**labels, names.SLO_PROFILE: verdict.slo.profile}
         for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
             # Zeros are added too: a rate needs its series to exist before the first miss.

@@ -127,6 +127,10 @@ class MetricsRegistry:
         return [observation for reporter in reporters for observation in self._count_open_streams(reporter)]
 
     def _count_open_streams(self, reporter: StreamInstruments) -> list[Observation]:
+        """Count the open streams by their attributes and by state, `active` or `stalled`.
+
+        Attributes that were reported before and have no open stream any more are reported as 0.
+        """
         tally = Tally(
             (tuple(reporter.attributes_of(request).items()), stalled) for request, stalled in self._open_streams()
         )

@@ -102,6 +102,7 @@ class SpanEventProcessor(SpanProcessor):
         return True
 
     def _measure(self, span: ReadableSpan, context: SpanContext) -> None:
+        """Measure the stream of a finished span by the span's events, if it has any, and queue its metrics."""
         timeline = _timeline(span, self._chunk_events)
         if timeline is None:
             return

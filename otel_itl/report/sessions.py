@@ -138,6 +138,7 @@ class _Request(NamedTuple):
 
 
 def _request(stream: StoredStream, stalls: int) -> _Request:
+    """Take from a stream what its session's summary needs, with the session's status if the span has it."""
     measures, facts = stream.measures, stream.span_facts.session
     summary = RequestSummary(
         request_index=0,
@@ -192,6 +193,7 @@ def _derive_facts(requests_by_session: dict[str, list[_Request]]) -> dict[str, l
 
 
 def _summary(session: str, requests: Sequence[_Request]) -> SessionSummary:
+    """Summarize the requests of one session, in order of time; percentiles are over all their samples."""
     summaries = [request.summary for request in sorted(requests, key=lambda request: request.start)]
     samples = sorted(sample for request in requests for sample in request.samples)
     has_percentiles = len(samples) > 1

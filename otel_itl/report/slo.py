@@ -94,6 +94,11 @@ class SLOCollector:
         return [_summary(key, judged[key]) for key in ordered]
 
     def _add_by_span(self, stream: StoredStream, facts: SLOFacts) -> None:
+        """Add a stream by the objective that its span names.
+
+        A built-in profile is evaluated again. Only spans that missed a custom objective have its limits: a stream that
+        met one waits for them.
+        """
         custom = (stream.provider, stream.model, facts.profile)
         samples = stream.measures.itl_samples.nanoseconds
         profile = PROFILES.get(facts.profile)
@@ -125,6 +130,7 @@ def _judge_custom(key: _Key, samples: Sequence[float], fluidity: float | None, *
 
 
 def _summary(key: _Key, streams: Sequence[_Judged]) -> SLOSummary:
+    """Sum up the streams that were evaluated against one objective; gaps are None where it has none for ITL."""
     fluidity = [stream.fluidity for stream in streams if stream.fluidity is not None]
     return SLOSummary(
         **key._asdict(),

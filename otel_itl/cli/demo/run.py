@@ -108,6 +108,11 @@ def _keep(streams: Iterable[StoredStream], kept: list[StoredStream]) -> Iterator
 
 @contextmanager
 def _running_server(port: int) -> Iterator[ScriptedServer]:
+    """Run the scripted server in a process of its own while the `with` block lasts.
+
+    Raises:
+        CannotStartError: the port is taken, or cannot be listened on.
+    """
     server = ScriptedServer(port=port, process=True)
     try:
         server.start()
@@ -121,6 +126,14 @@ def _running_server(port: int) -> Iterator[ScriptedServer]:
 
 
 def _open_telemetry(output: str | None) -> FileTelemetry | EnvironmentTelemetry:
+    """Open the providers of the demo, which write to a file or to where the `OTEL_*` environment says.
+
+    Args:
+        output: the file; None: the default name in the current directory.
+
+    Raises:
+        CannotStartError: the file exists, or cannot be written.
+    """
     try:
         return open_telemetry(output)
     except FileExistsError as error:
@@ -131,6 +144,7 @@ def _open_telemetry(output: str | None) -> FileTelemetry | EnvironmentTelemetry:
 
 
 def _truth_sentence(deviation: Deviation | None) -> str:
+    """Return the last line of the demo: how far its figures are from the script. None: nothing can be compared."""
     if deviation is None:
         return "scripted truth: no smooth stream was completed, so there is nothing to compare"
     ttft, p99 = format_duration(deviation.time_to_first_token), format_duration(deviation.itl_p99)

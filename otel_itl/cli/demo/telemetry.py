@@ -204,6 +204,7 @@ def _set_variables() -> list[str]:
 
 
 def _create_with_free_name(path: Path) -> tuple[Path, SharedFile]:
+    """Create a new file under this name or, if it is taken, under the first free `NAME-2`, `NAME-3` …; return both."""
     number, candidate = 1, path
     while True:
         try:

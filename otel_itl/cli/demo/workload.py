@@ -89,6 +89,10 @@ class Workload:
             task.cancel()
 
     def _run_sync(self, lane: Lane) -> None:
+        """Make the requests of one lane, one after the other, with a synchronous client. Runs on a thread of its own.
+
+        A warm-up request that is not measured comes first, so that no connection set-up counts into the first TTFT.
+        """
         sdk, leaves_after = SDKS[lane.plan.sdk], lane.plan.scenario.leaves_after
         with sdk.make_client(self._server_url, is_async=False) as client, _session_scope(lane):
             request = sdk.requester(client)
@@ -112,6 +116,10 @@ class Workload:
             asyncio.run(self._run_all_async())
 
     async def _run_all_async(self) -> None:
+        """Make the requests of all asynchronous lanes, each lane as a task on one event loop.
+
+        Runs on a thread of its own. Every lane begins with a warm-up request that is not measured.
+        """
         self._loop = asyncio.get_running_loop()
         lanes = [lane for lane in self.lanes if lane.plan.scenario.is_async]
         async with AsyncExitStack() as clients:
@@ -128,6 +136,7 @@ class Workload:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run_async(self, lane: Lane, request: Callable[[str], Coroutine[Any, Any, Any]]) -> None:
+        """Make the requests of one asynchronous lane, one after the other."""
         while lane.done < lane.total and not self._stopping.is_set():
             with suppress(Exception), _session_scope(lane):
                 async with await request(lane.model) as stream:

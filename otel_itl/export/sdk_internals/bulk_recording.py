@@ -110,6 +110,7 @@ def _points(preferences: Mapping[str, Any], views: Sequence[Any], *, bulk: bool)
 
 
 def _collected(reader: Any) -> Iterator[Any]:
+    """Collect the metrics of a reader and yield every data point."""
     data = reader.get_metrics_data()
     for resource in data.resource_metrics if data is not None else ():
         for scope in resource.scope_metrics:

@@ -35,6 +35,7 @@ def can_prepend_processors() -> bool:
 
 
 def _move_to_front(provider: Any, processor: SpanProcessor) -> bool:
+    """Make a processor that was added to a provider its first; returns False for one that is not the SDK's."""
     all_processors = getattr(provider, "_active_span_processor", None)
     if type(all_processors) is not SynchronousMultiSpanProcessor:
         return False
@@ -57,6 +58,7 @@ class _Recording(SpanProcessor):
 
 
 def _flush_order() -> list[str]:
+    """Return in which order a provider flushes two processors and a third that was moved to the front: the trial."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.sampling import ALWAYS_ON

@@ -126,6 +126,15 @@ def _parsed(expression: str) -> ast.expr:
 
 
 def _evaluate(node: ast.expr, look_up: Callable[[str], Any]) -> Any:
+    """Evaluate an expression of a definition; None where an operand is None, or where it divides by zero.
+
+    Args:
+        node: the parsed expression: constants, names, fields, arithmetic, and calls of `FUNCTIONS`.
+        look_up: returns the value of a name.
+
+    Raises:
+        ValueError: the expression contains anything else.
+    """
     match node:
         case ast.Constant(value=value):
             return value
@@ -191,7 +200,7 @@ def _in_its_unit(figure: Figure, nanoseconds: float) -> float:
 
 
 def _given_out(figure: Figure, value: float | None) -> float | None:
-    """As `_in_its_unit`; None where the value is absent or unknown."""
+    """Return a value in its unit, as `_in_its_unit` does; None where it is absent or unknown."""
     return None if value is None or isnan(value) else _in_its_unit(figure, value)
 
 

@@ -84,6 +84,11 @@ def _decompressed(file: Any) -> io.BufferedReader | gzip.GzipFile:
 
 
 def _lines(source: str, file: io.BufferedReader | gzip.GzipFile, skipped: SkippedInput) -> Iterator[Line]:
+    """Yield the lines of an open file; empty, overlong and damaged parts are counted in `skipped`.
+
+    Raises:
+        UnreadableSourceError: the file is binary, or not in UTF-8.
+    """
     name = display_name(source)
     number = 0
     try:

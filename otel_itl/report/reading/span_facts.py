@@ -72,6 +72,7 @@ def read_session_id(attributes: Mapping[str, Any]) -> str | None:
 
 
 def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
+    """Read the status of the session from a span's attributes; None: the span has none."""
     index = _number(attributes, names.SESSION_REQUEST_INDEX)
     if index is None:
         return None
@@ -84,6 +85,7 @@ def _session(attributes: Mapping[str, Any]) -> SessionFacts | None:
 
 
 def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
+    """Read the objective in force and whether the stream met it from a span's attributes; None: there is none."""
     profile = _text(attributes, names.SLO_PROFILE)
     if profile is None:
         return None
@@ -97,6 +99,10 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
 
 
 def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> list[StallFacts] | None:
+    """Read the stalls of a stream from its span; None: the span has no stall attributes.
+
+    Those without an event of their own are one entry, without phase and cause.
+    """
     count = _number(attributes, names.STALL_COUNT)
     if count is None:
         return None

@@ -119,6 +119,10 @@ class _Reader:
                 self._skipped.add(SkipReason.WITHOUT_TOKEN_EVENTS, span.where_measured)
 
     def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
+        """Yield the streams whose token events a span carries.
+
+        A span without token events is kept for log records that refer to it.
+        """
         key, identity = (span.trace_id, span.span_id), _identity(span.attributes)
         if not span.token_events:
             is_measured = names.STREAM_OUTCOME in span.attributes
@@ -170,6 +174,8 @@ class _Reader:
 
 
 def _identity(attributes: Mapping[str, Any]) -> _Identity:
+    """Read provider, model and operation from a span's attributes; what is missing is `unknown`."""
+
     def text(*candidates: str) -> str:
         found = (attributes.get(name) for name in candidates)
         return next((value for value in found if isinstance(value, str) and value), UNKNOWN)

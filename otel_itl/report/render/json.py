@@ -45,6 +45,7 @@ def report_to_data(report: Report, session: SessionSummary | None = None) -> dic
 
 
 def _tool_to_data(tool: str | None) -> dict[str, Any]:
+    """Return the keys about the tool whose formulas the figures follow; None: they are our own."""
     if tool is None:
         return {"as": None, "latency_bucket_edges": list(LATENCY_BUCKETS)}
     definition = TOOLS[tool]
@@ -64,6 +65,7 @@ def _model_to_data(model: ModelSummary) -> dict[str, Any]:
 
 
 def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
+    """Return the worst stream in the types of JSON; times are seconds."""
     stream, gap = worst.stream, worst.gap
     ours = {"time_to_first_token": stream.measures.time_to_first_token}
     return {

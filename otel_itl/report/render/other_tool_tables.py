@@ -66,6 +66,7 @@ def _pooled(definition: ToolDefinition) -> list[Figure]:
 
 
 def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> Table:
+    """Make the table of another tool's figures: a row for each figure of each model, a column for each statistic."""
     statistics = definition.statistics.split()
     table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
     table.add_column("milliseconds")
@@ -116,6 +117,7 @@ def _without_unit(name: str) -> str:
 
 
 def _two_columns(rows: Mapping[str, str]) -> Table:
+    """Make a table without borders of names and what they mean."""
     table = Table.grid(padding=(0, INDENT, 0, 0))
     table.add_column(style=STYLES["head"], overflow="fold")
     table.add_column(overflow="fold")

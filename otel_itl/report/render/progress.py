@@ -77,6 +77,7 @@ class Progress:
         self._live.update(Group(self._table(), self._totals()), refresh=True)
 
     def _table(self) -> Table:
+        """Draw the present state of every lane: chunks arriving now, streams that are done, chunks so far."""
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=STYLES["head"])
         table.add_column("")
         table.add_column("arriving now", no_wrap=True)

@@ -33,6 +33,7 @@ def print_session(session: SessionSummary, terminal: Terminal) -> None:
 
 
 def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
+    """Yield the parts of a report in order; those without data are left out."""
     yield Text()
     if report.tool is None:
         yield from latency_table(report.rows, terminal)

@@ -110,6 +110,7 @@ def _itl_head(terminal: Terminal) -> str:
 
 
 def _cells(request: RequestSummary, width: int) -> Iterator[RenderableType]:
+    """Yield the cells of one request's row; `width` is that of the model column."""
     yield f"{request.request_index:,}"
     yield Text(f"  {_time(request):%H:%M:%S}")
     yield wrap_name(request.model, width)

@@ -40,6 +40,7 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Renderable
 
 
 def _cells(summary: SLOSummary) -> Iterator[RenderableType]:
+    """Yield the cells of one objective's row; the share of streams that met it is marked where it misses the target."""
     is_missed = summary.target is not None and summary.streams_met < summary.target * summary.streams
     yield format_count(summary.streams)
     yield Text(format_share(summary.streams_met, summary.streams), style=STYLES["outcome"] if is_missed else "")

@@ -107,6 +107,7 @@ def _bars(counts: Sequence[int], most: int, levels: str) -> str:
 
 
 def _axis(scale: Scale, glyphs: Glyphs) -> tuple[str, str, str]:
+    """Draw the axis of a chart: the rule with its ticks, the numbers under it, and their unit."""
     step = _round_step((scale.end - scale.start) * TICK_COLUMNS / scale.width)
     unit, units = ("s", 1_000 * MILLISECOND) if step >= 1_000 * MILLISECOND else ("ms", MILLISECOND)
     rule, ticks = [glyphs.rule] * scale.width, [" "] * scale.width
@@ -126,6 +127,7 @@ def _round_step(minimum: float) -> int:
 
 
 def _label_rows(scale: Scale, marks: Sequence[Mark], glyphs: Glyphs) -> list[list[Label]]:
+    """Distribute the labels of the marks over rows, so that no two in a row touch."""
     rows: list[list[Label]] = []
     for mark in marks:
         label = _label(mark, scale, glyphs)

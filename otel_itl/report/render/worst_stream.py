@@ -43,6 +43,7 @@ def worst_stream_parts(worst: WorstStream, terminal: Terminal) -> Iterator[Rende
 
 
 def _facts(worst: WorstStream) -> Iterator[Text]:
+    """Yield the lines above the drawing: which stream it is, how it ended, and the ids of its span."""
     stream = worst.stream
     title = Text()
     title.append("longest wait for a token: ", style=STYLES["head"])
@@ -62,6 +63,7 @@ def _facts(worst: WorstStream) -> Iterator[Text]:
 
 
 def _marks(worst: WorstStream) -> list[Mark]:
+    """Return what is labelled under the drawing: the time to first token and the longest gap."""
     marks = []
     ttft = worst.stream.measures.time_to_first_token
     if ttft is not None and worst.figures is None:
@@ -84,6 +86,7 @@ def _enlarged(worst: WorstStream, whole: Scale) -> Scale | None:
 
 
 def _drawing_lines(drawing: Drawing) -> Iterator[Text]:
+    """Yield a drawing line by line: lanes, axis, labels."""
     for name, cells in drawing.lanes:
         yield _line(name, Text(cells, style=STYLES[name]))
     yield _line("", Text(drawing.rule, style=STYLES["head"]))
