@@ -136,6 +136,7 @@ def uninstrument() -> None:
 
 
 def __getattr__(name: str) -> Any:
+    """Load the module that defines a public name and return what the name stands for. Called by Python (PEP 562)."""
     home = _HOMES.get(name)
     if home is None:
         message = f"module {__name__!r} has no attribute {name!r}"

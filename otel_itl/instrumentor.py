@@ -70,6 +70,11 @@ class _StreamInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base c
             runtime.stop()
 
     def _install(self, *, is_required: bool) -> None:
+        """Install the patches of those SDKs of this instrumentor that the configuration asks for.
+
+        Args:
+            is_required: the SDKs were asked for by name, so that a missing one is worth a warning.
+        """
         config = runtime.config
         asked = [name for name in self.sdk_names if config is None or config.sdks is None or name in config.sdks]
         installed = [runtime.installer.install(name, is_required=is_required) for name in asked]
@@ -92,6 +97,7 @@ class ITLInstrumentor(_StreamInstrumentor):
         return runtime.is_started_by_code
 
     def _instrument(self, providers: Providers, options: dict[str, Any]) -> None:
+        """Start the runtime and install every SDK. A second call only warns of options that come too late."""
         if runtime.is_started_by_code:
             self._warn_of_late_options(providers, options)
             return

@@ -93,7 +93,7 @@ def observe(  # noqa: PLR0913 - what describes the request
 
 
 def _is_recorded(stream: Any) -> bool:
-    """Whether a stream is recorded already: by a hook of its SDK, or by `observe()`."""
+    """Return whether a stream is recorded already: by a hook of its SDK, or by `observe()`."""
     if type(stream) in {RecordedStream, AsyncRecordedStream}:
         return True
     response = getattr(stream, "response", None)

@@ -231,6 +231,10 @@ class Runtime:
             return self._pipeline
 
     def _make_pipeline(self, config: Config, given: Providers) -> Pipeline:
+        """Make the pipeline for these options and providers, when the first stream opens.
+
+        It also adds our processor to the tracer provider, makes the metrics, and registers what is called at exit.
+        """
         if not given.are_given and not application_has_providers():
             self._set_up_sdk()
         generation = names.STANDARD_NAMES[config.standard_names]
@@ -351,7 +355,7 @@ class Runtime:
 
 
 def is_disabled() -> bool:
-    """Whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
+    """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
     return any(
         os.environ.get(variable, "").strip().lower() == "true"
         for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")

@@ -18,7 +18,7 @@ class MeasuredSpans:
         self._oldest_first: deque[int] = deque()
 
     def __contains__(self, span_id: int) -> bool:
-        """Whether the span is measured already."""
+        """Return whether the span is measured already."""
         return span_id in self._ids
 
     def __len__(self) -> int:

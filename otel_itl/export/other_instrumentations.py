@@ -34,12 +34,12 @@ _RECORDED_METRICS: Final = (
 
 
 def is_other_in_charge(context: Context) -> bool:
-    """Whether another instrumentation has started the span of this very request, for others to enrich."""
+    """Return whether another instrumentation has started the span of this very request, for others to enrich."""
     return get_value(FOREIGN_INFERENCE, context) is not None
 
 
 def is_suppressed() -> bool:
-    """Whether the caller has asked for no spans of instrumentations, so that its requests are not recorded."""
+    """Return whether the caller has suppressed instrumentations, so that its requests are not recorded."""
     return not is_instrumentation_enabled() and _scope_of(get_current_span()) not in _SUPPRESSING_SCOPES
 
 

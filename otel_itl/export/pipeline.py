@@ -160,6 +160,7 @@ class Pipeline:
             return default
 
     def _evaluate(self, finished: FinishedStream, measures: Measures) -> SLOResult | None:
+        """Evaluate the stream against the objective for its model; None where there is none. Upstream stalls count."""
         slo = self._objectives.for_model(finished.request.model)
         if slo is None:
             return None
@@ -168,6 +169,7 @@ class Pipeline:
 
 
 def _measure_for_metrics(report: StreamReport) -> MeasuredStream:
+    """Take from a report what the metrics need, so that timeline and span can be freed before the next collection."""
     handle = report.handle
     return measured_stream(
         report.finished,

@@ -155,6 +155,10 @@ class SpanSink:
             self._add_token_events(span, finished.timeline)
 
     def _add_token_events(self, span: Span, timeline: Timeline) -> None:
+        """Add the token events of a stream to its span: packed, or one for each output chunk.
+
+        Where the span's limit is too low for one each, the stream is packed, with one warning for all streams.
+        """
         limit = event_limit(span)
         each = encode_each(timeline, limit) if self._token_events == "each" else None
         if each is not None:

@@ -43,7 +43,7 @@ class SpanHandle:
         self._unreported = [True]
 
     def claim_report(self) -> bool:
-        """Whether the stream is reported now, for the first time: `list.pop` succeeds for one thread only."""
+        """Claim the one report of the stream; returns False where it is claimed already. `list.pop` is atomic."""
         try:
             return self._unreported.pop()
         except IndexError:

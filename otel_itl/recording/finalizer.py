@@ -160,6 +160,7 @@ class Finalizer:
 
     @never_raises(Where.STREAM_FINALIZE, default=False)
     def _make_round(self) -> bool:
+        """Finalize up to `MAX_PER_ROUND` streams that wait; returns whether more wait. A round of the thread."""
         with self._finalizing:
             for _ in range(min(self.pending, MAX_PER_ROUND)):
                 self._finalize_next()
@@ -208,6 +209,7 @@ class Finalizer:
                 self.add_abandoned(recorder)
 
     def _remove(self, recorder: StreamRecorder) -> Concurrency:
+        """Remove a stream that ended from its event loop and the registry; returns its concurrency."""
         try:
             recorder.leave_loop()
             return self._open_streams.remove(recorder.key)
@@ -216,10 +218,7 @@ class Finalizer:
             return Concurrency(at_start=1, mean=1.0)
 
     def _can_be_deferred(self, recorder: StreamRecorder) -> bool:
-        """Whether a stream may be finalized by the thread: it is long, on an event loop, and emits no log event.
-
-        A flush of log events reaches nothing that waits here.
-        """
+        """Return whether the thread may finalize a stream: it is long, on an event loop, and emits no log event."""
         if not recorder.may_be_deferred or recorder.loop_lag is None or len(recorder.log.codes) < LONG_STREAM:
             return False
         monitor = recorder.stall_monitor

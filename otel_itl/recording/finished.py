@@ -46,6 +46,7 @@ def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: 
 def _finished(
     recorder: StreamRecorder, concurrency: Concurrency, timeline: Timeline, *, is_over: bool
 ) -> FinishedStream:
+    """Collect what was recorded of a stream; `is_over` is False for a snapshot of a stream that goes on."""
     monitor = recorder.stall_monitor
     is_read_as_bytes = recorder.headers is not None and not recorder.has_reader
     return FinishedStream(

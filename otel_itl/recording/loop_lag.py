@@ -78,6 +78,7 @@ class LoopLag:
 
     @never_raises(Where.EVENT_LOOP_WATCH, None)
     def _fire(self) -> None:
+        """Note how late the event loop called this timer, and start the next one while streams are followed."""
         now = perf_counter_ns()
         if now - self._due > TOLERANCE_NS:
             self._lags.append(Lag(self._due, now))

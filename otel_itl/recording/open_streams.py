@@ -39,6 +39,7 @@ class OpenStreams:
         self._forget()
 
     def _forget(self) -> None:
+        """Begin with no open stream and a new lock: at the start, and in a forked process."""
         self._lock = threading.Lock()
         self._entries = {}
         self._newest_key = -1
@@ -99,6 +100,7 @@ class OpenStreams:
                 del self._entries[key]
 
     def _concurrency(self, entry: _Entry | None, now: int) -> Concurrency:
+        """Return how many streams were open together with this one; None: it is not registered, and counts alone."""
         if entry is None:
             return Concurrency(at_start=1, mean=1.0)
         load, lifetime = self._load_ns - entry.load_ns, now - entry.opened

@@ -49,7 +49,7 @@ class Ownership:
 
 
 def _is_running_loop_closing() -> bool:
-    """Whether the asyncio loop of this thread is closing the asynchronous generators that its program left open."""
+    """Return whether this thread's asyncio loop is closing the asynchronous generators that its program left open."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

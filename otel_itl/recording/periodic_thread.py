@@ -67,6 +67,7 @@ class PeriodicThread:
         self.wake()
 
     def _run(self, awake: threading.Event, hurry: threading.Event) -> None:
+        """Make rounds until the process ends, one per interval while there is work. Runs on the thread."""
         while awake.wait():
             if self._before_sleep is not None:
                 self._before_sleep(self.interval)

@@ -300,7 +300,7 @@ class StreamRecorder:
         return self._on_finished is None
 
     def can_be_retried(self) -> bool:
-        """Whether a report that failed may be tried once more; the second time the report is given up."""
+        """Return whether a report that failed may be tried once more; the second time the report is given up."""
         if self._was_retried:
             self._on_finished = None
         self._was_retried = True
@@ -320,6 +320,10 @@ class StreamRecorder:
         return error
 
     def _end(self, outcome: Outcome, error_type: str | None = None) -> None:
+        """End the recording with an outcome, if this is its first end, and have it finalized.
+
+        Where finalizing fails, the stream is queued for a second try and the exception is raised again.
+        """
         if self._claim_end(outcome, error_type):
             try:
                 self._end_handler.finalize_ended(self)
@@ -328,7 +332,7 @@ class StreamRecorder:
                 raise
 
     def _claim_end(self, outcome: Outcome, error_type: str | None = None) -> bool:
-        """Whether this is the first end: `list.pop` is atomic, so it succeeds for one thread only."""
+        """Claim the end of the stream; returns False where it has ended before. `list.pop` is atomic."""
         try:
             self._open.pop()
         except IndexError:

@@ -72,6 +72,7 @@ class ReporterThreads:
         return True
 
     def _run(self) -> None:
+        """Call the functions that wait until there is none for `IDLE_SECONDS`. Runs on each of the threads."""
         condition = self._condition
         while True:
             with condition:

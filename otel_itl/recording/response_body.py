@@ -68,6 +68,7 @@ class WatchedBody(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it wou
 
 
 def _read(body: Iterator[bytes], recorder: StreamRecorder) -> Iterator[bytes]:
+    """Pass the bytes of a response on, record while its reader waits for them, and end the recording with the body."""
     while True:
         recorder.log.is_waiting = True
         try:
@@ -85,6 +86,7 @@ def _read(body: Iterator[bytes], recorder: StreamRecorder) -> Iterator[bytes]:
 
 
 async def _aread(body: AsyncIterator[bytes], recorder: StreamRecorder) -> AsyncIterator[bytes]:
+    """Do what `_read` does, for an asynchronous body."""
     while True:
         recorder.log.is_waiting = True
         try:

@@ -192,7 +192,7 @@ class StreamStallMonitor:
         return stalls
 
     def is_ongoing(self, after: int, now: int) -> bool:
-        """Whether the stall behind the chunk with index `after` lasts at `now` (ns)."""
+        """Return whether the stall behind the chunk with index `after` lasts at `now` (ns)."""
         self.check(now)
         stall = self._stalls.get(after)
         return stall is not None and stall.end is None
@@ -221,6 +221,7 @@ class StreamStallMonitor:
             self._reports.add(partial(log, stall))
 
     def _count(self, changes: _Changes) -> None:
+        """Count the stalls that began, and record the durations of those that ended; never raises."""
         try:
             for stall in changes.begun:
                 self._counters.stall_started(stall)
@@ -234,6 +235,7 @@ class StreamStallMonitor:
         return current is not None and current.end is None
 
     def _make_stall(self, stream: MonitoredStream, silence: Silence, now: int) -> Stall:
+        """Describe a silence that reached its threshold as a `Stall`, with the cause by the evidence at `now` (ns)."""
         loop_lag = stream.loop_lag
         blocked = [] if loop_lag is None else loop_lag.since_including_current(stream.requested, now)
         return Stall(
@@ -249,6 +251,7 @@ class StreamStallMonitor:
         )
 
     def _abort_if_due(self, stream: MonitoredStream) -> None:
+        """Abort the stream if its reader has waited for `abort_after` in a stall of the upstream."""
         limit = self._policy.abort_after
         if limit is None or not (stream.has_reader and stream.log.is_pulling):
             return

@@ -189,7 +189,7 @@ async def _aclose(source: AsyncIterator[Any]) -> None:
 
 
 def tap_events(events: Iterator[T], see: Callable[[T], None]) -> Iterator[T]:
-    """Pass the SDK's server-sent events on, and show each to `see`: also those that the SDK does not hand out."""
+    """Pass the SDK's server-sent events on, and call `see` with each: also those that the SDK does not hand out."""
     return filterfalse(see, events)
 
 

@@ -83,6 +83,8 @@ def proxy_stream(stream: Any, recorder: ClosableRecorder) -> Any:
 
 
 def _close_and_end(close: Callable[..., Any], end: Callable[[], None]) -> Callable[..., Any]:
+    """Return a function that calls the stream's `close` and then ends the recording, also where `close` raises."""
+
     def closing(*args: Any, **kwargs: Any) -> Any:
         try:
             return close(*args, **kwargs)
@@ -93,6 +95,8 @@ def _close_and_end(close: Callable[..., Any], end: Callable[[], None]) -> Callab
 
 
 def _aclose_and_end(close: Callable[..., Any], end: Callable[[], None]) -> Callable[..., Any]:
+    """Do what `_close_and_end` does, for an asynchronous `close` or `aclose`."""
+
     async def closing(*args: Any, **kwargs: Any) -> Any:
         try:
             return await close(*args, **kwargs)

@@ -57,6 +57,7 @@ class Watchdog:
         self._forget()
 
     def _forget(self) -> None:
+        """Begin without deadlines and pauses: at the start, and in a forked process."""
         self._pauses: deque[Lag] = deque(maxlen=MAX_PAUSES)
         self._due = NEVER
         self._next_key = self._open_streams.newest_key + 1
@@ -120,6 +121,7 @@ class Watchdog:
         self._next_key = last + 1
 
     def _check(self, recorder: StreamRecorder, now: int) -> None:
+        """Check one stream for stalls at `now` (ns), and give it its next deadline if it has one."""
         monitor = recorder.stall_monitor
         if monitor is None:
             return

@@ -13,7 +13,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from otel_itl.conventions import Where
@@ -120,6 +119,11 @@ class Driver:
         return Target(call.module, call.path, self._wrapper(call), replaces_code=call.replaces_code)
 
     def _wrapper(self, streaming: StreamingCall) -> Wrapper:
+        """Make the wrapper of a streaming call, which chooses how to record by the kind of function that it wraps.
+
+        Generator functions, and calls that send their request with the first pull, are recorded from that pull on.
+        """
+
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             description = self.describe(streaming, Call(wrapped, instance, args, kwargs))
             if description is None:
@@ -134,6 +138,7 @@ class Driver:
         return wrapper
 
     def _call(self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any) -> Any:
+        """Call a synchronous function that sends its request at once, and record the stream that it returns."""
         opening = self.begin(description, has_inner_layer=streaming.has_inner_layer)
         if opening is None:
             return wrapped(*args, **kwargs)
@@ -161,6 +166,7 @@ class Driver:
     async def _await(
         self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any
     ) -> Any:
+        """Await a coroutine function that sends its request at once, and record the stream that it returns."""
         opening = self.begin(description, has_inner_layer=streaming.has_inner_layer)
         if opening is None:
             return await wrapped(*args, **kwargs)
@@ -173,6 +179,7 @@ class Driver:
         return self._bind(streaming, result, opening)
 
     def _bind(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
+        """Attach the recorder to what a call returned; where that fails, the caller gets the stream unrecorded."""
         try:
             recorder = opening.leave()
             return result if recorder is None else streaming.bind(result, recorder)
@@ -181,7 +188,7 @@ class Driver:
             return result
 
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
-        begin = partial(self.begin, description, has_inner_layer=streaming.has_inner_layer)
+        """Return an iterator that opens the recording with its first pull; where that fails, the result as it is."""
         try:
             return iterate_recorded(result, FirstPull(begin, self.errors))
         except Exception as error:  # noqa: BLE001 - the guard

@@ -61,6 +61,7 @@ class SDKInstaller:
             self._installed.discard(name)
 
     def _patches_of(self, name: str) -> PackagePatches:
+        """Return the patches of an SDK; the first time, import the module that describes it."""
         if name not in self._patches:
             entry = REGISTRY[name]
             sdk: PatchTable = import_module(entry.module).SDK
@@ -69,7 +70,7 @@ class SDKInstaller:
 
 
 def _is_usable(entry: SDKEntry, *, is_required: bool) -> bool:
-    """Whether a supported version of the SDK is installed."""
+    """Return whether a supported version of the SDK is installed; warn of one that is too old."""
     try:
         installed = version(entry.distribution)
     except PackageNotFoundError:

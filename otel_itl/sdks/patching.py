@@ -95,6 +95,7 @@ class PackagePatches:
             self._patch_all()
 
     def _patch_all(self) -> None:
+        """Patch every target. One that is missing is left out alone, with one warning."""
         for target in self._targets:
             try:
                 self._patch(target)
@@ -108,6 +109,7 @@ class PackagePatches:
                     )
 
     def _patch(self, target: Target) -> None:
+        """Patch one target: its code where the target asks for that and the function allows it, else by wrapt."""
         owner, name = _find_owner(target)
         if target.replaces_code:
             function = unwrap(vars(owner)[name])
@@ -123,6 +125,7 @@ class PackagePatches:
         self._wrappers[target] = found
 
     def _patch_code(self, target: Target, function: FunctionType, owner: Any, name: str) -> None:
+        """Patch the code of a function, or apply the patch again that was made of it before."""
         patch = self._code_patches.get(target)
         if patch is None or patch.function is not function:
             is_method = not isinstance(owner, ModuleType) and not isinstance(vars(owner)[name], staticmethod)
@@ -131,7 +134,7 @@ class PackagePatches:
 
 
 def _has_exchangeable_code(function: object) -> bool:
-    """Whether a function is plain Python and no generator: code is exchanged for code of its kind."""
+    """Return whether a function is plain Python and no generator: code is exchanged for code of its kind."""
     return isinstance(function, FunctionType) and not isgeneratorfunction(function) and not isasyncgenfunction(function)
 
 

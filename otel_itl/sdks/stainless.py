@@ -43,7 +43,7 @@ class Route:
     method: str = "post"
 
     def matches(self, method: str, path: str) -> bool:
-        """Whether a request goes to this endpoint, under whatever prefix."""
+        """Return whether a request goes to this endpoint, under any prefix of the path."""
         pattern = self.path.split("/")
         segments = path.partition("?")[0].split("/")[-len(pattern) :]
         return (

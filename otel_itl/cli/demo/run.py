@@ -133,6 +133,7 @@ def _open_telemetry(output: str | None) -> FileTelemetry | EnvironmentTelemetry:
 
 
 def _truth_sentence(deviation: Deviation | None) -> str:
+    """Return the last line of the demo: how far its figures are from the script. None: nothing can be compared."""
     if deviation is None:
         return "scripted truth: no smooth stream was completed, so there is nothing to compare"
     ttft, p99 = format_duration(deviation.time_to_first_token), format_duration(deviation.itl_p99)

@@ -105,7 +105,7 @@ def _smooth_messages(random: Random, _: int) -> Script:
 
 
 def _bursty(random: Random, _: int) -> Script:
-    """A buffering proxy releases several events at once."""
+    """Make a stream whose events a buffering proxy releases eight at a time."""
     return faults.coalesce(chat.reply(64, first=_first(random, 0.2), gaps=_gaps(random, 63, 0.020)), 8)
 
 
@@ -124,7 +124,7 @@ def _slow_start(random: Random, _: int) -> Script:
 
 
 def _stalling(random: Random, _: int) -> Script:
-    """Reasons, answers, stalls in the middle of a sentence, goes on, and calls a tool."""
+    """Make a stream that reasons, answers, stalls in the middle of a sentence, goes on, and calls a tool."""
     gaps = [*_gaps(random, 25, 0.012), *_gaps(random, 44, 0.018), *_gaps(random, 14, 0.009)]
     gaps[random.randrange(34, 56)] = random.lognormvariate(log(1.2), 0.1)
     call = ("look_up", [f"piece{index}" for index in range(14)])
@@ -132,12 +132,12 @@ def _stalling(random: Random, _: int) -> Script:
 
 
 def _degrading(random: Random, number: int) -> Script:
-    """Every request is slower than the one before."""
+    """Make a stream that is slower the later its request comes in the session."""
     return messages.reply(40, first=_first(random, 0.2), gaps=_gaps(random, 39, 0.012 * 1.2**number))
 
 
 def _agent(random: Random, number: int) -> Script:
-    """Calls a tool in every request; from the sixth on, its tokens take twice as long."""
+    """Make a stream that calls a tool; from the sixth request on, its tokens take twice as long."""
     gaps = _gaps(random, 47, 0.007 if number < _REQUESTS_AT_PACE else 0.015)
     call = ("run", [f"piece{index}" for index in range(35)])
     return chat.reply(12, tools=[call], first=_first(random, 0.15), gaps=gaps)

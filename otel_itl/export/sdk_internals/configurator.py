@@ -34,7 +34,7 @@ _DEFAULT_ENDPOINTS: Final = {"otlp_proto_grpc": "http://localhost:4317", "otlp_p
 
 
 def application_has_providers() -> bool:
-    """Whether any global provider was set. Those of the API itself are called proxies, and have no common base."""
+    """Return whether any global provider was set. The API's own are called proxies, and have no common base."""
     providers = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
     return not all("Proxy" in type(provider).__name__ for provider in providers)
 

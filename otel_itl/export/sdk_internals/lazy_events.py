@@ -85,7 +85,7 @@ class _LazySpanEvent(Event):
 
 
 def _takes_lazy_events(span: Any) -> bool:
-    """Whether a span is the SDK's, unaltered by anybody, with limits that concern no token event."""
+    """Return whether a span is the SDK's own, unaltered, with limits that leave token events as they are."""
     if getattr(getattr(span, "add_event", None), "__func__", None) is not _SDK_ADD_EVENT:
         return False
     attributes, text = span._limits.max_event_attributes, span._limits.max_attribute_length

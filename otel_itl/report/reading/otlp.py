@@ -75,6 +75,7 @@ def _records(document: Mapping[str, Any], resources: str, scopes: str, records: 
 
 
 def _events(span: Mapping[str, Any], wanted: Container[str]) -> list[Event]:
+    """Return name, Unix time (ns) and attributes of those events of a span whose names are wanted."""
     return [
         (event["name"], int(event.get("timeUnixNano", 0)), _attributes(event))
         for event in span.get("events") or ()
@@ -89,6 +90,7 @@ def _identifier(record: Mapping[str, Any], name: str) -> str:
 
 
 def _name_from_attributes(record: Mapping[str, Any]) -> str | None:
+    """Return the event name that a log record has as an attribute, as older exporters wrote it; None: it has none."""
     for attribute in record.get("attributes") or ():
         if attribute.get("key") == "event.name":
             name = attribute["value"].get("stringValue")
