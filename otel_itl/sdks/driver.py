@@ -13,6 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from otel_itl.conventions import Where
@@ -189,6 +190,7 @@ class Driver:
 
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
         """Return an iterator that opens the recording with its first pull; where that fails, the result as it is."""
+        begin = partial(self.begin, description, has_inner_layer=streaming.has_inner_layer)
         try:
             return iterate_recorded(result, FirstPull(begin, self.errors))
         except Exception as error:  # noqa: BLE001 - the guard
