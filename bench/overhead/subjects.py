@@ -17,7 +17,7 @@ MODEL_NAME = "bench-model"
 PROMPT = [{"role": "user", "content": "Tell me a story."}]
 _VALUES = {ID: json.dumps("response-1"), MODEL: json.dumps(MODEL_NAME), CREATED: "1700000000"}
 _HEAD, _TAIL, _DISTINCT = 3, 4, 8
-"""Chunks at the beginning and the end of a stream that are not all alike, and how many between them are told apart."""
+"""Chunks at the beginning and the end of a stream that are not all alike, and how many different ones are between."""
 _HEADERS = {"content-type": "text/event-stream"}
 
 Open = Callable[[], Any]

@@ -1,1 +1,1 @@
-"""How soon a session that becomes slower is told, and how often one that does not."""
+"""How soon a session that becomes slower is reported, and how often one that does not."""

@@ -1,4 +1,4 @@
-"""`python -m bench.sessions`: play steady and slowed sessions to the detector; how often and how soon it tells."""
+"""`python -m bench.sessions`: play steady and slowed sessions to the detector; count false alarms and delays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bench.page import replace_section
-from bench.sessions.trial import NEVER, SLOW, Delays, delays, steady, told
+from bench.sessions.trial import NEVER, SLOW, Delays, count_reports, delays, steady
 from bench.sessions.upstream import UPSTREAMS, Upstream
 from bench.truth.tables import table
 from otel_itl.core.sessions import DegradationScope
@@ -42,14 +42,14 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _text(upstreams: Sequence[Upstream], tokens: Sequence[int], trials: int) -> Iterator[str]:
-    yield "### How often nothing is told of, and how soon a slowdown is\n"
+    yield "### False alarms, and how soon a slowdown is reported\n"
     header = ["upstream", "tokens", "false alarms per 1,000", *(f"{factor:g} times slower" for factor in FACTORS)]
     yield table(header, _rows(upstreams, tokens, trials))
     yield "### A context that grows\n"
     header = ["upstream", *(f"{growth:.2%} a request" for growth in GROWTHS)]
     yield table(header, ([up.name, *_grown(up, trials)] for up in upstreams))
     yield "### Whose slowdown it is\n"
-    header = ["upstream", "sessions", "become slower", "`session` is told", "`model` is told"]
+    header = ["upstream", "sessions", "become slower", "`session` reported", "`model` reported"]
     yield table(header, _scopes(upstreams, trials))
 
 
@@ -62,7 +62,7 @@ def _rows(upstreams: Sequence[Upstream], tokens: Sequence[int], trials: int) -> 
 
 
 def _soon(found: Delays) -> str:
-    """Median and 95th percentile of the delays; where there are none, how many were told of at all."""
+    """Median and 95th percentile of the delays; where there are none, how many were reported at all."""
     median, late = found.percentile(50), found.percentile(95)
     share = f"{found.within(SLOW):.0%} in {SLOW}"
     if median == NEVER:
@@ -79,7 +79,7 @@ def _scopes(upstreams: Sequence[Upstream], trials: int) -> Iterator[list[str]]:
         for sessions in TOGETHER:
             for slow in (1, sessions):
                 played = max(trials // sessions, 1)
-                counts = told(upstream, sessions, slow, played)
+                counts = count_reports(upstream, sessions, slow, played)
                 shares = (f"{counts[scope] / played:.2f}" for scope in DegradationScope)
                 yield [upstream.name, str(sessions), "one" if slow == 1 else "all", *shares]
 

@@ -21,7 +21,7 @@ NEVER = SLOW + 1
 
 
 class Clock:
-    """Moves when it is told to."""
+    """A clock that the simulation moves."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -32,7 +32,7 @@ class Clock:
 
 
 class Steady(NamedTuple):
-    """What was told of sessions with nothing to tell."""
+    """What was reported of sessions that did not become slower."""
 
     alarms: int
     requests: int
@@ -44,7 +44,7 @@ class Steady(NamedTuple):
 
 
 class Delays(NamedTuple):
-    """How many slow requests it took, the one that was told of included; `NEVER` where it was not told."""
+    """How many slow requests it took, the reported one included; `NEVER` where none was reported."""
 
     requests: list[int]
 
@@ -53,7 +53,7 @@ class Delays(NamedTuple):
         return int(np.percentile(self.requests, q, method="higher"))
 
     def within(self, requests: int) -> float:
-        """Share of the slowdowns that were told of by then."""
+        """Share of the slowdowns that were reported by then."""
         return sum(delay <= requests for delay in self.requests) / len(self.requests)
 
 
@@ -89,14 +89,14 @@ def delays(upstream: Upstream, tokens: int, factor: float, trials: int) -> Delay
     factors = [[1.0] * STEADY + [factor] * SLOW, *[[1.0] * (STEADY + SLOW)] * 2]
     found = []
     for _ in range(trials):
-        told = [standing.is_degraded for standing in play(upstream, rng, tokens, factors)[0]]
-        if not told[STEADY - 1]:
-            found.append(next((delay for delay, degraded in enumerate(told[STEADY:], 1) if degraded), NEVER))
+        reported = [standing.is_degraded for standing in play(upstream, rng, tokens, factors)[0]]
+        if not reported[STEADY - 1]:
+            found.append(next((delay for delay, degraded in enumerate(reported[STEADY:], 1) if degraded), NEVER))
     return Delays(found)
 
 
-def told(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[DegradationScope]:
-    """How often what is told, where so many of the sessions become twice as slow for fifteen requests of 100 tokens."""
+def count_reports(upstream: Upstream, sessions: int, slow: int, trials: int) -> Counter[DegradationScope]:
+    """Count the reports by scope, where `slow` of the sessions are twice as slow for fifteen requests of 100 tokens."""
     rng = np.random.default_rng(3)
     ordinary, slowed = [1.0] * 45, [1.0] * 15 + [2.0] * 15 + [1.0] * 15
     counts: Counter[DegradationScope] = Counter()

@@ -1,1 +1,1 @@
-"""What looking out for stalls costs, and how soon it tells."""
+"""What stall detection costs, and how soon it reports."""

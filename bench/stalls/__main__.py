@@ -1,4 +1,4 @@
-"""`python -m bench.stalls`: measure what looking out for stalls costs, and print it or write it into a page."""
+"""`python -m bench.stalls`: measure what stall detection costs, and print it or write it into a page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = [
         [crowd.name, f"{crowd.streams:,}", str(crowd.stalling), *_figures(result)] for crowd, result in found.items()
     ]
-    header = ("", "streams", "stalling", "watchdog", "process", "stalls told", "late: p50", "p99", "max", "machine")
+    header = ("", "streams", "stalling", "watchdog", "process", "reported", "late: p50", "p99", "max", "machine")
     text = f"{head}\n\n" + "\n".join(
         [
             table("The watchdog's share of a core", _CROWD.format(gap=GAP), header, rows),

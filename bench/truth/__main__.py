@@ -31,7 +31,7 @@ is in between, the truth is when the proxy lets go of it. Tools see the same scr
 instrumentation one after the other, the naive stopwatch beside otel_itl. Figures are milliseconds; behind each is its
 error: that of the run whose error is the median one, against the truth of that run. A figure is right when it is within
 1 % or 0.5 ms of the truth. Where no client can know it (in brackets), it is right as well when it is absent, or when
-the tool flags that it had to guess: so many gaps imputed or excluded, the stream consumer-bound. `2/5` behind a figure:
+the tool marks it as uncertain: gaps imputed or excluded, the stream consumer-bound. `2/5` behind a figure:
 right in that many of the runs; without it, in all. The goal is about the mean and the p99."""
 
 

@@ -23,10 +23,10 @@ examples:
   ssh host cat spans.jsonl | otel-itl report -
 """
 _REPORT = """\
-Report the latency of the streams in OTLP JSON files, by provider and model: time
-to first token, inter-token latency, and outcomes; and the stream with the longest
-wait for a token, drawn over time. Where there are any: stalls by phase and cause,
-how many streams met their SLO, and sessions, the worst first.
+Report the latency of the streams in OTLP JSON files, by provider and model:
+time to first token, inter-token latency, and outcomes; and the stream with the
+longest wait for a token, drawn over time. Where there are any: stalls by phase
+and cause, how many streams met their SLO, and sessions, the worst first.
 """
 _REPORT_EXAMPLES = """\
 examples:
@@ -44,13 +44,13 @@ exit codes:
 """
 _DEMO = """\
 Measure real SDK clients that stream from a server on this machine, which plays
-smooth, bursty, slow, stalling, degrading and breaking models. Stalls are printed
-while they last, then a report on all streams.
+smooth, bursty, slow, stalling, degrading and breaking models. Stalls are
+printed while they last, then a report on all streams.
 """
 _DEMO_EXAMPLES = """\
 Telemetry goes to a new file of OTLP JSON lines. If the environment directs it
-elsewhere (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER and the like) and no
---output is given, it goes there.
+elsewhere (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER and the like) and
+no --output is given, it goes there.
 
 examples:
   otel-itl demo

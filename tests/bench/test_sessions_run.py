@@ -39,7 +39,7 @@ def rows(printed: str, section: str) -> Iterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def detected(printed: str) -> dict[str, str]:
-    (row,) = rows(printed, "How often nothing is told of, and how soon a slowdown is")
+    (row,) = rows(printed, "False alarms, and how soon a slowdown is reported")
     return row
 
 
@@ -47,12 +47,12 @@ def test_at_most_one_steady_request_in_a_thousand_is_an_alarm(detected: dict[str
     assert float(detected["false alarms per 1,000"]) <= 1
 
 
-def test_twice_the_latency_is_told_within_three_requests_of_a_hundred_tokens(detected: dict[str, str]) -> None:
+def test_twice_the_latency_is_reported_within_three_requests_of_a_hundred_tokens(detected: dict[str, str]) -> None:
     _, late = detected["2 times slower"].split(", p95 ")
     assert int(late) <= 3
 
 
-def test_three_times_the_latency_is_told_at_the_second_request(detected: dict[str, str]) -> None:
+def test_three_times_the_latency_is_reported_at_the_second_request(detected: dict[str, str]) -> None:
     assert detected["3 times slower"] == "2, p95 2"
 
 
@@ -62,9 +62,9 @@ def test_a_context_that_grows_by_a_quarter_of_a_percent_a_request_is_no_alarm(pr
 
 
 @pytest.mark.parametrize(("slower", "session", "model"), [("one", 1, 0), ("all", 0, 1)])
-def test_whose_slowdown_it_is_is_told_once(printed: str, slower: str, session: int, model: int) -> None:
+def test_the_scope_of_a_slowdown_is_reported_once(printed: str, slower: str, session: int, model: int) -> None:
     # Two sessions and more; a false alarm now and then is allowed for.
     for row in rows(printed, "Whose slowdown it is"):
         if row["become slower"] == slower:
-            told = (float(row["`session` is told"]), float(row["`model` is told"]))
-            assert told == pytest.approx((session, model), abs=0.2)
+            reported = (float(row["`session` reported"]), float(row["`model` reported"]))
+            assert reported == pytest.approx((session, model), abs=0.2)
