@@ -34,7 +34,7 @@ FOOT: Final = """
   the host is not known, it follows the class of the client (`AzureOpenAI`, `AnthropicBedrock`, `AnthropicVertex`), else
   the SDK.
 * Not every request streams: together's and groq's audio is no text, and `Fireworks().messages` has no stream objects.
-* A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot break it off.
+* A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
 

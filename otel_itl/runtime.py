@@ -200,7 +200,7 @@ class Runtime:
         self.watchdog.thread.wake()
         self.finalizer.thread.wake()
         self.finalizer.help()
-        if self._config is None:  # stopped meanwhile: whoever stopped did not see this stream
+        if self._config is None:  # stopped meanwhile, before this stream was registered
             recorder.abandon_from_gc()
             return None
         return recorder

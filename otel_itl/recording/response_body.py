@@ -30,8 +30,8 @@ def watch_body(response: Any, recorder: StreamRecorder) -> None:
 class WatchedBody(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """A body that ends a recording when it ends. Everything else is the body's own.
 
-    A stream is left by closing its response, not its iterator; and whoever reads the raw bytes has no iterator of
-    chunks. Both show here.
+    A caller leaves a stream by closing its response, not its iterator; and one that reads the raw bytes has no
+    iterator of chunks. Both show here.
     """
 
     stream_observer: Any = None

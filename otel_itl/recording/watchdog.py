@@ -82,7 +82,7 @@ class Watchdog:
         return [*tuple(self._pauses), *self._overdue(now)]
 
     def expect_round_in(self, seconds: float) -> None:
-        """Expect the next round in so many seconds: where it comes much later, the process did not run."""
+        """Expect the next round in `seconds`: where it comes much later, the process did not run."""
         self._due = self._clock() + int(seconds * SECOND)
 
     @never_raises(Where.STALL_WATCH, None)

@@ -123,28 +123,29 @@ class Engine:
             self._progress.clear()
 
     def snapshot(self) -> tuple[list[Request], dict[int, Progress]]:
-        """All requests, and how far their answers have come."""
+        """Return all requests, and by their number how far their answers have come."""
         with self._condition:
             return list(self._requests), dict(self._progress)
 
     def requests(self, count: int = 0, timeout: float | None = 0.0) -> list[Request]:
-        """The requests so far, in order of arrival; up to `timeout` seconds are spent waiting for so many."""
+        """Return the requests so far, in order of arrival, waiting up to `timeout` seconds for `count` of them."""
         with self._condition:
             self._condition.wait_for(lambda: len(self._requests) >= count, timeout)
             return list(self._requests)
 
     def progress(self, number: int) -> Progress | None:
-        """How far the answer to request `number` has come; None when it was cleared."""
+        """Return how far the answer to request `number` has come; None where it was cleared."""
         with self._condition:
             return self._progress.get(number)
 
     def wait_ended(self, number: int, timeout: float | None) -> bool:
-        """Whether the exchange ended within so many seconds."""
+        """Wait up to `timeout` seconds (None: for ever) for an exchange to end; returns whether it has."""
         with self._condition:
             progress = self._progress.get(number)
             return progress is None or self._condition.wait_for(lambda: progress.ended_ns is not None, timeout)
 
     def _accept(self) -> None:
+        """Accept connections until the server stops, and start a thread for each. Runs on the acceptor's thread."""
         listener = self._listener
         number = 0
         while listener is not None:
@@ -164,6 +165,7 @@ class Engine:
             number += 1
 
     def _serve(self, connection: Connection, number: int) -> None:
+        """Answer the requests of one connection until either side closes it. Runs on the connection's thread."""
         reused = False
         try:
             while (received := connection.receive()) is not None:
@@ -172,7 +174,7 @@ class Engine:
                     break
                 reused = True
         except (ConnectionDroppedError, PeerLeftError, ValueError):
-            # Nothing to answer, or nobody to answer to.
+            # There is nothing to answer, or the client has left.
             pass
         finally:
             connection.close()
@@ -180,6 +182,7 @@ class Engine:
                 del self._connections[number]
 
     def _answer(self, connection: Connection, received: Received, number: int, *, reused: bool) -> None:
+        """Record a request, choose its script and play it; how far it has come can be read meanwhile."""
         url = urlsplit(received.path)
         wire, response_id = _wire_of(url.path)
         model = _model_of(received.body, url.path)
@@ -222,7 +225,7 @@ class Engine:
                 self._condition.notify_all()
 
     def _chosen(self, model: str | None, wire: Wire | None, path: str, progress: Progress) -> Script:
-        """The script for a request; one that says so where there is none."""
+        """Choose the script for a request; where there is none, one that answers with an error that explains it."""
         if wire is None:
             progress.error = f"{path} is not a path that streams"
             return faults.status(404, progress.error, kind="not_found_error")
@@ -249,6 +252,7 @@ def _wire_of(path: str) -> tuple[Wire | None, str | None]:
 
 
 def _model_of(body: bytes, path: str) -> str | None:
+    """Return the model that a request asks for, in its body or in an Azure path; None: it names none."""
     try:
         model = json.loads(body)["model"]
     except (ValueError, LookupError, TypeError):
@@ -258,7 +262,7 @@ def _model_of(body: bytes, path: str) -> str | None:
 
 
 def _values_of(request: Request, model: str | None, response_id: str | None) -> dict[str, str]:
-    """What stands for `ID`, `MODEL` and `CREATED` in the events of an answer, as JSON."""
+    """Return the JSON texts that stand for `ID`, `MODEL` and `CREATED` in the events of an answer."""
     prefix = _ID_PREFIX[request.wire] if request.wire else "none"
     return {
         ID: json.dumps(response_id or f"{prefix}_{request.number}"),

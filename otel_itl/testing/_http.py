@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 
 _LARGEST_HEAD = 1 << 20
-# Below this, a plain sleep: more exact than a selector, and short enough to miss nobody's leaving.
+# Below this, a plain sleep: more exact than a selector, and short enough to notice soon that the client left.
 _SLEEP_NS = 5_000_000
 # A selector may round its timeout up to the next millisecond.
 _SELECT_SLACK_NS = 2_000_000
@@ -45,12 +45,11 @@ class Connection:
         self._selector.register(sock, selectors.EVENT_READ)
 
     def receive(self) -> Received | None:
-        """The next request; None when the client has no more.
+        """Wait for the next request and return it; None when the client has no more.
 
         Raises:
             PeerLeftError: the client left in the middle of one.
             ValueError: what came is not HTTP.
-
         """
         while (end := self._received.find(b"\r\n\r\n")) < 0:
             if len(self._received) > _LARGEST_HEAD:
@@ -74,11 +73,10 @@ class Connection:
         return Received(parts[0], parts[1], headers, body, time.perf_counter_ns())
 
     def send(self, data: bytes) -> None:
-        """Write all of it.
+        """Write all of the data.
 
         Raises:
             PeerLeftError: the client is not there any more.
-
         """
         try:
             self._socket.sendall(data)
@@ -86,11 +84,10 @@ class Connection:
             raise PeerLeftError from error
 
     def wait_until(self, deadline_ns: int | None) -> None:
-        """Sleep until this reading of `time.perf_counter_ns()`, None: for ever.
+        """Sleep until this reading of `time.perf_counter_ns()`; None: for ever.
 
         Raises:
             PeerLeftError: the client left, or the server is stopping.
-
         """
         while True:
             self._raise_if_peer_left()
@@ -127,7 +124,7 @@ class Connection:
         self._socket.close()
 
     def _peek(self) -> bytes | None:
-        """A byte that waits to be read; empty when the client has closed, None when there is nothing."""
+        """Return a byte that waits to be read; empty when the client has closed, None when there is nothing."""
         if not self._selector.select(0):
             return None
         try:
@@ -143,6 +140,7 @@ class Connection:
         return bool(self._received) or bool(self._peek())
 
     def _read_more(self) -> bool:
+        """Receive more data into the buffer; returns False where the client has closed."""
         try:
             data = self._socket.recv(65536)
         except OSError:
@@ -168,6 +166,7 @@ class Connection:
         return self._take(end + 2)[:-2]
 
     def _chunked_body(self) -> bytes:
+        """Read a chunked request body and its trailers, and return it in one piece."""
         body = b""
         while size := int(self._line().partition(b";")[0], 16):
             body += self._exactly(size)
@@ -178,13 +177,13 @@ class Connection:
 
 
 def head(status: int, reason: str, headers: dict[str, str]) -> bytes:
-    """The status line and headers of a response."""
+    """Encode the status line and headers of a response."""
     lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
 def frame(data: bytes) -> bytes:
-    """One chunk of a chunked body."""
+    """Encode one chunk of a chunked body."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 

@@ -18,7 +18,7 @@ ToolCall = tuple[str, Iterable[str]]
 
 
 def texts(tokens: Tokens) -> list[str]:
-    """The texts of tokens, made up when only their number is given."""
+    """Return the texts of tokens; they are made up where only their number is given."""
     if isinstance(tokens, int):
         return [f"token{index} " for index in range(tokens)]
     if isinstance(tokens, str):
@@ -27,7 +27,7 @@ def texts(tokens: Tokens) -> list[str]:
 
 
 def called(tools: Iterable[ToolCall]) -> list[tuple[str, list[str]]]:
-    """The tool calls, their pieces as lists."""
+    """Return the tool calls, the pieces of their arguments as lists."""
     return [(name, texts(pieces)) for name, pieces in tools]
 
 
@@ -51,5 +51,5 @@ def paced(steps: Sequence[Step], first: float, gaps: Gaps) -> Script:
 
 
 def encode(payload: Mapping[str, object]) -> str:
-    """JSON as the services write it: no blanks, no escapes for what UTF-8 can say."""
+    """Write JSON as the services do: no blanks, no escapes for what UTF-8 can express."""
     return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))

@@ -69,6 +69,7 @@ class Player:
             self._play_steps(script)
 
     def _play_steps(self, script: Script) -> None:
+        """Send the steps of a script, each when it is due, then the end of the body."""
         compressor = zlib.compressobj(wbits=_GZIP) if script.gzip else None
         for batch in _writes(script.steps):
             first = batch[0][1]
@@ -91,7 +92,7 @@ class Player:
         return step.event.encode(self._values)
 
     def _send(self, data: bytes, step: Step, entries: list[Sent]) -> None:
-        """Write the data when it is due, in pieces if the step wants that; the entries say when that was."""
+        """Write the data when it is due, in pieces if the step asks for that, and note the times in the entries."""
         size = step.piece_bytes or len(data)
         for at in range(0, len(data), size):
             self._wait(step.piece_delay if at else step.delay)
@@ -107,6 +108,11 @@ class Player:
             self._connection.send(data[at : at + size])
 
     def _act(self, step: Step) -> None:
+        """Do to the connection what a step asks for: close it, reset it, or keep it open in silence.
+
+        Raises:
+            ConnectionDroppedError: always, as the connection is not to be used again.
+        """
         self._wait(math.inf if step.event.kind == "hold" else step.delay)
         if step.event.kind == "reset":
             self._connection.reset()
@@ -115,13 +121,13 @@ class Player:
         raise ConnectionDroppedError
 
     def _wait(self, delay: float) -> None:
-        """Wait for the deadline that is so many seconds after the one before."""
+        """Wait for the next deadline, `delay` seconds after the one before."""
         self._due = None if self._due is None or math.isinf(delay) else self._due + round(delay * 1e9)
         self._connection.wait_until(self._due)
 
 
 def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:
-    """The steps of each write, with their places; a step that is done to the connection is by itself."""
+    """Yield the steps of each write, with their places; a step that acts on the connection is by itself."""
     batch: list[tuple[int, Step]] = []
     for index, step in enumerate(steps):
         if batch and not (step.joined and not step.event.control and not batch[-1][1].event.control):
@@ -133,6 +139,7 @@ def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:
 
 
 def _whole_body(script: Script) -> bytes:
+    """Return the body of a script that has no steps, compressed if the script asks for that."""
     body = script.body or b""
     if not script.gzip:
         return body

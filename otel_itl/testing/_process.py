@@ -92,6 +92,12 @@ class ChildEngine:
         return True
 
     def _ask(self, method: str, *arguments: object) -> Any:
+        """Call a method of the engine in the child process, and return what it returns.
+
+        Raises:
+            RuntimeError: the server is stopped, or its process has died.
+            Exception: whatever the method raised.
+        """
         question = pickle.dumps((method, arguments))
         with self._lock:
             if not self._end.alive:
@@ -132,7 +138,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def serve() -> None:
-    """Be the child: do what the parent asks until it closes the pipe."""
+    """Run the child's loop: call the methods that the parent asks for, until it closes the pipe."""
     # A Ctrl-C in the terminal is meant for the parent, whose end is ours.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _sleep_exactly()
@@ -158,7 +164,7 @@ def serve() -> None:
 
 
 def _sleep_exactly() -> None:
-    """Have Linux not round the sleeps of this process up by 50 µs, as it does to save power."""
+    """Keep Linux from rounding the sleeps of this process up by 50 µs, which it does to save power."""
     if sys.platform == "linux":
         set_timer_slack = 29
         with contextlib.suppress(OSError, AttributeError):

@@ -26,7 +26,7 @@ def chunk(
     after: float = 0.0,
     **fields: object,
 ) -> Step:
-    """A chunk with these `choices`, for what the other functions lack; `fields` are further members of the chunk."""
+    """Make a chunk with these `choices`, for what the other functions lack; `fields` are its further members."""
     payload: dict[str, object] = {
         "id": ID,
         "object": "chat.completion.chunk",
@@ -50,20 +50,20 @@ def delta(
     usage: Mapping[str, object] | None = None,
     after: float = 0.0,
 ) -> Step:
-    """A chunk with one choice: the `delta` of the choice number `index`."""
+    """Make a chunk with one choice: the `delta` of the choice number `index`."""
     choice = {"index": index, "delta": content, "logprobs": logprobs, "finish_reason": finish_reason}
     return chunk(kind, [choice], tokens=tokens, usage=usage, after=after)
 
 
 def role(*, index: int = 0, after: float = 0.0) -> Step:
-    """The opening chunk: role and empty content, no token."""
+    """Make the opening chunk: role and empty content, no token."""
     return delta("role", {"role": "assistant", "content": "", "refusal": None}, index=index, after=after)
 
 
 def text(
     content: str, *, tokens: int = 1, logprobs: Iterable[str] | None = None, index: int = 0, after: float = 0.0
 ) -> Step:
-    """Answer text. With `logprobs`, the texts of the tokens in it: they come with the chunk and are counted."""
+    """Make a chunk of answer text. `logprobs` are the texts of its tokens: they come with the chunk and are counted."""
     if logprobs is None:
         return delta("answer", {"content": content}, tokens=tokens, index=index, after=after)
     entries = [
@@ -87,52 +87,52 @@ def reasoning(
     index: int = 0,
     after: float = 0.0,
 ) -> Step:
-    """Reasoning text, in the field that compatible services use for it."""
+    """Make a chunk of reasoning text, in the field that compatible services use for it."""
     return delta("reasoning", {field: content}, tokens=tokens, index=index, after=after)
 
 
 def refusal(content: str, *, tokens: int = 1, index: int = 0, after: float = 0.0) -> Step:
-    """Refusal text."""
+    """Make a chunk of refusal text."""
     return delta("answer", {"refusal": content}, tokens=tokens, index=index, after=after)
 
 
 def tool_call(
     name: str, *, call: int = 0, arguments: str = "", tokens: int = 1, index: int = 0, after: float = 0.0
 ) -> Step:
-    """The start of the tool call number `call`: its id and its name."""
+    """Make the chunk that starts the tool call number `call`: its id and its name."""
     function = {"name": name, "arguments": arguments}
     part = {"index": call, "id": f"call_{call}", "type": "function", "function": function}
     return delta("tool", {"tool_calls": [part]}, tokens=tokens, index=index, after=after)
 
 
 def tool_arguments(piece: str, *, call: int = 0, tokens: int = 1, index: int = 0, after: float = 0.0) -> Step:
-    """A piece of the JSON arguments of the tool call number `call`."""
+    """Make a chunk of the JSON arguments of the tool call number `call`."""
     part = {"index": call, "function": {"arguments": piece}}
     return delta("tool", {"tool_calls": [part]}, tokens=tokens, index=index, after=after)
 
 
 def empty(*, index: int = 0, after: float = 0.0) -> Step:
-    """A chunk whose delta is empty."""
+    """Make a chunk whose delta is empty."""
     return delta("empty", {}, index=index, after=after)
 
 
 def no_choices(*, after: float = 0.0) -> Step:
-    """A chunk without choices or usage, as Azure's content filter sends."""
+    """Make a chunk without choices or usage, as Azure's content filter sends."""
     return chunk("empty", after=after)
 
 
 def ping(*, after: float = 0.0) -> Step:
-    """A keep-alive: an SSE comment, which no SDK shows."""
+    """Make a keep-alive: an SSE comment, which no SDK shows."""
     return Step(after, Event("ping", raw=b": ping\n\n"))
 
 
 def finish(reason: str = "stop", *, index: int = 0, after: float = 0.0) -> Step:
-    """The chunk with the finish reason."""
+    """Make the chunk with the finish reason."""
     return delta("finish", {}, index=index, finish_reason=reason, after=after)
 
 
 def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[str, object]:
-    """The `usage` of so many output tokens, of which some are reasoning."""
+    """Make the `usage` of `output` tokens, of which `reasoning` are reasoning."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": output,
@@ -142,7 +142,7 @@ def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[s
 
 
 def usage(output: int, *, prompt: int = 10, reasoning: int = 0, after: float = 0.0) -> Step:
-    """The usage chunk: no choices, the token counts."""
+    """Make the usage chunk: no choices, the token counts."""
     return chunk("usage", usage=usage_object(output, prompt=prompt, reasoning=reasoning), after=after)
 
 
@@ -153,13 +153,13 @@ def error(
     kind: str = "server_error",
     after: float = 0.0,
 ) -> Step:
-    """An error in the middle of the stream; the SDK raises `openai.APIError`. `kind` is the error's `type`."""
+    """Make an error in the middle of the stream; the SDK raises `openai.APIError`. `kind` is the error's `type`."""
     payload = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return Step(after, Event("error", encode(payload), wire="chat"))
 
 
 def done(*, after: float = 0.0) -> Step:
-    """The terminator: `data: [DONE]`."""
+    """Make the terminator: `data: [DONE]`."""
     return Step(after, Event("done", "[DONE]"))
 
 
@@ -178,7 +178,7 @@ def reply(
     usage: bool = True,
     continuous_usage: bool = False,
 ) -> Script:
-    """A whole stream: role, output, finish, usage, `[DONE]`.
+    """Make a whole stream: role, output, finish, usage, `[DONE]`.
 
     The role chunk goes out with the headers; `first` and `gaps` space the output chunks, the rest follows the last.
 
@@ -191,11 +191,10 @@ def reply(
         tools: tool calls after the answer; the name and each piece of the arguments are an output chunk each.
         refuse: send the answer as a refusal.
         choices: how many choices answer at once; their chunks take turns.
-        logprobs: each answer chunk says its token.
+        logprobs: each answer chunk has the text of its token.
         finish_reason: by default `tool_calls` when there are any, else `stop`.
         usage: a last chunk with the token counts, as after `stream_options={"include_usage": True}`.
-        continuous_usage: every chunk says the token counts so far, as vLLM's `continuous_usage_stats`.
-
+        continuous_usage: every chunk has the token counts so far, as vLLM's `continuous_usage_stats`.
     """
     answers, thoughts, calls = texts(tokens), texts(reasoning), called(tools)
     indexes = range(choices)
@@ -222,7 +221,7 @@ _reasoning, _usage = reasoning, usage
 
 
 def _with_running_usage(steps: Iterable[Step]) -> list[Step]:
-    """The chunks, each with the token counts so far."""
+    """Add the token counts so far to each chunk."""
     counted, output, thought = [], 0, 0
     for step in steps:
         output += step.event.tokens

@@ -1,4 +1,4 @@
-"""A clock that moves when it is told to."""
+"""A clock that a test moves."""
 
 from __future__ import annotations
 
@@ -17,19 +17,18 @@ class FakeClock:
         self.now_ns = start_ns
 
     def __call__(self) -> int:
-        """The time, in nanoseconds."""
+        """Return the time in nanoseconds."""
         return self.now_ns
 
     def advance(self, seconds: float) -> None:
-        """Move on by so many seconds, rounded to whole nanoseconds."""
+        """Advance the time by `seconds`, rounded to whole nanoseconds."""
         self.advance_ns(round(seconds * 1e9))
 
     def advance_ns(self, nanoseconds: int) -> None:
-        """Move on by so many nanoseconds.
+        """Advance the time by `nanoseconds`.
 
         Raises:
             ValueError: the number is negative: a monotonic clock never goes back.
-
         """
         if nanoseconds < 0:
             raise ValueError(f"a monotonic clock never goes back, not even by {-nanoseconds} ns")

@@ -22,7 +22,7 @@ def chunk(
     after: float = 0.0,
     **fields: object,
 ) -> Step:
-    """A chunk with these `choices`, for what the other functions lack; `fields` are further members of the chunk."""
+    """Make a chunk with these `choices`, for what the other functions lack; `fields` are its further members."""
     payload: dict[str, object] = {
         "id": ID,
         "object": "text_completion",
@@ -35,18 +35,18 @@ def chunk(
 
 
 def text(content: str, *, tokens: int = 1, index: int = 0, after: float = 0.0) -> Step:
-    """Text of the choice number `index`."""
+    """Make a chunk of text of the choice number `index`."""
     choice = {"text": content, "index": index, "logprobs": None, "finish_reason": None}
     return chunk("answer", [choice], tokens=tokens, after=after)
 
 
 def finish(reason: str = "stop", *, index: int = 0, after: float = 0.0) -> Step:
-    """The chunk with the finish reason."""
+    """Make the chunk with the finish reason."""
     return chunk("finish", [{"text": "", "index": index, "logprobs": None, "finish_reason": reason}], after=after)
 
 
 def usage(output: int, *, prompt: int = 10, after: float = 0.0) -> Step:
-    """The usage chunk: no choices, the token counts."""
+    """Make the usage chunk: no choices, the token counts."""
     return chunk("usage", usage=usage_object(output, prompt=prompt), after=after)
 
 
@@ -59,7 +59,7 @@ def reply(
     finish_reason: str = "stop",
     usage: bool = True,
 ) -> Script:
-    """A whole stream: text, finish, usage, `[DONE]`. The arguments are those of `chat.reply`."""
+    """Make a whole stream: text, finish, usage, `[DONE]`. The arguments are those of `chat.reply`."""
     indexes = range(choices)
     steps = [text(content, index=index) for content in texts(tokens) for index in indexes]
     steps += [finish(finish_reason, index=index) for index in indexes]

@@ -68,13 +68,13 @@ class Exchange:
     def __init__(
         self, request: Request, progress: Callable[[], Progress], wait: Callable[[float | None], bool]
     ) -> None:
-        """Servers make these; they are read from `ScriptedServer.exchanges`."""
+        """Make the view of an exchange; servers do this, and `ScriptedServer.exchanges` has the result."""
         self._request = request
         self._progress = progress
         self._wait = wait
 
     def __repr__(self) -> str:
-        """Show what tells exchanges apart."""
+        """Show what distinguishes exchanges."""
         progress = self._progress()
         state = "done" if progress.ended_ns is not None else "open"
         return f"<Exchange {self.number} {self.method} {self.path} {progress.status} sent={len(progress.sent)} {state}>"

@@ -31,27 +31,27 @@ def hold(*, after: float = 0.0) -> Step:
 
 
 def raw(data: bytes, *, after: float = 0.0) -> Step:
-    """Any bytes of the body."""
+    """Send any bytes as part of the body."""
     return Step(after, Event("raw", raw=data))
 
 
 def invalid_json(*, after: float = 0.0) -> Step:
-    """An event whose data is cut-off JSON. Its name, `content_block_delta`, makes Anthropic's SDK parse it, too."""
+    """Send an event whose data is cut-off JSON. Its name, `content_block_delta`, has Anthropic's SDK parse it, too."""
     return raw(b'event: content_block_delta\ndata: {"choices": [\n\n', after=after)
 
 
 def invalid_utf8(*, after: float = 0.0) -> Step:
-    """An event whose data is not UTF-8."""
+    """Send an event whose data is not UTF-8."""
     return raw(b'event: content_block_delta\ndata: {"choices": "\xff\xfe"}\n\n', after=after)
 
 
 def not_sse(*, after: float = 0.0) -> Step:
-    """A piece of a web page in place of events, as an intercepting proxy sends."""
+    """Send a piece of a web page in place of events, as an intercepting proxy does."""
     return raw(b"<html><body>502 Bad Gateway</body></html>\n", after=after)
 
 
 def never() -> Script:
-    """No answer at all, not even headers, until the client leaves or the server stops."""
+    """Make a script that sends nothing, not even headers, until the client leaves or the server stops."""
     return Script(headers_delay=math.inf)
 
 
@@ -63,7 +63,7 @@ def status(
     headers: Mapping[str, str] | None = None,
     after: float = 0.0,
 ) -> Script:
-    """A refusal with this HTTP status, `after` seconds, in JSON that both SDKs understand.
+    """Refuse the request with this HTTP status after `after` seconds, in JSON that both SDKs understand.
 
     `headers` is the place for `retry-after-ms`; `x-should-retry: false` keeps both SDKs from trying again.
     """
@@ -73,11 +73,10 @@ def status(
 
 
 def coalesce(script: Script, events: int) -> Script:
-    """Release the events in writes of so many at once, when the last of them is due: a buffering proxy.
+    """Send `events` events in each write, when the last of them is due: a buffering proxy.
 
     Raises:
         ValueError: `events` is below 1.
-
     """
     if events < 1:
         raise ValueError(f"events is how many go into one write, from 1 up, not {events!r}")

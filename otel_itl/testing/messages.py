@@ -14,13 +14,13 @@ from .script import ID, MODEL, Event, Kind, Script, Step
 def event(
     kind: Kind, name: str, content: Mapping[str, object] | None = None, *, tokens: int = 0, after: float = 0.0
 ) -> Step:
-    """An event of the type `name` with these members, for what the other functions lack."""
+    """Make an event of the type `name` with these members, for what the other functions lack."""
     payload = {"type": name, **(content or {})}
     return Step(after, Event(kind, encode(payload), name=name, tokens=tokens, wire="messages"))
 
 
 def start(*, prompt: int = 10, output: int = 1, after: float = 0.0) -> Step:
-    """`message_start`: the empty message and the tokens of the prompt."""
+    """Make `message_start`: the empty message and the tokens of the prompt."""
     message: dict[str, object] = {
         "id": ID,
         "type": "message",
@@ -40,58 +40,58 @@ def start(*, prompt: int = 10, output: int = 1, after: float = 0.0) -> Step:
 
 
 def text_start(*, index: int = 0, after: float = 0.0) -> Step:
-    """The start of a text block."""
+    """Make the start of a text block."""
     return _block_start({"type": "text", "text": ""}, index=index, after=after)
 
 
 def thinking_start(*, index: int = 0, after: float = 0.0) -> Step:
-    """The start of a thinking block."""
+    """Make the start of a thinking block."""
     return _block_start({"type": "thinking", "thinking": "", "signature": ""}, index=index, after=after)
 
 
 def tool_start(name: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """The start of a tool call: its id and its name, which is output."""
+    """Make the start of a tool call: its id and its name, which is output."""
     block = {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
     return _block_start(block, kind="tool", index=index, tokens=tokens, after=after)
 
 
 def text(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """Answer text."""
+    """Make a delta of answer text."""
     return _delta("answer", {"type": "text_delta", "text": content}, index=index, tokens=tokens, after=after)
 
 
 def thinking(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """Reasoning text."""
+    """Make a delta of reasoning text."""
     return _delta("reasoning", {"type": "thinking_delta", "thinking": content}, index=index, tokens=tokens, after=after)
 
 
 def signature(content: str = "c2lnbmF0dXJl", *, index: int = 0, after: float = 0.0) -> Step:
-    """The signature that closes a thinking block: no output."""
+    """Make the signature that closes a thinking block: no output."""
     return _delta("lifecycle", {"type": "signature_delta", "signature": content}, index=index, tokens=0, after=after)
 
 
 def tool_arguments(piece: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """A piece of the JSON arguments of a tool call."""
+    """Make a delta of the JSON arguments of a tool call."""
     return _delta("tool", {"type": "input_json_delta", "partial_json": piece}, index=index, tokens=tokens, after=after)
 
 
 def empty(*, index: int = 0, after: float = 0.0) -> Step:
-    """A text delta without text."""
+    """Make a text delta without text."""
     return _delta("empty", {"type": "text_delta", "text": ""}, index=index, tokens=0, after=after)
 
 
 def block_stop(*, index: int = 0, after: float = 0.0) -> Step:
-    """The end of the block number `index`."""
+    """Make the end of the block number `index`."""
     return event("lifecycle", "content_block_stop", {"index": index}, after=after)
 
 
 def ping(*, after: float = 0.0) -> Step:
-    """A keep-alive: `event: ping`."""
+    """Make a keep-alive: `event: ping`."""
     return event("ping", "ping", after=after)
 
 
 def finish(reason: str = "end_turn", *, output: int, thinking: int = 0, after: float = 0.0) -> Step:
-    """`message_delta`: the stop reason, and the output tokens (of which some were thinking)."""
+    """Make `message_delta`: the stop reason, and the output tokens (of which some were thinking)."""
     usage: dict[str, object] = {"output_tokens": output}
     if thinking:
         usage["output_tokens_details"] = {"thinking_tokens": thinking}
@@ -100,12 +100,12 @@ def finish(reason: str = "end_turn", *, output: int, thinking: int = 0, after: f
 
 
 def stop(*, after: float = 0.0) -> Step:
-    """The terminator: `message_stop`."""
+    """Make the terminator: `message_stop`."""
     return event("done", "message_stop", after=after)
 
 
 def error(message: str = "Overloaded", *, kind: str = "overloaded_error", after: float = 0.0) -> Step:
-    """An error in the middle of the stream; the SDK raises `anthropic.APIStatusError`. `kind` is the error's `type`."""
+    """Make an error in the middle of the stream; the SDK raises `anthropic.APIStatusError`. `kind` is its `type`."""
     return event("error", "error", {"error": {"type": kind, "message": message}}, after=after)
 
 
@@ -118,7 +118,7 @@ def reply(
     tools: Iterable[ToolCall] = (),
     stop_reason: str | None = None,
 ) -> Script:
-    """A whole stream: `message_start`, a block each for thinking, text and tool calls, `message_delta`, `message_stop`.
+    """Make a whole stream: `message_start`, blocks for thinking, text and tool calls, `message_delta`, `message_stop`.
 
     `message_start` goes out with the headers; `first` and `gaps` space the output events, the rest follows at once.
 
@@ -129,7 +129,6 @@ def reply(
         thinking: thinking tokens before the answer, closed by a signature.
         tools: tool calls after the answer; the block's start (the name) and each piece of the arguments are output.
         stop_reason: by default `tool_use` when there are tool calls, else `end_turn`.
-
     """
     answers, thoughts, calls = texts(tokens), texts(thinking), called(tools)
     blocks: list[list[Step]] = []

@@ -13,6 +13,6 @@ __all__ = ["captured_telemetry"]
 
 @pytest.fixture
 def captured_telemetry() -> Iterator[CapturedTelemetry]:
-    """The telemetry of one test: pass its providers on, read its `spans`, `metrics` and `logs`."""
+    """Capture the telemetry of one test: pass its providers on, read its `spans`, `metrics` and `logs`."""
     with capture_telemetry() as captured:
         yield captured

@@ -17,7 +17,7 @@ from .script import CREATED, ID, MODEL, SEQUENCE, Event, Kind, Script, Step
 def event(
     kind: Kind, name: str, content: Mapping[str, object] | None = None, *, tokens: int = 0, after: float = 0.0
 ) -> Step:
-    """An event of the type `name` with these members, for what the other functions lack."""
+    """Make an event of the type `name` with these members, for what the other functions lack."""
     payload = {"type": name, "sequence_number": SEQUENCE, **(content or {})}
     return Step(after, Event(kind, encode(payload), name=name, tokens=tokens, wire="responses"))
 
@@ -29,7 +29,7 @@ def response_object(
     usage: Mapping[str, object] | None = None,
     **fields: object,
 ) -> dict[str, object]:
-    """The response as the lifecycle events show it."""
+    """Make the response as the lifecycle events show it."""
     return {
         "id": ID,
         "object": "response",
@@ -52,7 +52,7 @@ def response_object(
 
 
 def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[str, object]:
-    """The `usage` of so many output tokens, of which some are reasoning."""
+    """Make the `usage` of `output` tokens, of which `reasoning` are reasoning."""
     return {
         "input_tokens": prompt,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -63,17 +63,17 @@ def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[s
 
 
 def created(*, after: float = 0.0) -> Step:
-    """`response.created`."""
+    """Make `response.created`."""
     return event("lifecycle", "response.created", {"response": response_object("in_progress")}, after=after)
 
 
 def in_progress(*, after: float = 0.0) -> Step:
-    """`response.in_progress`."""
+    """Make `response.in_progress`."""
     return event("lifecycle", "response.in_progress", {"response": response_object("in_progress")}, after=after)
 
 
 def item_added(item: Mapping[str, object], *, index: int = 0, after: float = 0.0) -> Step:
-    """The start of the output item number `index`. That of a function call tells its name, which is output."""
+    """Make the start of the output item number `index`. That of a function call contains its name, which is output."""
     content = {"output_index": index, "item": item}
     if item["type"] == "function_call":
         return event("tool", "response.output_item.added", content, tokens=1, after=after)
@@ -81,12 +81,12 @@ def item_added(item: Mapping[str, object], *, index: int = 0, after: float = 0.0
 
 
 def item_done(item: Mapping[str, object], *, index: int = 0, after: float = 0.0) -> Step:
-    """The end of the output item number `index`."""
+    """Make the end of the output item number `index`."""
     return event("lifecycle", "response.output_item.done", {"output_index": index, "item": item}, after=after)
 
 
 def text(content: str, *, index: int = 0, tokens: int = 1, logprobs: Iterable[str] = (), after: float = 0.0) -> Step:
-    """Answer text of the message that is the output item number `index`. `logprobs` are the texts of its tokens."""
+    """Make a delta of answer text of the message that is output item `index`; `logprobs` are its tokens' texts."""
     entries = [
         {"token": token, "logprob": -0.1, "bytes": list(token.encode()), "top_logprobs": []} for token in logprobs
     ]
@@ -95,38 +95,38 @@ def text(content: str, *, index: int = 0, tokens: int = 1, logprobs: Iterable[st
 
 
 def refusal(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """Refusal text of the message that is the output item number `index`."""
+    """Make a delta of refusal text of the message that is the output item number `index`."""
     members = {**_part_of(f"msg_{index}", index), "delta": content}
     return event("answer", "response.refusal.delta", members, tokens=tokens, after=after)
 
 
 def reasoning(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """Reasoning text of the reasoning item number `index`."""
+    """Make a delta of text of the reasoning item number `index`."""
     members = {**_part_of(f"rs_{index}", index), "delta": content}
     return event("reasoning", "response.reasoning_text.delta", members, tokens=tokens, after=after)
 
 
 def reasoning_summary(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """Text of the summary of the reasoning item number `index`."""
+    """Make a delta of the summary of the reasoning item number `index`."""
     members = {"item_id": f"rs_{index}", "output_index": index, "summary_index": 0, "delta": content}
     return event("reasoning", "response.reasoning_summary_text.delta", members, tokens=tokens, after=after)
 
 
 def tool_arguments(piece: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
-    """A piece of the JSON arguments of the function call that is the output item number `index`."""
+    """Make a delta of the JSON arguments of the function call that is the output item number `index`."""
     members = {"item_id": f"fc_{index}", "output_index": index, "delta": piece}
     return event("tool", "response.function_call_arguments.delta", members, tokens=tokens, after=after)
 
 
 def ping(*, after: float = 0.0) -> Step:
-    """A keep-alive: an SSE comment, which no SDK shows."""
+    """Make a keep-alive: an SSE comment, which no SDK shows."""
     return Step(after, Event("ping", raw=b": ping\n\n"))
 
 
 def completed(
     output: Sequence[Mapping[str, object]] = (), *, usage: Mapping[str, object] | None = None, after: float = 0.0
 ) -> Step:
-    """The terminator `response.completed`: the whole response with its items and usage."""
+    """Make the terminator `response.completed`: the whole response with its items and usage."""
     members = {"response": response_object("completed", output, usage=usage)}
     return event("finish", "response.completed", members, after=after)
 
@@ -138,26 +138,26 @@ def incomplete(
     usage: Mapping[str, object] | None = None,
     after: float = 0.0,
 ) -> Step:
-    """The terminator `response.incomplete`: the service stopped, for this reason."""
+    """Make the terminator `response.incomplete`: the service stopped, for this reason."""
     members = {"response": response_object("incomplete", output, usage=usage, incomplete_details={"reason": reason})}
     return event("finish", "response.incomplete", members, after=after)
 
 
 def failed(message: str = "The model failed", *, code: str = "server_error", after: float = 0.0) -> Step:
-    """The terminator `response.failed`. The SDK yields it like any other event, it does not raise."""
+    """Make the terminator `response.failed`. The SDK yields it like any other event and does not raise."""
     members = {"response": response_object("failed", error={"code": code, "message": message})}
     return event("error", "response.failed", members, after=after)
 
 
 def error(message: str = "The server had an error", *, code: str | None = "server_error", after: float = 0.0) -> Step:
-    """The event `error`. The SDK yields it like any other event, it does not raise."""
+    """Make the event `error`. The SDK yields it like any other event and does not raise."""
     return event("error", "error", {"code": code, "message": message, "param": None}, after=after)
 
 
 def message(
     tokens: Tokens, *, index: int = 0, refuse: bool = False, logprobs: bool = False
 ) -> tuple[list[Step], dict[str, object]]:
-    """The steps of a message as the output item number `index`, and the finished item."""
+    """Make the steps of a message as the output item number `index`, and the finished item."""
     pieces = texts(tokens)
     whole, place = "".join(pieces), _part_of(f"msg_{index}", index)
     item: dict[str, object] = {
@@ -190,7 +190,7 @@ def message(
 
 
 def thoughts(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
-    """The steps of a reasoning item whose text is shown, as the output item number `index`, and the finished item."""
+    """Make the steps of a reasoning item with its text, as the output item number `index`, and the finished item."""
     pieces = texts(tokens)
     place, full = _part_of(f"rs_{index}", index), {"type": "reasoning_text", "text": "".join(pieces)}
     item: dict[str, object] = {"id": f"rs_{index}", "type": "reasoning", "summary": [], "content": []}
@@ -207,7 +207,7 @@ def thoughts(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, o
 
 
 def summary(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
-    """The steps of a reasoning item of which a summary is shown, as the output item `index`, and the finished item."""
+    """Make the steps of a reasoning item with a summary, as the output item `index`, and the finished item."""
     pieces = texts(tokens)
     place: dict[str, object] = {"item_id": f"rs_{index}", "output_index": index, "summary_index": 0}
     full = {"type": "summary_text", "text": "".join(pieces)}
@@ -226,7 +226,7 @@ def summary(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, ob
 
 
 def function_call(name: str, arguments: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
-    """The steps of a function call as the output item number `index`, and the finished item."""
+    """Make the steps of a function call as the output item number `index`, and the finished item."""
     pieces = texts(arguments)
     whole = "".join(pieces)
     item: dict[str, object] = {
@@ -260,7 +260,7 @@ def reply(
     logprobs: bool = False,
     end: Literal["completed", "incomplete", "failed"] = "completed",
 ) -> Script:
-    """A whole stream: `response.created`, `response.in_progress`, the output items, `response.completed` with usage.
+    """Make a whole stream: `response.created`, `response.in_progress`, the output items, `response.completed`.
 
     The opening events go out with the headers; `first` and `gaps` space the output events, the rest follows at once.
 
@@ -272,9 +272,8 @@ def reply(
         reasoning_summary: tokens of a reasoning summary before the answer.
         tools: function calls after the answer; the item's start (the name) and each piece of the arguments are output.
         refuse: send the answer as a refusal.
-        logprobs: each text delta says its token.
+        logprobs: each text delta has the text of its token.
         end: `completed`, `incomplete` or `failed`.
-
     """
     parts: list[tuple[list[Step], dict[str, object]]] = []
     if thought := texts(reasoning):

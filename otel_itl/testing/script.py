@@ -74,7 +74,7 @@ class Event:
         return self.kind in _CONTROL
 
     def encode(self, values: Mapping[str, str] | None = None) -> bytes:
-        """The bytes on the wire, with the JSON texts of `values` in place of their keys (`ID`, `MODEL`)."""
+        """Encode the event for the wire, with the JSON texts of `values` in place of their keys (`ID`, `MODEL`)."""
         if self.raw is not None:
             return self.raw
         data = self.data
@@ -97,9 +97,9 @@ class Step:
     joined: bool = False
     """Sent in the same write as the step before, whatever its delay."""
     piece_bytes: int = 0
-    """Above 0, the write is made in pieces of so many bytes, …"""
+    """Above 0, the write is made in pieces of this many bytes, …"""
     piece_delay: float = 0.0
-    """… so many seconds apart. The next step's delay counts from the last piece."""
+    """… this many seconds apart. The next step's delay counts from the last piece."""
 
     def __post_init__(self) -> None:
         """Refuse times and sizes that mean nothing."""
@@ -183,7 +183,7 @@ class Script:
     @overload
     def __getitem__(self, index: slice) -> Script: ...
     def __getitem__(self, index: int | slice) -> Step | Script:
-        """A step, or a script of some of the steps."""
+        """Return a step, or a script of some of the steps."""
         if isinstance(index, slice):
             return replace(self, steps=self.steps[index])
         return self.steps[index]
@@ -203,11 +203,10 @@ class Script:
         return sum(step.event.tokens for step in self.steps)
 
     def cut(self, outputs: int | None = None) -> Script:
-        """Everything up to and including the n-th output step (None: the last one): what a broken stream sent.
+        """Keep everything up to and including the n-th output step (None: the last one): what a broken stream sent.
 
         Raises:
             ValueError: there are fewer output steps.
-
         """
         places = [place for place, step in enumerate(self.steps) if step.output]
         wanted = len(places) if outputs is None else outputs

@@ -121,11 +121,10 @@ class ScriptedServer:
         return [_exchange(engine, request) for request in engine.requests()]
 
     def wait_for(self, count: int, timeout: float | None = 5.0) -> list[Exchange]:
-        """Wait until so many requests have arrived and their exchanges have ended, and return all.
+        """Wait until `count` requests have arrived and their exchanges have ended, and return all.
 
         Raises:
             TimeoutError: after `timeout` seconds, for arriving and ending each.
-
         """
         engine = self._started()
         requests = engine.requests(count, timeout)
@@ -146,6 +145,7 @@ class ScriptedServer:
 
 
 def _exchange(engine: Engine | ChildEngine, request: Request) -> Exchange:
+    """Make the view of an exchange, which keeps the last progress that it saw for after the server's end."""
     last = Progress()
 
     def progress() -> Progress:

@@ -140,6 +140,7 @@ class CapturedTelemetry:
             self.logger_provider.shutdown()
 
     def _collect(self) -> None:
+        """Collect the metrics now: cumulative points replace the earlier ones, delta points are added to them."""
         if not self._open:
             return
         data = self._reader.get_metrics_data()
@@ -162,7 +163,7 @@ def capture_telemetry(
     aggregation: Mapping[type, Aggregation] | None = None,
     temporality: Temporality | Mapping[type, AggregationTemporality] = "cumulative",
 ) -> Iterator[CapturedTelemetry]:
-    """A `CapturedTelemetry` (see there for the arguments) that is shut down at the end of the `with` block."""
+    """Make a `CapturedTelemetry` (see there for the arguments) that is shut down with the `with` block."""
     captured = CapturedTelemetry(
         sampler=sampler, span_limits=span_limits, views=views, aggregation=aggregation, temporality=temporality
     )
@@ -174,6 +175,7 @@ def capture_telemetry(
 
 def _log_pipeline() -> tuple[LoggerProvider, Any]:
     # Renamed in the life of 1.x; the old name warns for as long as it stays.
+    """Make a logger provider and the in-memory exporter that it writes to."""
     exporter_type: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or log_export.InMemoryLogExporter
     exporter = exporter_type()
     provider = LoggerProvider(shutdown_on_exit=False)
@@ -186,6 +188,7 @@ def _delta_preference() -> dict[type, AggregationTemporality]:
 
 
 def _point(metric: Any, point: Any) -> Point:
+    """Read a data point of the SDK."""
     kinds: dict[str, Literal["sum", "gauge", "histogram", "exponential_histogram"]] = {
         "Sum": "sum",
         "Gauge": "gauge",
@@ -207,6 +210,7 @@ def _point(metric: Any, point: Any) -> Point:
 
 
 def _log(record: Any) -> Log:
+    """Read a log record of the SDK."""
     number = record.severity_number
     return Log(
         event_name=getattr(record, "event_name", None),
