@@ -24,6 +24,9 @@ from tests.source_tree import MODULES, PACKAGE, absolute, name_of, parse
 EXEMPT: Final = {"otel_itl.runtime.runtime"}
 """The composition root: the one object at the top of a module that changes."""
 
+KEPT_BY_OPENTELEMETRY: Final = {"_instance"}
+"""Attributes that OpenTelemetry's base classes keep on ours: `BaseInstrumentor` makes one instance of each class."""
+
 CHANGING_METHODS: Final = frozenset({
     *("add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert", "intersection_update"),
     *("pop", "popitem", "popleft", "remove", "reverse", "setdefault", "sort", "update", "__setitem__", "__delitem__"),
@@ -232,7 +235,7 @@ def changeable_objects(module: ModuleType, tree: ast.Module) -> list[str]:
 def _changeable_attributes(kind: type[Any]) -> Iterator[str]:
     for name, value in vars(kind).items():
         is_made_by_python = name.startswith(("__", "_abc_")) or (issubclass(kind, tuple) and name[0] == "_")
-        if not is_made_by_python and is_changeable(value):
+        if not is_made_by_python and name not in KEPT_BY_OPENTELEMETRY and is_changeable(value):
             yield name
 
 
