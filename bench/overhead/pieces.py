@@ -20,11 +20,11 @@ from bench.overhead.variants import OURS, SETTINGS, Variant, ours
 
 PIECES = (
     ("opening the recording", "otel_itl.runtime", "Runtime.open"),
-    ("following the response", "otel_itl.sdks.stainless", "_Opening.returned"),
-    ("the whole end", "otel_itl.recording.recorder", "Probe.conclude"),
-    ("· facts → timeline", "otel_itl.recording.recorder", "Probe.timeline"),
+    ("following the response", "otel_itl.sdks.driver", "Driver._bind"),
+    ("the whole end", "otel_itl.recording.finalizer", "Finalizer.finalize_ended"),
+    ("· facts → timeline", "otel_itl.recording.finished", "build_timeline"),
     ("· timeline → measures", "otel_itl.export.pipeline", "measure"),
-    ("· token events onto the span", "otel_itl.export.pipeline", "add_events"),
+    ("· token events onto the span", "otel_itl.export.span", "add_events"),
     ("· span.set_attributes", "opentelemetry.sdk.trace", "Span.set_attributes"),
     ("· span.end", "opentelemetry.sdk.trace", "Span.end"),
     ("recording metrics", "otel_itl.export.instruments", "StreamInstruments.record"),
@@ -51,7 +51,7 @@ def _spent(subject: Subject, variant: Variant, tokens: int, rounds: int, steady:
     pipeline = variant.pipeline()
     chunks = subject.chunks(tokens)
     reader, pace = Reader(subject, subject.stubbed(tokens), chunks), Pace(chunks)
-    note_error: dict[str, list[float]] = defaultdict(list)
+    values_by_piece: dict[str, list[float]] = defaultdict(list)
     with variant.around(subject, pipeline), _timed() as spent:
 
         def take() -> Spent:
@@ -68,9 +68,9 @@ def _spent(subject: Subject, variant: Variant, tokens: int, rounds: int, steady:
         for _ in range(rounds):
             taken = steady.sample(take)
             for piece, _, _ in PIECES:
-                note_error[piece].append(taken.get(piece, 0.0))
+                values_by_piece[piece].append(taken.get(piece, 0.0))
     reader.close()
-    return {piece: statistics.median(values) for piece, values in note_error.items()}
+    return {piece: statistics.median(values) for piece, values in values_by_piece.items()}
 
 
 @contextmanager
@@ -93,11 +93,11 @@ def _timed() -> Iterator[Spent]:
 
 def _adding(function: Callable[..., Any], piece: str, spent: Spent) -> Callable[..., Any]:
     @wraps(function)
-    def record_iterator(*args: Any, **kwargs: Any) -> Any:
+    def timed(*args: Any, **kwargs: Any) -> Any:
         began = thread_time_ns()
         try:
             return function(*args, **kwargs)
         finally:
             spent[piece] += thread_time_ns() - began
 
-    return record_iterator
+    return timed
