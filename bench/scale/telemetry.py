@@ -164,11 +164,11 @@ def series(models: int, *, native: bool) -> Series:
         for _ in range(20):
             stream = timeline(pace, 500)
             measures = measure(stream)
-            verdict = evaluate(PROFILES["chat"], stream, measures, is_stalled=False)
+            slo_result = evaluate(PROFILES["chat"], stream, measures, is_stalled=False)
             response = ResponseInfo()
             response.update_token_counts(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens)
             finished = FinishedStream(each, response, stream, Concurrency(25, 25.0), None)
-            recording.add(measured_stream(finished, measures, verdict, INVALID_SPAN_CONTEXT, records_standard=True))
+            recording.add(measured_stream(finished, measures, slo_result, INVALID_SPAN_CONTEXT, records_standard=True))
     data = reader.get_metrics_data()
     assert data is not None
     points = [

@@ -75,8 +75,8 @@ class StreamInstruments:
             record_values(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)
         if stream.time_per_output_token is not None:
             record_values(self._tpot, (stream.time_per_output_token,), 1, labels, stream.context)
-        if stream.verdict is not None:
-            self._record_slo(stream.verdict, labels, stream)
+        if stream.slo_result is not None:
+            self._record_slo(stream.slo_result, labels, stream)
         if stream.records_standard:
             error_type = None if stream.error_type is None else self._error_types.cap(stream.error_type)
             self._standard.record(stream, labels, error_type)
@@ -95,15 +95,17 @@ class StreamInstruments:
             raise
         return labels
 
-    def _record_slo(self, verdict: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
+    def _record_slo(self, slo_result: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
         """Count the stream and its gaps by whether they met the objective."""
-        labels = {**labels, names.SLO_PROFILE: verdict.slo.profile}
-        for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
+        labels = {**labels, names.SLO_PROFILE: slo_result.slo.profile}
+        for met, tokens in ((True, slo_result.tokens_met), (False, slo_result.tokens_missed)):
             # Zeros are added too: a rate needs its series to exist before the first miss.
-            if verdict.tokens_met or verdict.tokens_missed:
+            if slo_result.tokens_met or slo_result.tokens_missed:
                 self._slo_tokens.add(tokens, {**labels, names.SLO_MET: met}, stream.context)
-            if verdict.is_stream_met is not None:
-                self._slo_streams.add(int(verdict.is_stream_met is met), {**labels, names.SLO_MET: met}, stream.context)
+            if slo_result.is_stream_met is not None:
+                self._slo_streams.add(
+                    int(slo_result.is_stream_met is met), {**labels, names.SLO_MET: met}, stream.context
+                )
 
     def _of_stall(self, stall: Stall) -> Labels:
         kind = {names.STALL_PHASE: stall.phase.value, names.STALL_CAUSE: stall.cause.value}
