@@ -54,14 +54,14 @@ def number(title: str, unit: str, expression: str, *, bad_above: float | None = 
 
 
 def heatmap(title: str, expression: str, *, native: bool) -> Panel:
-    """A distribution over time."""
+    """Draw a distribution over time."""
     query = _query(expression, "" if native else "{{le}}", format="heatmap")
     options = {"calculate": False, "yAxis": {"unit": "s"}, "color": {"scheme": "Oranges", "mode": "scheme"}}
     return _panel("heatmap", title, 12, 9, [query], options=options)
 
 
 def table(title: str, *queries: dict[str, Any]) -> Panel:
-    """A row for each provider and model, a column for each query."""
+    """Make a table with a row for each provider and model and a column for each query."""
     targets = [{**query, "format": "table", "instant": True} for query in queries]
     hidden = {"Time": True, "quantile": True, "objective": True}
     renamed = {f"Value #{chr(ord('A') + index)}": query["legendFormat"] for index, query in enumerate(queries)}
@@ -80,7 +80,7 @@ def scatter(title: str, across: dict[str, Any], upwards: dict[str, Any]) -> Pane
 
 
 def found(title: str, condition: str, columns: str) -> Panel:
-    """The traces that a TraceQL query finds."""
+    """List the traces that a TraceQL query finds."""
     query = {
         "datasource": _TRACES,
         "queryType": "traceql",
@@ -119,7 +119,7 @@ _CHOICES = [
 
 
 def dashboard(uid: str, title: str, panels: list[Panel], *variables: dict[str, Any]) -> dict[str, Any]:
-    """A dashboard with its panels laid out from left to right, row by row."""
+    """Make a dashboard with its panels laid out from left to right, row by row."""
     left, top, row_height = 0, 0, 0
     for number_, panel in enumerate(panels, start=1):
         place = panel["gridPos"]
@@ -175,7 +175,7 @@ _STREAMS = "itl_client_stream_count"
 
 
 def fleet() -> dict[str, Any]:
-    """What users get, all in all, and what is left of the budget."""
+    """Show the latency that users get, all in all, and what is left of the budget."""
     worst = f"min by (objective) (itl:slo:budget_left30d{{{_CHOSEN}}})"
     return dashboard(
         "otel-itl-fleet",
@@ -235,7 +235,7 @@ _RUNNING_OUT = {
 
 
 def providers() -> dict[str, Any]:
-    """The same things of each provider and model, side by side."""
+    """Show the same figures of each provider and model, side by side."""
     by = _BY_MODEL
     failed = _per_second(_OUTCOMES, by, ', itl_stream_outcome=~"error|truncated"')
     return dashboard(
@@ -319,7 +319,7 @@ def stalls() -> dict[str, Any]:
 
 
 def concurrency() -> dict[str, Any]:
-    """Does inter-token latency rise with the streams in flight? Then the server, or the process, is full."""
+    """Show whether inter-token latency rises with the streams in flight: then the server, or the process, is full."""
     return dashboard(
         "otel-itl-concurrency",
         "Streaming LLM: latency against concurrency",
@@ -396,7 +396,7 @@ def main() -> None:
 
 
 def written(made: dict[str, Any]) -> str:
-    """A dashboard as the text of its file."""
+    """Return a dashboard as the text of its file."""
     return json.dumps(made, indent=1) + "\n"
 
 

@@ -102,7 +102,7 @@ def _draw(path: Path, prometheus: Prometheus, start: float) -> None:
 
 
 def _asked(prometheus: Prometheus, expression: str, start: float) -> list[dict[str, Any]]:
-    """The answer, its moments in seconds after the start."""
+    """Return the answer, its moments in seconds after the start."""
     for variable, value in {"$job": ".*", "$provider": ".*", "$__rate_interval": WINDOW}.items():
         expression = expression.replace(variable, value)
     query = {"query": expression, "start": start, "end": time.time(), "step": STEP_SECONDS}

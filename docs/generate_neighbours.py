@@ -70,7 +70,7 @@ def pinned(sdk: str) -> dict[str, str]:
 
 
 def page() -> str:
-    """The page, as it is to be."""
+    """Return the page as it is to be."""
     versions = {sdk: pinned(sdk) for sdk in SDKS}
 
     def row(package: str, said: str) -> str:

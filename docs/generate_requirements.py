@@ -113,7 +113,7 @@ WITHOUT_A_TEST: Final = {
 
 
 def page() -> str:
-    """The page, as it is to be."""
+    """Return the page as it is to be."""
     proofs = _proofs()
     lines = [HEAD]
     for chapter, requirements in REQUIREMENTS.items():
@@ -129,7 +129,7 @@ def _proof(number: str, proofs: dict[str, set[str]]) -> str:
 
 
 def _proofs() -> dict[str, set[str]]:
-    """Requirement → the files whose tests carry its number."""
+    """Return, for each requirement, the files whose tests have its number."""
     proofs: dict[str, set[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         module = ast.parse(path.read_text(encoding="utf-8"))
@@ -148,14 +148,14 @@ def _is_module_mark(node: ast.stmt) -> bool:
 
 
 def _numbers(node: ast.AST) -> Iterator[str]:
-    """The numbers in every `….requirement("R1", …)` within a node."""
+    """Return the numbers in every `….requirement("R1", …)` within a node."""
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "requirement":
             yield from (str(given.value) for given in call.args if isinstance(given, ast.Constant))
 
 
 def unproved() -> set[str]:
-    """Requirements that no test carries the number of."""
+    """Return the requirements whose number no test has."""
     return {number for chapter in REQUIREMENTS.values() for number in chapter} - _proofs().keys()
 
 

@@ -15,7 +15,7 @@ URL = os.environ.get("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1")
 
 
 def chunks(question: str) -> Iterator[dict[str, Any]]:
-    """The chunks of an answer, as a server that is compatible with OpenAI's sends them."""
+    """Yield the chunks of an answer, as a server that is compatible with OpenAI's sends them."""
     body = {"model": MODEL, "messages": [{"role": "user", "content": question}], "stream": True}
     request = Request(  # noqa: S310 - the URL is ours
         f"{URL}/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"}

@@ -18,7 +18,7 @@ APOLOGY = " ... sorry, there is no more."
 
 
 def answer(client: openai.OpenAI, question: str) -> str:
-    """What the model says, as far as it came."""
+    """Return the text of the answer, as far as it came."""
     text = ""
     try:
         for chunk in client.chat.completions.create(
@@ -44,14 +44,14 @@ def telemetry() -> Iterator[CapturedTelemetry]:
 
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
-    """A server on a free port of this machine."""
+    """Run a server on a free port of this machine."""
     with ScriptedServer() as running:
         yield running
 
 
 @pytest.fixture
 def client(server: ScriptedServer) -> Iterator[openai.OpenAI]:
-    """A real client, pointed at the scripted server."""
+    """Make a real client, pointed at the scripted server."""
     with openai.OpenAI(base_url=server.openai_url, api_key="none", max_retries=0) as made:
         yield made
 

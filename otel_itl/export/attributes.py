@@ -153,32 +153,32 @@ def of_stalls(finished: FinishedStream) -> dict[str, Any]:
     return attributes
 
 
-def of_slo(verdict: SLOResult | None) -> dict[str, Any]:
+def of_slo(slo_result: SLOResult | None) -> dict[str, Any]:
     """Build the attributes of the objective in force, with its limits if the stream missed it; None: there is none."""
-    if verdict is None:
+    if slo_result is None:
         return {}
-    slo = verdict.slo
+    slo = slo_result.slo
     attributes: dict[str, Any] = {names.SLO_PROFILE: slo.profile}
-    if verdict.fluidity is not None:
-        attributes[names.SLO_FLUIDITY] = verdict.fluidity
-    if verdict.is_missed:
+    if slo_result.fluidity is not None:
+        attributes[names.SLO_FLUIDITY] = slo_result.fluidity
+    if slo_result.is_missed:
         attributes[names.SLO_MET] = False
-        attributes[names.SLO_MISSED_TOKENS] = verdict.tokens_missed
+        attributes[names.SLO_MISSED_TOKENS] = slo_result.tokens_missed
         attributes |= _without_none({names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl})
     return attributes
 
 
-def of_session(standing: SessionStatus | None) -> dict[str, Any]:
+def of_session(status: SessionStatus | None) -> dict[str, Any]:
     """Build the attributes of the session as of this request; None: the request belongs to no session."""
-    if standing is None:
+    if status is None:
         return {}
     optional = {
-        names.SESSION_REQUEST_INDEX: standing.request_index,
-        names.SESSION_LATENCY_RATIO: standing.latency_ratio,
-        names.SESSION_STALL_COUNT: standing.stall_count,
-        names.SESSION_DECODE_DURATION: standing.decode_duration,
-        names.SESSION_DEGRADED: standing.is_degraded,
-        names.SESSION_DEGRADATION_SCOPE: None if standing.scope is None else standing.scope.value,
+        names.SESSION_REQUEST_INDEX: status.request_index,
+        names.SESSION_LATENCY_RATIO: status.latency_ratio,
+        names.SESSION_STALL_COUNT: status.stall_count,
+        names.SESSION_DECODE_DURATION: status.decode_duration,
+        names.SESSION_DEGRADED: status.is_degraded,
+        names.SESSION_DEGRADATION_SCOPE: None if status.scope is None else status.scope.value,
     }
     return _without_none(optional)
 

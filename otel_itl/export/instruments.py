@@ -93,8 +93,8 @@ class StreamInstruments:
             record_values(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)
         if stream.time_per_output_token is not None:
             record_values(self._tpot, (stream.time_per_output_token,), 1, labels, stream.context)
-        if stream.verdict is not None:
-            self._record_slo(stream.verdict, labels, stream)
+        if stream.slo_result is not None:
+            self._record_slo(stream.slo_result, labels, stream)
         if stream.records_standard:
             error_type = None if stream.error_type is None else self._error_types.cap(stream.error_type)
             self._standard.record(stream, labels, error_type)
@@ -104,10 +104,12 @@ class StreamInstruments:
         labels = {**labels, names.SLO_PROFILE: verdict.slo.profile}
         for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
             # Zeros are added too: a rate needs its series to exist before the first miss.
-            if verdict.tokens_met or verdict.tokens_missed:
+            if slo_result.tokens_met or slo_result.tokens_missed:
                 self._slo_tokens.add(tokens, {**labels, names.SLO_MET: met}, stream.context)
-            if verdict.is_stream_met is not None:
-                self._slo_streams.add(int(verdict.is_stream_met is met), {**labels, names.SLO_MET: met}, stream.context)
+            if slo_result.is_stream_met is not None:
+                self._slo_streams.add(
+                    int(slo_result.is_stream_met is met), {**labels, names.SLO_MET: met}, stream.context
+                )
 
     def _of_stall(self, stall: Stall) -> Labels:
         kind = {names.STALL_PHASE: stall.phase.value, names.STALL_CAUSE: stall.cause.value}

@@ -41,7 +41,7 @@ class MeasuredStream(NamedTuple):
     """Every ITL sample is also the gap between two chunks: `chunk_gaps` consists of `samples` and `other_gaps`."""
     usage: Mapping[str, int]
     """The token counts that the stream reports, by their field of `ResponseInfo`."""
-    verdict: SLOResult | None
+    slo_result: SLOResult | None
     """The result for the objective in force; None: there is none."""
     records_standard: bool
     """The `gen_ai.client.*` metrics are recorded here; False: another instrumentation is in charge of the request."""
@@ -59,7 +59,7 @@ class MeasuredStream(NamedTuple):
 def measured_stream(  # noqa: PLR0913 - the parts of the pipeline's result
     finished: FinishedStream,
     measures: Measures,
-    verdict: SLOResult | None,
+    slo_result: SLOResult | None,
     span_context: SpanContext,
     *,
     records_standard: bool,
@@ -82,7 +82,7 @@ def measured_stream(  # noqa: PLR0913 - the parts of the pipeline's result
         other_gaps=other_gaps,
         gaps_are_samples=gaps_are_samples,
         usage=reported_usage(finished),
-        verdict=verdict,
+        slo_result=slo_result,
         records_standard=records_standard,
         recorded_elsewhere=recorded_elsewhere,
     )

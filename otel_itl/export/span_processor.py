@@ -112,9 +112,9 @@ class SpanEventProcessor(SpanProcessor):
             self._stream_metrics.stall_ended(stall)
         measures = measure(timeline)
         slo = self._objectives.for_model(finished.request.model)
-        verdict = None if slo is None else evaluate(slo, timeline, measures, is_stalled=bool(finished.stalls))
+        slo_result = None if slo is None else evaluate(slo, timeline, measures, is_stalled=bool(finished.stalls))
         self._stream_metrics.add(
-            measured_stream(finished, measures, verdict, context, records_standard=self._standard_metrics)
+            measured_stream(finished, measures, slo_result, context, records_standard=self._standard_metrics)
         )
 
 

@@ -110,14 +110,14 @@ class SLOCollector:
 
     def _judge(self, slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> None:
         """Judge a stream by an SLO of known objectives; `facts`: what its span has of the same SLO."""
-        verdict = evaluate(slo, stream.timeline, stream.measures, is_stalled=has_stalled)
-        gaps = verdict.tokens_met + verdict.tokens_missed
-        if verdict.is_stream_met is None and not gaps:
+        slo_result = evaluate(slo, stream.timeline, stream.measures, is_stalled=has_stalled)
+        gaps = slo_result.tokens_met + slo_result.tokens_missed
+        if slo_result.is_stream_met is None and not gaps:
             return
-        is_met = not verdict.is_missed if facts is None else facts.is_met
+        is_met = not slo_result.is_missed if facts is None else facts.is_met
         key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
         fluidity = None if facts is None else facts.fluidity
-        self._judged.setdefault(key, []).append(_Judged(is_met, gaps, verdict.tokens_met, fluidity))
+        self._judged.setdefault(key, []).append(_Judged(is_met, gaps, slo_result.tokens_met, fluidity))
 
 
 def _judge_custom(key: _Key, samples: Sequence[float], fluidity: float | None, *, is_met: bool) -> _Judged:

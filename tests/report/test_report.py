@@ -249,7 +249,7 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
 
 
 @pytest.mark.parametrize("tool", [None, "vllm"])
-def test_every_key_of_the_data_is_documented(made: Any, tool: str | None) -> None:
+def test_every_key_of_the_data_is_documented(made: Any, read: Any, tool: str | None) -> None:
     def keys(data: Any) -> Iterator[str]:
         if isinstance(data, dict):
             for key, value in data.items():
@@ -261,5 +261,7 @@ def test_every_key_of_the_data_is_documented(made: Any, tool: str | None) -> Non
                 yield from keys(item)
 
     page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
-    data = report_to_data(summarize([stream(made.timeline(5, 700, 5))], tool=tool))
+    everything = {"itl.slo.profile": "chat", "session.id": "agent-7", "itl.stall.count": 1}
+    report = summarize(read(made.spans(made.span(made.timeline(5, 700, 5), **everything))).streams, tool=tool)
+    data = report_to_data(report, *report.sessions)
     assert [key for key in keys(data) if not re.search(rf"`\.?{key}(\[\])?`", page)] == []

@@ -1,4 +1,4 @@
-"""The fake clock moves when it is told to."""
+"""The fake clock moves when a test moves it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_it_stands_still() -> None:
     assert clock() == clock()
 
 
-def test_it_starts_where_it_is_told_to() -> None:
+def test_it_starts_at_the_given_time() -> None:
     assert FakeClock(7)() == 7
 
 

@@ -81,7 +81,7 @@ def test_cleared_exchanges_are_gone(remote: ScriptedServer, clients: Any) -> Non
     assert remote.exchanges == []
 
 
-def test_a_dead_process_is_told_in_a_sentence(remote: ScriptedServer) -> None:
+def test_a_dead_process_is_reported_in_a_sentence(remote: ScriptedServer) -> None:
     os.kill(remote._engine._child.pid, signal.SIGKILL)  # type: ignore[union-attr]
     with pytest.raises(RuntimeError, match="has died"):
         remote.wait_for(1, timeout=5)

@@ -67,8 +67,8 @@ class TestEverySurface:
 
     def test_the_model_asked_for_is_the_model_that_answers(self, server: ScriptedServer, sync_surface: Any) -> None:
         first = sync_surface.read(server)[0]
-        told = getattr(first, "model", None) or getattr(first, "response", getattr(first, "message", None)).model
-        assert told == "m"
+        named = getattr(first, "model", None) or getattr(first, "response", getattr(first, "message", None)).model
+        assert named == "m"
 
     def test_every_response_has_an_id_of_its_own(self, server: ScriptedServer, sync_surface: Any) -> None:
         def response_id() -> str:

@@ -177,7 +177,7 @@ class TestExchange:
             answers += b"".join(raw.read_until(b"0\r\n\r\n"))
         assert answers.index(b"first") < answers.index(b"second")
 
-    def test_output_is_told_from_other_events(self, server: ScriptedServer, client: openai.OpenAI) -> None:
+    def test_output_is_distinguished_from_other_events(self, server: ScriptedServer, client: openai.OpenAI) -> None:
         server.play(chat.reply(1, reasoning=1, tools=[("f", ["{}"])]))
         content(client)
         kinds = [sent.kind for sent in server.exchanges[0].sent if sent.output]

@@ -1,4 +1,4 @@
-"""What a type checker tells the users of the public names."""
+"""What a type checker reports to users of the public names."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Recording:
         return self.timeline.outcome.value if self.finished else "open"
 
     def chunk_after(self, wait_ms: float, code: int = 2) -> None:
-        """Record a chunk that is asked for now and arrives after so many milliseconds."""
+        """Record a chunk that is asked for now and arrives that number of milliseconds later."""
         log = self.recorder.log
         log.asked.append(self.clock())
         self.clock.advance(wait_ms / 1e3)

@@ -72,7 +72,7 @@ def recorded(stream: str, *, done: bool = False, counted: bool = False) -> Timel
 
 
 def scaled(timeline: Timeline, *, divisor: int) -> Timeline:
-    """The same stream, so many times faster."""
+    """The same stream, faster by this factor."""
     return replace(
         timeline,
         asked=array("q", (moment // divisor for moment in timeline.asked)),

@@ -202,7 +202,7 @@ def test_the_time_per_output_token_is_recorded_once_a_stream(telemetry: Captured
 
 
 @pytest.mark.requirement("R36")
-def test_a_stream_whose_tokens_nobody_counted_has_no_time_per_output_token(telemetry: CapturedTelemetry) -> None:
+def test_a_stream_without_a_token_count_has_no_time_per_output_token(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry).add(measured(timeline(500, 540, 600)))
     assert "itl.client.time_per_output_token" not in telemetry.metrics
 
@@ -234,12 +234,12 @@ def test_a_stream_without_chunks_is_counted(telemetry: CapturedTelemetry) -> Non
 # --- The standard metrics ------------------------------------------------------------------------------------------
 
 
-def test_the_standard_metrics_are_left_to_whoever_is_in_charge(telemetry: CapturedTelemetry) -> None:
+def test_the_standard_metrics_are_left_to_the_instrumentation_in_charge(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry).add(measured(standard=False))
     assert telemetry.metrics.keys() & STANDARD == set()
 
 
-def test_the_standard_metrics_are_recorded_where_nobody_else_does(telemetry: CapturedTelemetry) -> None:
+def test_the_standard_metrics_are_recorded_where_no_other_instrumentation_does(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry).add(measured(standard=True))
     assert telemetry.metrics.keys() & STANDARD == STANDARD
 
@@ -270,12 +270,12 @@ def test_a_chunk_of_any_kind_counts_to_the_standard_metrics(telemetry: CapturedT
 
 
 @pytest.mark.parametrize(("token_type", "tokens"), [("input", 20), ("output", 14)])
-def test_the_token_usage_is_told_apart_by_type(telemetry: CapturedTelemetry, token_type: str, tokens: int) -> None:
+def test_the_token_usage_is_recorded_by_type(telemetry: CapturedTelemetry, token_type: str, tokens: int) -> None:
     stream_metrics(telemetry).add(measured(standard=True))
     assert point(telemetry, "gen_ai.client.token.usage", gen_ai__token__type=token_type).value == tokens
 
 
-def test_a_usage_that_nobody_reported_is_not_recorded(telemetry: CapturedTelemetry) -> None:
+def test_a_usage_that_was_not_reported_is_not_recorded(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry).add(measured(timeline(500, 540), standard=True))
     assert "gen_ai.client.token.usage" not in telemetry.metrics
 
@@ -356,7 +356,7 @@ def test_the_tokens_of_a_request_have_no_modality(telemetry: CapturedTelemetry) 
     assert point(telemetry, f"{TOKENS}.input_tokens").attributes == STREAM
 
 
-def test_a_count_that_nobody_reported_is_not_zero(telemetry: CapturedTelemetry) -> None:
+def test_a_count_that_was_not_reported_is_not_zero(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry, "inference").add(measured(timeline(500, 540), standard=True))
     assert {name for name in telemetry.metrics if "tokens" in name} == set()
 

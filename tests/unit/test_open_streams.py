@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def concurrency(machinery: Machinery, *script: str) -> dict[str, Concurrency]:
-    """What is reported of each stream: `+a` opens stream a, `-a` ends it, a number lets so many seconds pass."""
+    """What is reported of each stream: `+a` opens stream a, `-a` ends it, a number lets that number of seconds pass."""
     recorders: dict[str, StreamRecorder] = {}
     reported: dict[str, Concurrency] = {}
     for step in script:

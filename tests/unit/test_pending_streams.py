@@ -79,7 +79,7 @@ def test_each_is_recorded_into_its_own_instruments(pending: Any) -> None:
 
 
 @pytest.mark.requirement("R26")
-def test_beyond_the_bound_whoever_adds_records_two(pending: Any) -> None:
+def test_beyond_the_bound_each_add_records_two(pending: Any) -> None:
     recorded = Recorded()
     for stream in range(MAX_PENDING + 1):
         pending.add(recorded, stream)
@@ -111,7 +111,7 @@ def test_how_often_the_bound_was_reached_is_counted(pending: Any) -> None:
 
 
 def test_the_bound_holds_while_a_collection_hangs(pending: Any) -> None:
-    # Whoever adds does not depend on another thread, which may get little of the interpreter.
+    # An add does not depend on another thread, which may get little of the interpreter.
     started, go_on = Event(), Event()
 
     def record(stream: Any) -> None:

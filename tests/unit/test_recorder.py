@@ -85,7 +85,7 @@ def test_the_headers_are_there_when_the_request_returns(record: Any) -> None:
 
 
 @pytest.mark.requirement("R40")
-def test_attempts_that_nobody_counted_are_unknown(record: Any) -> None:
+def test_attempts_that_were_not_counted_are_unknown(record: Any) -> None:
     recording = record()
     recording.recorder.record_headers(None)
     assert recording.timeline_so_far.attempts is None
@@ -144,7 +144,7 @@ def test_a_ping_that_the_sdk_swallows_parts_the_wait_for_the_next_chunk(record: 
     assert (timeline.kinds, timeline.waits) == (bytes([Kind.PING, Kind.ANSWER]), array("q", [40 * MS, 60 * MS]))
 
 
-def test_a_ping_that_nobody_waits_for_is_not_taken_down(record: Any) -> None:
+def test_a_ping_without_a_waiting_reader_is_not_recorded(record: Any) -> None:
     recording = record()
     recording.chunk_after(10)
     recording.recorder.record_swallowed(Kind.PING)
@@ -228,7 +228,7 @@ def test_an_exhausted_stream_without_a_finish_or_a_terminator_is_truncated(recor
 
 @pytest.mark.requirement("R6")
 def test_bytes_that_were_read_to_their_end_are_completed(record: Any) -> None:
-    # Who reads bytes shows nobody a finish reason.
+    # A reader of bytes passes on no finish reason.
     recording = record()
     recording.recorder.end_exhausted()
     assert recording.outcome == "completed"

@@ -212,7 +212,7 @@ def test_the_baggage_wins_over_what_the_request_says_itself(carried: Callable[[s
     assert here("request") == "baggage"
 
 
-def test_what_a_request_says_itself_counts_where_nobody_else_says_anything() -> None:
+def test_the_session_that_a_request_names_counts_where_no_other_is_set() -> None:
     assert here("request") == "request"
 
 

@@ -17,7 +17,7 @@ SYSTEM = "another Python or operating system"
         ("Skipped: could not import 'rich': No module named 'rich'", PACKAGE),
         ("Skipped: openai 1.40.0 has no responses API", PACKAGE),
         ("Skipped: there is no opentelemetry-instrument beside this Python", PACKAGE),
-        ("Skipped: a reason that nobody foresaw", PACKAGE),
+        ("Skipped: a reason that is not listed", PACKAGE),
         ("Skipped: not on this machine: prometheus, promtool", PROGRAM),
         ("Skipped: interpreters with a lock of their own are new in Python 3.12", SYSTEM),
         ("Skipped: this system has no fork", SYSTEM),

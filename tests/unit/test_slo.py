@@ -35,7 +35,7 @@ def stream(first: int | None, *gaps: int, outcome: Outcome = Outcome.COMPLETED, 
     )
 
 
-def verdict(timeline: Timeline, slo: SLO = CHAT, *, stalled: bool = False) -> SLOResult:
+def slo_result(timeline: Timeline, slo: SLO = CHAT, *, stalled: bool = False) -> SLOResult:
     return evaluate(slo, timeline, measure(timeline), is_stalled=stalled)
 
 
@@ -103,29 +103,29 @@ def test_objectives_read_as_they_are_given(objectives: Objectives, shown: str) -
 
 
 def test_gaps_within_the_objective_meet_it_and_those_beyond_miss_it() -> None:
-    found = verdict(stream(100, 20, 99, 100, 101, 500))
+    found = slo_result(stream(100, 20, 99, 100, 101, 500))
     assert (found.tokens_met, found.tokens_missed) == (3, 2)
 
 
 def test_a_gap_of_just_the_objective_meets_it() -> None:
     # 0.1 s is no binary fraction: in nanoseconds it is.
-    assert verdict(stream(100, 100)).tokens_met == 1
+    assert slo_result(stream(100, 100)).tokens_met == 1
 
 
 @pytest.mark.parametrize("timeline", [stream(None), stream(100)], ids=["no token", "one token"])
 def test_without_a_gap_there_is_no_token_to_judge(timeline: Timeline) -> None:
-    found = verdict(timeline)
+    found = slo_result(timeline)
     assert (found.tokens_met, found.tokens_missed) == (0, 0)
 
 
 def test_without_an_itl_objective_no_token_is_judged() -> None:
-    found = verdict(stream(100, 900, 900), SLO(ttft=0.5))
+    found = slo_result(stream(100, 900, 900), SLO(ttft=0.5))
     assert (found.tokens_met, found.tokens_missed) == (0, 0)
 
 
 @given(st.lists(st.integers(1, 300), max_size=50), st.integers(1, 300))
 def test_met_and_missed_are_counted_exactly(gaps: list[int], objective: int) -> None:
-    found = verdict(stream(100, *gaps), SLO(itl=objective / 1_000))
+    found = slo_result(stream(100, *gaps), SLO(itl=objective / 1_000))
     assert (found.tokens_met, found.tokens_missed) == (
         sum(gap <= objective for gap in gaps),
         sum(gap > objective for gap in gaps),
@@ -168,28 +168,28 @@ def test_a_stream_that_was_late_misses_though_its_tokens_met() -> None:
 
 @pytest.mark.parametrize(("first", "met"), [(499, True), (500, True), (501, False)])
 def test_the_first_token_is_to_come_in_time(first: int, met: bool) -> None:
-    assert verdict(stream(first, 20)).is_stream_met is met
+    assert slo_result(stream(first, 20)).is_stream_met is met
 
 
 def test_a_stream_that_the_upstream_stalled_missed() -> None:
-    assert verdict(stream(100, 20), stalled=True).is_stream_met is False
+    assert slo_result(stream(100, 20), stalled=True).is_stream_met is False
 
 
 def test_a_stall_counts_where_the_objective_is_for_gaps_alone() -> None:
     gaps_alone = SLO(itl=0.1)
-    assert [verdict(stream(900, 20), gaps_alone, stalled=stalled).is_stream_met for stalled in (False, True)] == [
+    assert [slo_result(stream(900, 20), gaps_alone, stalled=stalled).is_stream_met for stalled in (False, True)] == [
         True,
         False,
     ]
 
 
 def test_without_any_objective_there_is_nothing_to_judge() -> None:
-    assert verdict(stream(9_000, 9_000), PROFILES["batch"], stalled=True) == SLOResult(PROFILES["batch"], 0, 0, None)
+    assert slo_result(stream(9_000, 9_000), PROFILES["batch"], stalled=True) == SLOResult(PROFILES["batch"], 0, 0, None)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.TRUNCATED])
 def test_a_stream_that_failed_without_a_token_missed_it(outcome: Outcome) -> None:
-    assert verdict(stream(None, outcome=outcome, end=10)).is_stream_met is False
+    assert slo_result(stream(None, outcome=outcome, end=10)).is_stream_met is False
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CLOSED, Outcome.CANCELLED, Outcome.ABANDONED])
@@ -197,11 +197,11 @@ def test_a_stream_that_failed_without_a_token_missed_it(outcome: Outcome) -> Non
 def test_a_caller_that_left_without_a_token_missed_it_only_after_its_time(
     outcome: Outcome, end: int, met: bool | None
 ) -> None:
-    assert verdict(stream(None, outcome=outcome, end=end)).is_stream_met is met
+    assert slo_result(stream(None, outcome=outcome, end=end)).is_stream_met is met
 
 
 def test_a_stream_that_ended_well_without_a_token_is_not_judged() -> None:
-    assert verdict(stream(None, end=900)).is_stream_met is None
+    assert slo_result(stream(None, end=900)).is_stream_met is None
 
 
 def test_a_first_token_of_unknown_arrival_is_not_judged() -> None:
@@ -214,7 +214,7 @@ def test_a_first_token_of_unknown_arrival_is_not_judged() -> None:
         headers=100 * MS,
         end=900 * MS,
     )
-    assert verdict(hidden).is_stream_met is None
+    assert slo_result(hidden).is_stream_met is None
 
 
 @pytest.mark.parametrize("profile", ["", "x" * 65, 5, None, ["chat"], object()])
@@ -236,12 +236,12 @@ def test_a_name_of_ours_is_taken() -> None:
 def test_the_fluidity_of_a_stream_is_the_share_of_deadlines_that_it_met() -> None:
     # The first token is 400 ms early: that slack is 400 and 250 after the next two. The last one is 1,150 late, which
     # misses 1 + 11 deadlines; three were met.
-    assert verdict(stream(100, 100, 250, 1500)).fluidity == 1 - 12 / 15
+    assert slo_result(stream(100, 100, 250, 1500)).fluidity == 1 - 12 / 15
 
 
 @pytest.mark.parametrize("slo", [SLO(ttft=0.5), SLO(itl=0.1), PROFILES["batch"]])
 def test_without_both_objectives_there_is_no_fluidity(slo: SLO) -> None:
-    assert verdict(stream(100, 20), slo).fluidity is None
+    assert slo_result(stream(100, 20), slo).fluidity is None
 
 
 def test_a_consumer_that_was_too_slow_leaves_no_fluidity() -> None:
@@ -252,8 +252,8 @@ def test_a_consumer_that_was_too_slow_leaves_no_fluidity() -> None:
         kinds=bytes([Kind.ANSWER] * 2),
         end=900 * MS,
     )
-    assert verdict(slow).fluidity is None
+    assert slo_result(slow).fluidity is None
 
 
 def test_an_objective_of_less_than_a_nanosecond_has_a_fluidity() -> None:
-    assert verdict(stream(100, 20), SLO(ttft=1e-12, itl=1e-12)).fluidity == 0.0
+    assert slo_result(stream(100, 20), SLO(ttft=1e-12, itl=1e-12)).fluidity == 0.0

@@ -84,7 +84,7 @@ class Watched:
         self.recorder.log.codes.append(kind)
 
     def chunk(self, after: float, kind: int = Kind.ANSWER) -> None:
-        """Record a chunk that is asked for now and arrives after so many seconds."""
+        """Record a chunk that is asked for now and arrives that number of seconds later."""
         self.ask()
         self.wait(after)
         self.arrive(kind)
@@ -251,7 +251,7 @@ def test_a_stall_that_a_ping_follows_is_alive_when_it_ends(watched: Make) -> Non
     assert [stall.is_alive for what, stall in stream.reports if stall.number == 1] == [False, True]
 
 
-def test_who_is_told_while_it_lasts_is_told_once(watched: Make) -> None:
+def test_a_stall_is_reported_once_while_it_lasts(watched: Make) -> None:
     stream = watched()
     stream.ask()
     stream.wait(30)
@@ -397,7 +397,7 @@ def test_a_freeze_that_no_round_has_found_yet_is_no_latency(watched: Make) -> No
     stream.recording.clock.advance(30)
     stream.arrive()
     stream.recorder.end_closed()
-    # It was asked for when it came: nobody waited.
+    # It was asked for when it came: no one waited.
     assert stream.recording.timeline.waits[1] == 0
 
 
@@ -458,7 +458,7 @@ class Failing:
 
 
 @pytest.mark.requirement("R16")
-def test_a_reporter_that_fails_is_told_once_all_the_same(watched: Make) -> None:
+def test_a_reporter_that_fails_is_called_once_all_the_same(watched: Make) -> None:
     reporter = Failing()
     stream = watched(reporter=reporter)
     stream.ask()
@@ -515,7 +515,7 @@ def test_nothing_is_broken_off_unless_asked_for(watched: Make) -> None:
 
 
 @pytest.mark.requirement("R49")
-def test_a_stall_can_be_broken_off_by_who_is_told(watched: Make) -> None:
+def test_a_stall_can_be_aborted_by_its_callback(watched: Make) -> None:
     stream = watched()
     stream.recorder.enable_abort(aborter := FakeAborter())
     stream.ask()
@@ -591,7 +591,7 @@ def test_a_stall_of_the_process_is_not_broken_off(watched: Make) -> None:
     assert aborter.calls == 0
 
 
-def test_a_stream_that_nobody_waits_for_is_not_broken_off(watched: Make) -> None:
+def test_a_stream_without_a_waiting_reader_is_not_aborted(watched: Make) -> None:
     """The headers took 3 s; the caller has not asked for a chunk yet, or reads the bytes itself."""
     stream = watched(StallPolicy(first_token=1, abort_after=2))
     stream.recorder.enable_abort(aborter := FakeAborter())

@@ -276,7 +276,7 @@ def test_a_stream_that_is_left_open_is_not_reported(mode: Mode, record: Any, chu
 
 @pytest.mark.requirement("R19")
 def test_an_iterator_that_is_closed_is_abandoned(mode: Mode, record: Any, chunk: Any) -> None:
-    # Who closes a stream closes its response; its iterator is closed by whoever collects it.
+    # Closing a stream closes its response; its iterator is closed by the garbage collector.
     recording = record()
     stream = mode.face(mode.source(recording.clock, chunk(), chunk()), recording.recorder)
     mode.pull(stream)
