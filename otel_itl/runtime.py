@@ -167,6 +167,8 @@ class Runtime:
         if config is None or is_suppressed() or is_disabled():
             return None
         pipeline = self._pipeline or self._connect()
+        if pipeline is None:
+            return None
         request = apply_session(request)
         unix_ns, requested = self._wall_clock(), self._clock()
         handle = pipeline.start(request, unix_ns)
@@ -230,10 +232,11 @@ class Runtime:
 
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 
-    def _connect(self) -> Pipeline:
+    def _connect(self) -> Pipeline | None:
+        """Return the pipeline, which the first stream makes; None: recording was stopped before that."""
         with self._lock:
-            if self._pipeline is None:
-                self._pipeline = self._make_pipeline(self._config or Config(), self._providers)
+            if self._pipeline is None and self._config is not None:
+                self._pipeline = self._make_pipeline(self._config, self._providers)
             return self._pipeline
 
     def _make_pipeline(self, config: Config, given: Providers) -> Pipeline:

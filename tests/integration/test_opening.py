@@ -260,3 +260,14 @@ def test_uninstrument_while_a_stream_is_opened_ends_its_recording_as_abandoned(
     processor.wait()
     points = captured_telemetry.metrics["itl.client.stream.outcomes"]
     assert [(point.attributes["itl.stream.outcome"], point.value) for point in points] == [("abandoned", 1)]
+
+
+@pytest.mark.requirement("R66")
+def test_uninstrument_before_the_first_stream_has_its_providers_sets_up_no_sdk(
+    ask: Ask, instrument: Instrument, monkeypatch: pytest.MonkeyPatch, captured_telemetry: CapturedTelemetry
+) -> None:
+    set_up: list[str] = []
+    monkeypatch.setattr(otel_itl.runtime, "is_suppressed", otel_itl.uninstrument)
+    monkeypatch.setattr(otel_itl.runtime, "configure_sdk", lambda: set_up.append("the SDK"))
+    instrument()
+    assert (ask(), set_up, captured_telemetry.spans) == (CHUNKS, [], [])
