@@ -169,23 +169,37 @@ class Runtime:
         if config is None or is_suppressed() or is_disabled():
             return None
         pipeline = self._pipeline or self._connect()
+        if pipeline is None:
+            return None
         request = apply_session(request)
         unix_ns, requested = self._wall_clock(), self._clock()
         handle = pipeline.start(request, unix_ns)
+        recorder: StreamRecorder | None = None
         try:
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.loop_lags,
                 unix_ns=unix_ns, requested=requested, clock=self._clock,
             )  # fmt: skip
-            # Requests of a session follow one another: what one leaves to the session is there for the next.
-            may_be_deferred = self._may_defer and handle.is_own and handle.session_request is None
-            recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
+            self._begin(recorder, pipeline, handle, config)
         except BaseException:
             pipeline.discard(handle, request, unix_ns)
+            if recorder is not None:
+                recorder.end_unreported()
+                self.open_streams.remove(recorder.key)
             raise
+        if self._config is None:  # stopped meanwhile, before this stream was registered
+            recorder.abandon_from_gc()
+            return None
+        return recorder
+
+    def _begin(self, recorder: StreamRecorder, pipeline: Pipeline, handle: SpanHandle, config: Config) -> None:
+        """Connect a recorder with what reports it, register it, and have it watched for stalls."""
+        # Requests of a session follow one another: what one leaves to the session is there for the next.
+        may_be_deferred = self._may_defer and handle.is_own and handle.session_request is None
+        recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
         self.open_streams.add(recorder)
         if config.stall is not None:
-            log = pipeline.stall_log(handle, request, unix_ns)
+            log = pipeline.stall_log(handle, recorder.request, recorder.unix_ns)
             monitor = StreamStallMonitor(
                 recorder,
                 config.stall,
@@ -224,10 +238,11 @@ class Runtime:
 
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 
-    def _connect(self) -> Pipeline:
+    def _connect(self) -> Pipeline | None:
+        """Return the pipeline, which the first stream makes; None: recording was stopped before that."""
         with self._lock:
-            if self._pipeline is None:
-                self._pipeline = self._make_pipeline(self._config or Config(), self._providers)
+            if self._pipeline is None and self._config is not None:
+                self._pipeline = self._make_pipeline(self._config, self._providers)
             return self._pipeline
 
     def _make_pipeline(self, config: Config, given: Providers) -> Pipeline:

@@ -23,7 +23,7 @@ from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
 from otel_itl.core.codec import encode_each, encode_lazily
 from otel_itl.core.request import Request
-from otel_itl.core.sessions import Sessions
+from otel_itl.core.sessions import Sessions, TrackedRequest
 from otel_itl.core.sketch import sketch
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
@@ -71,27 +71,38 @@ class SpanStarter:
         if is_other_in_charge(context):
             for link in links:
                 outer.add_link(link)
-            handle = SpanHandle(outer, context, session_request, is_own=False)
-        else:
-            with without_suppression():
-                span = self._tracer.start_span(
-                    f"{request.operation} {request.model}" if request.model else request.operation,
-                    kind=SpanKind.CLIENT,
-                    attributes=attributes.at_start(request),
-                    links=[Link(link) for link in links],
-                    start_time=unix_ns,
-                )
-            self._mark_enclosing(outer)
-            handle = SpanHandle(
-                span,
-                set_span_in_context(span),
-                session_request,
-                is_own=True,
-                recorded_elsewhere=metrics_recorded_within(outer),
+            _link_next_request(session_request, outer)
+            return SpanHandle(outer, context, session_request, is_own=False)
+        return self._start_own(request, unix_ns, outer, session_request, links)
+
+    def _start_own(
+        self,
+        request: Request,
+        unix_ns: int,
+        outer: Span,
+        session_request: TrackedRequest | None,
+        links: list[SpanContext],
+    ) -> SpanHandle:
+        """Start a span of ours within `outer`. Where a step behind the start fails, the span ends at once."""
+        self._mark_enclosing(outer)
+        recorded_elsewhere = metrics_recorded_within(outer)
+        with without_suppression():
+            span = self._tracer.start_span(
+                f"{request.operation} {request.model}" if request.model else request.operation,
+                kind=SpanKind.CLIENT,
+                attributes=attributes.at_start(request),
+                links=[Link(link) for link in links],
+                start_time=unix_ns,
             )
-        if session_request is not None:
-            session_request.set_link(handle.span.get_span_context())
-        return handle
+        try:
+            _link_next_request(session_request, span)
+            return SpanHandle(
+                span, set_span_in_context(span), session_request, is_own=True, recorded_elsewhere=recorded_elsewhere
+            )
+        except BaseException:
+            with without_suppression():
+                span.end()
+            raise
 
     def redescribe(self, handle: SpanHandle, request: Request) -> None:
         """Describe a span that was started for an outer layer as the layer nearer to the wire sees the request."""
@@ -185,6 +196,12 @@ def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
         span.set_status(Status(StatusCode.ERROR))
     with without_suppression():
         span.end(end_time=timeline.request_unix_ns + timeline.end)
+
+
+def _link_next_request(session_request: TrackedRequest | None, span: Span) -> None:
+    """Have the next request of the session, if there is one, link to this span."""
+    if session_request is not None:
+        session_request.set_link(span.get_span_context())
 
 
 def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> None:

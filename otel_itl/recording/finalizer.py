@@ -68,7 +68,7 @@ class Finalizer:
     def forget_after_fork(self) -> None:
         """Drop what waits, which is the parent's to report, and the parent's thread."""
         for recorder in (*self._abandoned, *(recorder for recorder, _ in self._deferred)):
-            recorder.forget_after_fork()
+            recorder.end_unreported()
         self._forget()
         self.thread.forget_after_fork()
 

@@ -49,7 +49,7 @@ class OpenStreams:
     def forget_after_fork(self) -> None:
         """Drop the parent's streams, without a report of any."""
         for recorder in self.recorders():
-            recorder.forget_after_fork()
+            recorder.end_unreported()
         self._forget()
 
     def __len__(self) -> int:

@@ -289,8 +289,8 @@ class StreamRecorder:
         if self._claim_end(Outcome.ABANDONED):
             self._end_handler.add_abandoned(self)
 
-    def forget_after_fork(self) -> None:
-        """End the recording without a report: the stream belongs to the parent of this process."""
+    def end_unreported(self) -> None:
+        """End the recording without a report: it could not be opened, or belongs to the parent of this process."""
         self._open.clear()
         self._on_finished = None
 

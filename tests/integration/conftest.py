@@ -79,11 +79,15 @@ class Receiver:
         return [plain(part.resource.attributes) for part in self._parts("spans", "metrics", "logs")]
 
     @property
-    def scopes(self) -> set[str]:
-        """The instrumentation scopes of all that arrived."""
-        kinds = ("spans", "metrics", "logs")
+    def scopes(self) -> dict[str, set[tuple[str, str, str]]]:
+        """Name, version and schema URL of the instrumentation scopes that arrived, by signal."""
         return {
-            scope.scope.name for kind in kinds for part in self._parts(kind) for scope in getattr(part, f"scope_{kind}")
+            kind: {
+                (scope.scope.name, scope.scope.version, scope.schema_url)
+                for part in self._parts(kind)
+                for scope in getattr(part, f"scope_{kind}")
+            }
+            for kind in ("spans", "metrics", "logs")
         }
 
     @property

@@ -19,7 +19,7 @@ from otel_itl import Stall, StallPolicy
 from otel_itl.runtime import runtime
 from otel_itl.testing import Script, ScriptedServer, capture_telemetry, chat, faults
 
-pytestmark = [pytest.mark.requirement("R44"), pytest.mark.requirement("R46")]
+pytestmark = pytest.mark.requirement("R44")
 
 BLOCKED: Final = 1.5
 """Seconds for which each log event, or each callback, blocks its thread."""

@@ -111,8 +111,22 @@ def test_one_line_delivers_one_client_span_for_each_request(delivery: Delivery) 
     ]
 
 
-def test_everything_comes_from_one_instrumentation_scope(delivery: Delivery) -> None:
-    assert delivery.receiver.scopes == {names.SCOPE}
+SCHEMAS = {"operation": "https://opentelemetry.io/schemas/1.41.0", "inference": ""}
+
+
+def test_everything_comes_from_one_instrumentation_scope_with_version_and_schema(delivery: Delivery) -> None:
+    ours = (names.SCOPE, version("otel-itl"), SCHEMAS["operation"])
+    assert delivery.receiver.scopes == {"spans": {ours}, "metrics": {ours}, "logs": {ours}}
+
+
+@pytest.mark.parametrize("generation", list(SCHEMAS))
+def test_the_scope_of_every_signal_has_the_schema_of_its_generation_if_that_is_released(
+    generation: str, exported: Exported, clients: Clients
+) -> None:
+    otel_itl.instrument(standard_names=generation, token_events="log", **exported.providers)
+    clients.chat()
+    ours = (names.SCOPE, version("otel-itl"), SCHEMAS[generation])
+    assert exported.flush().scopes == {"spans": {ours}, "metrics": {ours}, "logs": {ours}}
 
 
 def test_the_span_carries_the_standard_attributes(delivery: Delivery) -> None:

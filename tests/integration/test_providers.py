@@ -115,6 +115,51 @@ print(before == dict(os.environ))
     assert (finished.stdout, counted, [span.name for span in receiver.spans]) == ("True\n", 1, ["chat m"])
 
 
+def test_setting_up_the_sdk_is_logged_once_however_many_streams_are_opened_at_once(
+    start_app: Callable[..., App], receiver: Receiver
+) -> None:
+    app = start_app(
+        f"""
+import threading
+import otel_itl
+{STREAM}
+otel_itl.instrument()
+barrier = threading.Barrier(8)
+threads = [threading.Thread(target=lambda: (barrier.wait(), stream(), stream())) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+""",
+        receiver=receiver,
+    )
+    assert (app.wait().stderr, len(receiver.spans)) == (receiver.setup_notice, 16)
+
+
+@pytest.mark.requirement("R67")
+@pytest.mark.parametrize(
+    "variables", [{}, {"OTEL_TRACES_EXPORTER": "otlp"}, {"OTEL_METRICS_EXPORTER": "none"}], ids=str
+)
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_no_variable_is_written_while_the_sdk_is_set_up(
+    protocol: str, variables: dict[str, str], start_app: Callable[..., App], receivers: Callable[[str], Receiver]
+) -> None:
+    """Not even for a moment: other threads, and exporters that are being made, read the environment meanwhile."""
+    app = start_app(
+        f"""
+import sys
+import otel_itl
+{STREAM}
+written = []
+sys.addaudithook(lambda event, args: event in ("os.putenv", "os.unsetenv") and written.append(args[0]))
+otel_itl.instrument()
+stream()
+print(written)
+""",
+        receiver=receivers(protocol),
+        **variables,
+    )
+    assert app.wait().stdout == "[]\n"
+
+
 def test_an_exporter_of_none_is_respected(start_app: Callable[..., App], receiver: Receiver) -> None:
     app = start_app(
         f"import otel_itl\n{STREAM}\notel_itl.instrument()\nprint(stream())",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, messages
+from otel_itl.testing import ScriptedServer, chat, messages
 
 if TYPE_CHECKING:
-    from conftest import App, Clients, Finished, Instrument, Receiver
+    from conftest import App, Finished, Receiver
 
 LAUNCHER = Path(sys.executable).with_name("opentelemetry-instrument")
 APP = """
@@ -126,27 +126,3 @@ def test_a_wrong_variable_is_one_warning_however_many_sdks_are_instrumented(
 def test_without_wrong_variables_nothing_but_where_the_telemetry_goes_is_printed(runs: dict[str, Run]) -> None:
     app, receiver = runs["without openai"]
     assert app.stderr == receiver.setup_notice
-
-
-@pytest.mark.parametrize("disabled", ["itl_openai", "requests, itl_openai", "*"])
-def test_instrument_leaves_alone_what_is_disabled(
-    disabled: str,
-    monkeypatch: pytest.MonkeyPatch,
-    instrument: Instrument,
-    clients: Clients,
-    captured_telemetry: CapturedTelemetry,
-) -> None:
-    monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", disabled)
-    instrument()
-    clients.chat()
-    assert captured_telemetry.spans == []
-
-
-def test_instrument_measures_the_sdk_that_is_not_disabled(
-    monkeypatch: pytest.MonkeyPatch, instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
-) -> None:
-    monkeypatch.setenv("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "itl_openai")
-    instrument()
-    clients.chat()
-    clients.messages()
-    assert [span.name for span in captured_telemetry.spans] == ["chat claude-opus"]

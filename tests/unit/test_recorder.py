@@ -449,7 +449,7 @@ def test_a_stream_that_ended_is_not_reported_again_when_it_is_dropped(record: An
 
 def test_a_disowned_stream_is_never_reported(record: Any) -> None:
     recording = record()
-    recording.recorder.forget_after_fork()
+    recording.recorder.end_unreported()
     recording.recorder.end_closed()
     drop(recording)
     recording.machinery.finalizer.finalize_pending()
