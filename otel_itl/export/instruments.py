@@ -99,10 +99,10 @@ class StreamInstruments:
             error_type = None if stream.error_type is None else self._error_types.cap(stream.error_type)
             self._standard.record(stream, labels, error_type)
 
-    def _record_slo(self, verdict: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
+    def _record_slo(self, slo_result: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
         """Count the gaps and the stream that met the objective, and those that did not."""
-        labels = {**labels, names.SLO_PROFILE: verdict.slo.profile}
-        for met, tokens in ((True, verdict.tokens_met), (False, verdict.tokens_missed)):
+        labels = {**labels, names.SLO_PROFILE: slo_result.slo.profile}
+        for met, tokens in ((True, slo_result.tokens_met), (False, slo_result.tokens_missed)):
             # Zeros are added too: a rate needs its series to exist before the first miss.
             if slo_result.tokens_met or slo_result.tokens_missed:
                 self._slo_tokens.add(tokens, {**labels, names.SLO_MET: met}, stream.context)

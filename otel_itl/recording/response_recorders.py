@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -28,8 +29,9 @@ class ResponseRecorders:
             TypeError: the response cannot be referred to weakly.
         """
         key, by_id = id(response), self._by_id
-        # No lock: this runs in the garbage collector, and `dict.pop` is atomic.
-        by_id[key] = ref(response, lambda _: by_id.pop(key, None)), recorder
+        # The callback is no function of ours, which could fail in the garbage collector: `pop` gets the reference as its
+        # default. It takes no lock, as `dict.pop` is atomic.
+        by_id[key] = ref(response, partial(by_id.pop, key)), recorder
 
     def find(self, response: Any) -> StreamRecorder | None:
         """Return the recorder of a response; None where it has none."""
