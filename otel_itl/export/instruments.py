@@ -42,7 +42,8 @@ class StreamInstruments:
         self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
         self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
         self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
-        self._outcomes = _counter(meter, names.STREAM_OUTCOMES)
+        self.outcomes = _counter(meter, names.STREAM_OUTCOMES)
+        """Counts every stream that ended, by its outcome."""
         self._stalls = _counter(meter, names.STALLS)
         self._stall_duration = _histogram(meter, names.STALL_DURATIONS)
         self._slo_tokens = _counter(meter, names.SLO_TOKENS)
@@ -53,6 +54,10 @@ class StreamInstruments:
         """Build the metric attributes of a stream that is still open."""
         return attributes.of_metrics(request, None, self._models)
 
+    def labels_of(self, stream: MeasuredStream) -> Labels:
+        """Build the metric attributes of a stream that ended."""
+        return attributes.of_metrics(stream.request, stream.response_model, self._models)
+
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, at once."""
         self._stalls.add(1, self._of_stall(stall))
@@ -61,15 +66,12 @@ class StreamInstruments:
         """Record the duration of a stall that is over, at once."""
         self._stall_duration.record(stall.duration, self._of_stall(stall))
 
-    def record(self, stream: MeasuredStream) -> None:
-        """Record an ended stream into every instrument that concerns it.
-
-        Whatever fails, its outcome has been counted before, if need be without the attributes of its request.
+    def record(self, stream: MeasuredStream, labels: Labels) -> None:
+        """Record an ended stream into every instrument that concerns it, but for its outcome.
 
         Raises:
             Exception: whatever an instrument, a view or an odd value of the stream raises.
         """
-        labels = self._count_outcome(stream)
         record_values(self._itl, stream.samples, SECOND, labels, stream.context)
         if stream.time_to_first_token is not None:
             record_values(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)
@@ -80,16 +82,6 @@ class StreamInstruments:
         if stream.records_standard:
             error_type = None if stream.error_type is None else self._error_types.cap(stream.error_type)
             self._standard.record(stream, labels, error_type)
-
-    def _count_outcome(self, stream: MeasuredStream) -> Labels:
-        outcome = {names.STREAM_OUTCOME: stream.outcome.value}
-        try:
-            labels = attributes.of_metrics(stream.request, stream.response_model, self._models)
-            self._outcomes.add(1, {**labels, **outcome}, stream.context)
-        except Exception:
-            self._outcomes.add(1, outcome, stream.context)
-            raise
-        return labels
 
     def _record_slo(self, verdict: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
         labels = {**labels, names.SLO_PROFILE: verdict.slo.profile}

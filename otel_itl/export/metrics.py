@@ -29,20 +29,21 @@ class StreamMetrics:
     """Records the streams and stalls of one set of instruments; made by `MetricsRegistry.create`."""
 
     def __init__(self, instruments: StreamInstruments, pending: PendingStreams) -> None:
-        self._instruments = instruments
-        self._pending = pending
+        self.instruments = instruments
+        self.pending = pending
+        """The queue of the process, which other sets of instruments share."""
 
     def add(self, stream: MeasuredStream) -> None:
         """Queue a stream that ended; it is recorded before the next collection."""
-        self._pending.add(self._instruments, stream)
+        self.pending.add(self.instruments, stream)
 
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, without waiting for a collection."""
-        self._instruments.stall_started(stall)
+        self.instruments.stall_started(stall)
 
     def stall_ended(self, stall: Stall) -> None:
         """Record the duration of a stall that is over."""
-        self._instruments.stall_ended(stall)
+        self.instruments.stall_ended(stall)
 
 
 class MetricsRegistry:

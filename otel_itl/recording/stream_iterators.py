@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from otel_itl.conventions import Where
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.recording.chunk_log import AppendTargets
+from otel_itl.recording.chunk_log import AppendTargets, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.ownership import Owner
 
@@ -50,8 +50,8 @@ class ChunkRecorder(Protocol):
         """Charge the lag of the event loop of this thread to the consumer."""
         ...
 
-    def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
-        """Return what to call for each chunk."""
+    def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets] | None:
+        """Return what to call for each chunk; None: nothing is to be recorded."""
         ...
 
     def end_exhausted(self) -> BaseException | None:
@@ -83,8 +83,8 @@ def record_iterator(  # noqa: C901 - a branch for each way out
     """
     recorder.start_reading(source, owner)
     clock, response = recorder.clock, recorder.response
-    after_throw = None
-    for asked, arrived, carried, classify, pull_next, turns in recorder.append_targets(source.__next__):
+    targets, after_throw = recorder.append_targets(source.__next__), None
+    for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__next__),):
         pull = after_throw or pull_next
         for _ in turns:
             asked(clock())
@@ -124,8 +124,8 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
     recorder.start_reading(source, owner)
     recorder.follow_running_loop()
     clock, response = recorder.clock, recorder.response
-    after_throw = None
-    for asked, arrived, carried, classify, pull_next, turns in recorder.append_targets(source.__anext__):
+    targets, after_throw = recorder.append_targets(source.__anext__), None
+    for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__anext__),):
         pull = after_throw or pull_next
         for _ in turns:
             asked(clock())

@@ -11,12 +11,13 @@ wire takes over the recording that the outer one has opened: it sees more.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from otel_itl.config import SessionFrom
 from otel_itl.conventions import Where
@@ -30,6 +31,8 @@ from otel_itl.recording.stream_iterators import record_async_iterator, record_it
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.values import short_str
+
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -114,27 +117,31 @@ class RecordingOpener(Protocol):
         """Describe a recording as the layer nearer to the wire sees the request."""
         ...
 
-    def attach(self, recorder: StreamRecorder) -> Any:
-        """Make the span of the request current; returns what `detach` takes."""
+    @property
+    def attach(self) -> Callable[[Any], Any]:
+        """Makes a context current, and returns what `detach` takes: OpenTelemetry's own function."""
         ...
 
-    def detach(self, token: Any) -> None:
-        """Make the caller's span current again."""
+    @property
+    def detach(self) -> Callable[[Any], object]:
+        """Makes the caller's context current again: OpenTelemetry's own function."""
         ...
 
 
 class OpenCall:
-    """A call whose request is being sent: its span is current, and its recorder waits for the stream."""
+    """A call whose request is being sent: its recorder waits for the stream.
 
-    __slots__ = ("_context", "_has_inner_layer", "_opener", "_recorder", "_reset")
+    The request is sent by `send` or `asend`. These change the caller's context and restore it by no function of ours in
+    between, so that no failure of ours leaves the caller in another context.
+    """
+
+    __slots__ = ("_context", "_has_inner_layer", "_opener", "_recorder")
 
     def __init__(self, recorder: StreamRecorder, opener: RecordingOpener, *, has_inner_layer: bool) -> None:
-        self._recorder: StreamRecorder | None = recorder
+        self._context: Any = recorder.span_handle.context
         self._opener = opener
+        self._recorder: StreamRecorder | None = recorder
         self._has_inner_layer = has_inner_layer
-        self._context = opener.attach(recorder)
-        # Last: what is set before a failure would stay for the caller's next request.
-        self._reset = _current_call.set(self)
 
     @property
     def errors(self) -> InternalErrors:
@@ -153,6 +160,29 @@ class OpenCall:
         recorder, self._recorder = self._recorder, None
         return recorder
 
+    def send(self, call_sdk: Callable[[], T]) -> T:
+        """Call a function of the SDK while the span of the request, and this call, are current."""
+        attached, reset = self._opener.attach(self._context), _current_call.set(self)
+        try:
+            return call_sdk()
+        finally:
+            _current_call.reset(reset)
+            self._opener.detach(attached)
+
+    async def asend(self, call_sdk: Callable[[], Awaitable[T]]) -> T:
+        """Do what `send` does, for a function that returns an awaitable."""
+        attached, reset = self._opener.attach(self._context), _current_call.set(self)
+        is_thrown_away = False
+        try:
+            return await call_sdk()
+        except GeneratorExit:
+            is_thrown_away = True
+            raise
+        finally:
+            if not is_thrown_away:  # else this may be another context, which is not to be changed
+                _current_call.reset(reset)
+                self._opener.detach(attached)
+
     @never_raises(Where.STREAM_OPEN, None)
     def follow_loop(self) -> None:
         """Follow the lag of the event loop on which the response is awaited."""
@@ -162,22 +192,17 @@ class OpenCall:
     @never_raises(Where.STREAM_OPEN, None)
     def fail(self, error: BaseException) -> None:
         """End a call that raised, or whose wait was interrupted: there is no stream."""
-        recorder = self._recorder
+        recorder = self.release()
         if recorder is not None:
             recorder.end_failed(error)
-        if not isinstance(error, GeneratorExit):
-            # Else the coroutine is being thrown away, perhaps in another context, which is not to be changed.
-            self.leave()
 
     @never_raises(Where.STREAM_OPEN, default=None)
-    def leave(self) -> StreamRecorder | None:
-        """Give the caller's context back; returns the recorder, unless another layer has taken it over.
+    def release(self) -> StreamRecorder | None:
+        """End the call; returns the recorder, unless another layer has taken it over.
 
         Whatever the HTTP client started meanwhile keeps a copy of the context: it holds no recorder from here on.
         """
         recorder, self._recorder = self._recorder, None
-        self._opener.detach(self._context)
-        _current_call.reset(self._reset)
         return recorder
 
 
@@ -217,7 +242,8 @@ class Driver:
                 return wrapped(*args, **kwargs)
             flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
             if flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR) or streaming.sent == "first_pull":
-                return self._bind_lazily(streaming, description, wrapped(*args, **kwargs))
+                result = wrapped(*args, **kwargs)
+                return self._bind_lazily(streaming, description, result) or result
             if flags & inspect.CO_COROUTINE:
                 return self._await(streaming, description, wrapped, args, kwargs)
             return self._call(streaming, description, wrapped, args, kwargs)
@@ -229,11 +255,12 @@ class Driver:
         if opening is None:
             return wrapped(*args, **kwargs)
         try:
-            result = wrapped(*args, **kwargs)
+            result = opening.send(partial(wrapped, *args, **kwargs))
         except BaseException as error:
             opening.fail(error)
             raise
-        return self._bind(streaming, result, opening)
+        bound = self._bind(streaming, result, opening)
+        return result if bound is None else bound
 
     async def _await(
         self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any
@@ -243,26 +270,23 @@ class Driver:
             return await wrapped(*args, **kwargs)
         opening.follow_loop()
         try:
-            result = await wrapped(*args, **kwargs)
+            result = await opening.asend(partial(wrapped, *args, **kwargs))
         except BaseException as error:
             opening.fail(error)
             raise
-        return self._bind(streaming, result, opening)
+        bound = self._bind(streaming, result, opening)
+        return result if bound is None else bound
 
+    @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
-        try:
-            recorder = opening.leave()
-            return result if recorder is None else streaming.bind(result, recorder)
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.RESPONSE_FOLLOW, error)
-            return result
+        """Tie the recording to what the call returned; returns what the caller gets, None where that is `result`."""
+        recorder = opening.release()
+        return None if recorder is None else streaming.bind(result, recorder)
 
+    @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
-        try:
-            return iterate_recorded(result, _FirstPull(self, description, streaming.has_inner_layer))
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.RESPONSE_FOLLOW, error)
-            return result
+        """Return what the caller iterates over instead of `result`, which sends the request with the first pull."""
+        return iterate_recorded(result, _FirstPull(self, description, streaming.has_inner_layer))
 
     @never_raises(Where.STREAM_OPEN, None)
     def begin(self, description: Description, *, has_inner_layer: bool = False) -> OpenCall | None:
@@ -307,7 +331,10 @@ class _FirstPull:
         self._description = description
         self._has_inner_layer = has_inner_layer
         self._recorder: StreamRecorder | None = None
-        self._asked = self._arrived = 0
+        self._opening: OpenCall | None = None
+        self._asked: list[int] = []
+        self._arrived: list[int] = []
+        self._is_async = False
         self.is_taken_over = False
         self.clock: Callable[[], int] = perf_counter_ns
         self.response = ResponseInfo()
@@ -322,6 +349,7 @@ class _FirstPull:
         """Whether the stream is in the hands of the garbage collector."""
         return self._recorder is not None and self._recorder.is_collected
 
+    @never_raises(Where.STREAM_OPEN, None)
     def start_reading(self, source: object, owner: Owner | None) -> None:
         """Open the recording."""
         self._is_async = hasattr(source, "__anext__")
@@ -331,6 +359,7 @@ class _FirstPull:
             self.clock, self.response = self._recorder.clock, self._recorder.response
             self._recorder.start_reading(source, owner)
 
+    @never_raises(Where.EVENT_LOOP_WATCH, None)
     def follow_running_loop(self) -> None:
         """Follow the lag of the event loop that the stream is awaited on."""
         if self._recorder is not None:
@@ -342,32 +371,37 @@ class _FirstPull:
             yield record_nothing(pull)
             return
         yield AppendTargets(
-            self._take_asked, self._take_arrived, self._take_code, self._classify, self._pull_first(pull),
-            repeat(None, 1),
+            self._asked.append, self._arrived.append, self._take_code, self._classify,
+            self._pull_first(pull, self._opening), repeat(None, 1),
         )  # fmt: skip
         if self.is_taken_over:
             yield record_nothing(pull)
         else:
-            yield from self._recorder.append_targets(pull)
+            yield from self._recorder.append_targets(pull) or (record_nothing(pull),)
 
+    @never_raises(Where.STREAM_END, None)
     def end_exhausted(self) -> BaseException | None:
         """End a stream that is exhausted."""
         return None if self._recorder is None else self._recorder.end_exhausted()
 
+    @never_raises(Where.STREAM_END, None)
     def end_failed(self, error: BaseException) -> BaseException | None:
         """End a stream whose SDK raised."""
         return None if self._recorder is None else self._recorder.end_failed(error)
 
+    @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
         """End a stream that its caller threw an exception into."""
         if self._recorder is not None:
             self._recorder.end_thrown(error)
 
+    @never_raises(Where.STREAM_END, None)
     def end_closed(self) -> None:
         """End a stream that its caller closed."""
         if self._recorder is not None:
             self._recorder.end_closed()
 
+    @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def abandon_from_gc(self) -> None:
         """End a stream that was dropped."""
         if self._recorder is not None and not self.is_taken_over:
@@ -375,46 +409,33 @@ class _FirstPull:
 
     # --- The first chunk -------------------------------------------------------------------------------------------
 
-    def _pull_first(self, pull: Callable[[], Any]) -> Callable[[], Any]:
-        """Return a pull that gives the caller's context back as soon as the first chunk, or an error, is there."""
+    def _pull_first(self, pull: Callable[[], Any], opening: OpenCall) -> Callable[[], Any]:
+        """Return a pull that sends the request, and sees whether a layer nearer to the wire took over the recording."""
 
         def pull_first() -> Any:
             try:
-                return pull()
+                return opening.send(pull)
             finally:
-                self._give_context_back()
+                self.is_taken_over = opening.release() is None
 
         async def await_first() -> Any:
             try:
-                return await pull()
+                return await opening.asend(pull)
             finally:
-                self._give_context_back()
+                self.is_taken_over = opening.release() is None
 
         return await_first if self._is_async else pull_first
-
-    def _give_context_back(self) -> None:
-        opening, self._opening = self._opening, None
-        if opening is not None and opening.leave() is None:
-            self.is_taken_over = True
-
-    def _take_asked(self, moment: int) -> None:
-        self._asked = moment
-
-    def _take_arrived(self, moment: int) -> None:
-        self._arrived = moment
 
     def _classify(self, chunk: Any, response: ResponseInfo) -> int:
         return 0 if self.is_taken_over or self._recorder is None else self._recorder.classify(chunk, response)
 
     def _take_code(self, code: int) -> None:
+        """Record the first chunk, unless the layer nearer to the wire has done so."""
         if not self.is_taken_over and self._recorder is not None:
             log = self._recorder.log
-            log.asked.append(self._asked)
-            log.arrived.append(self._arrived)
+            log.asked.extend(self._asked)
+            log.arrived.extend(self._arrived)
             log.codes.append(code)
-
-    _opening: OpenCall | None = None
-    _is_async = False
 
 
 def iterate_recorded(source: Any, recorder: Any) -> Any:

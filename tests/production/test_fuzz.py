@@ -26,21 +26,24 @@ from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.report.reading.lines import UnreadableSourceError
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import StoredStream, read_streams
-from otel_itl.sdks import anthropic, openai
 from otel_itl.sdks.duck_typing import classify_by_shape
+from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
+from otel_itl.sdks.formats.openai_chat import classify_chat, classify_reasoning_chat, classify_text_completion
+from otel_itl.sdks.formats.openai_responses import classify_response_event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from otel_itl.recording.recorder import Classify
+    from otel_itl.recording.chunk_log import Classify
 
 LONGER: Final = os.environ.get("ITL_TEST_EXAMPLES")
 CLASSIFIERS: Final[dict[str, Classify]] = {
-    "chat": openai.classify_chat,
-    "completion": openai.classify_completion,
-    "response": openai.classify_response,
-    "message": anthropic.classify_message,
-    "legacy completion": anthropic.classify_completion,
+    "chat": classify_chat,
+    "reasoning chat": classify_reasoning_chat,
+    "text completion": classify_text_completion,
+    "response": classify_response_event,
+    "message": classify_message_event,
+    "legacy completion": classify_legacy_completion,
     "shape": classify_by_shape,
 }
 
@@ -147,7 +150,7 @@ def test_any_chunk_that_the_sdk_makes_is_classified(chunk: Any) -> None:
     except Exception:
         return
     answer = ResponseInfo()
-    assert 0 <= openai.classify_chat(made, answer) < 2**40
+    assert 0 <= classify_chat(made, answer) < 2**40
     check(answer)
 
 
