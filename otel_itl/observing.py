@@ -73,16 +73,16 @@ def observe(  # noqa: PLR0913 - what describes the request
     if not hasattr(stream, "__aiter__") and not hasattr(stream, "__iter__"):
         message = f"observe() takes an iterator or an async iterator of chunks: got {type(stream).__qualname__}."
         raise TypeError(message)
-    if _is_recorded(stream):
-        return stream
     request = Request(
         operation=operation, provider=provider, model=model, server_address=server_address, server_port=server_port
     )
     try:
+        if _is_recorded(stream):
+            return stream
         if runtime.config is None and not runtime.was_stopped:
             runtime.start(load({}, sdk_names=SDK_NAMES), Providers())
         opening = runtime.installer.driver.begin(Description(request, _make_classify(classify)))
-        recorder = None if opening is None else opening.leave()
+        recorder = None if opening is None else opening.release()
         if recorder is None:
             return stream
         recorder.record_headers(None)

@@ -173,9 +173,10 @@ class Runtime:
             return None
         request = apply_session(request)
         unix_ns, requested = self._wall_clock(), self._clock()
-        handle = pipeline.start(request, unix_ns)
+        handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
+            pipeline.start(handle, request, unix_ns)
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.loop_lags,
                 unix_ns=unix_ns, requested=requested, clock=self._clock,
@@ -227,14 +228,10 @@ class Runtime:
         if pipeline is not None:
             pipeline.redescribe(recorder.span_handle, request)
 
-    def attach(self, recorder: StreamRecorder) -> Any:
-        """Make the request's span current; returns what `detach` takes."""
-        handle: SpanHandle = recorder.span_handle
-        return context.attach(handle.context)
-
-    def detach(self, token: Any) -> None:
-        """Make the caller's context current again."""
-        context.detach(token)
+    attach = staticmethod(context.attach)
+    """Makes a context current, and returns what `detach` takes."""
+    detach = staticmethod(context.detach)
+    """Makes the context that was current before current again."""
 
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 

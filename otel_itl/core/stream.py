@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from otel_itl.core.request import Request
 from otel_itl.core.stalls import Stall
@@ -74,6 +74,10 @@ class Concurrency:
     """When the stream's request was made."""
     mean: float
     """Time-weighted mean over the life of the stream."""
+
+
+ALONE: Final = Concurrency(at_start=1, mean=1.0)
+"""No other stream was open, or it is not known whether one was."""
 
 
 class FinishedStream(NamedTuple):

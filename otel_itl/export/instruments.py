@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from opentelemetry.context import Context  # noqa: TC002 - annotations stay resolvable
 from opentelemetry.metrics import Counter, Histogram, Meter  # noqa: TC002 - annotations stay resolvable
 
 from otel_itl import conventions as names
@@ -14,7 +13,7 @@ from otel_itl.conventions import Metric, StandardNames
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives, SLOResult
 from otel_itl.core.stalls import Stall
-from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.core.timeline import SECOND
 from otel_itl.export import attributes
 from otel_itl.export.cardinality import MAX_ERROR_TYPES, OTHER_ERROR, CappedValues, ModelNames
 from otel_itl.export.measured_stream import MeasuredStream
@@ -43,7 +42,8 @@ class StreamInstruments:
         self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
         self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
         self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
-        self._outcomes = _counter(meter, names.STREAM_OUTCOMES)
+        self.outcomes = _counter(meter, names.STREAM_OUTCOMES)
+        """Counts every stream that ended, by its outcome."""
         self._stalls = _counter(meter, names.STALLS)
         self._stall_duration = _histogram(meter, names.STALL_DURATIONS)
         self._slo_tokens = _counter(meter, names.SLO_TOKENS)
@@ -54,6 +54,10 @@ class StreamInstruments:
         """Build the metric attributes of a stream that is still open."""
         return attributes.of_metrics(request, None, self._models)
 
+    def labels_of(self, stream: MeasuredStream) -> Labels:
+        """Build the metric attributes of a stream that ended."""
+        return attributes.of_metrics(stream.request, stream.response_model, self._models)
+
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, at once."""
         self._stalls.add(1, self._of_stall(stall))
@@ -62,32 +66,12 @@ class StreamInstruments:
         """Record the duration of a stall that is over, at once."""
         self._stall_duration.record(stall.duration, self._of_stall(stall))
 
-    def count_outcome(
-        self, request: Request, response_model: str | None, outcome: Outcome, context: Context | None = None
-    ) -> Labels:
-        """Count a stream that ended, and return the attributes of its other metrics.
-
-        Raises:
-            Exception: the attributes cannot be built or recorded; the stream is counted without them then.
-        """
-        counted = {names.STREAM_OUTCOME: outcome.value}
-        try:
-            labels = attributes.of_metrics(request, response_model, self._models)
-            self._outcomes.add(1, {**labels, **counted}, context)
-        except Exception:
-            self._outcomes.add(1, counted, context)
-            raise
-        return labels
-
-    def record(self, stream: MeasuredStream) -> None:
-        """Record an ended stream into every instrument that concerns it.
-
-        Whatever fails, its outcome has been counted before, if need be without the attributes of its request.
+    def record(self, stream: MeasuredStream, labels: Labels) -> None:
+        """Record an ended stream into every instrument that concerns it, but for its outcome.
 
         Raises:
             Exception: whatever an instrument, a view or an odd value of the stream raises.
         """
-        labels = self.count_outcome(stream.request, stream.response_model, stream.outcome, stream.context)
         record_values(self._itl, stream.samples, SECOND, labels, stream.context)
         if stream.time_to_first_token is not None:
             record_values(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import sub
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
@@ -17,36 +18,41 @@ from otel_itl.core.timeline import Outcome, Timeline
 from otel_itl.export.attributes import reported_usage
 
 _NO_GAPS: Sequence[float] = ()
+_NO_USAGE: Mapping[str, int] = MappingProxyType({})
+_NO_SPAN: Final = Context()
 
 
 class MeasuredStream(NamedTuple):
-    """An ended stream, as the metrics record it. Times are seconds, samples and gaps are nanoseconds."""
+    """An ended stream, as the metrics record it. Times are seconds, samples and gaps are nanoseconds.
+
+    The defaults are those of a stream that could not be measured: of that, the outcome and the duration are left.
+    """
 
     request: Request
-    response_model: str | None
     outcome: Outcome
     error_type: str | None
-    context: Context
-    """Holds the ids of the stream's span, which exemplars refer to, and nothing else."""
     duration: float
-    first_chunk_ns: int | None
-    """When the first chunk arrived, after the request; None: no chunk came."""
-    time_to_first_token: float | None
-    time_per_output_token: float | None
-    samples: Sequence[float]
-    """The ITL samples, ascending."""
-    other_gaps: Sequence[float]
-    """The gaps between chunks that are not among `samples`."""
-    gaps_are_samples: bool
-    """Every ITL sample is also the gap between two chunks: `chunk_gaps` consists of `samples` and `other_gaps`."""
-    usage: Mapping[str, int]
-    """The token counts that the stream reports, by their field of `ResponseInfo`."""
-    slo_result: SLOResult | None
-    """The result for the objective in force; None: there is none."""
     records_standard: bool
     """The `gen_ai.client.*` metrics are recorded here; False: another instrumentation is in charge of the request."""
-    recorded_elsewhere: frozenset[str]
+    recorded_elsewhere: frozenset[str] = frozenset()
     """Standard metrics that another instrumentation records all the same, by their field of `StandardNames`."""
+    context: Context = _NO_SPAN
+    """Holds the ids of the stream's span, which exemplars refer to, and nothing else."""
+    response_model: str | None = None
+    first_chunk_ns: int | None = None
+    """When the first chunk arrived, after the request; None: no chunk came."""
+    time_to_first_token: float | None = None
+    time_per_output_token: float | None = None
+    samples: Sequence[float] = ()
+    """The ITL samples, ascending."""
+    other_gaps: Sequence[float] = ()
+    """The gaps between chunks that are not among `samples`."""
+    gaps_are_samples: bool = False
+    """Every ITL sample is also the gap between two chunks: `chunk_gaps` consists of `samples` and `other_gaps`."""
+    usage: Mapping[str, int] = _NO_USAGE
+    """The token counts that the stream reports, by their field of `ResponseInfo`."""
+    slo_result: SLOResult | None = None
+    """The result for the objective in force; None: there is none."""
 
     @property
     def chunk_gaps(self) -> Sequence[float]:

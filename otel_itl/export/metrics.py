@@ -16,7 +16,6 @@ from otel_itl.conventions import StandardNames, Where
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
-from otel_itl.core.stream import FinishedStream
 from otel_itl.export.instruments import StreamInstruments
 from otel_itl.export.measured_stream import MeasuredStream
 from otel_itl.export.pending_streams import PendingStreams
@@ -30,29 +29,21 @@ class StreamMetrics:
     """Records the streams and stalls of one set of instruments; made by `MetricsRegistry.create`."""
 
     def __init__(self, instruments: StreamInstruments, pending: PendingStreams) -> None:
-        self._instruments = instruments
-        self._pending = pending
+        self.instruments = instruments
+        self.pending = pending
+        """The queue of the process, which other sets of instruments share."""
 
     def add(self, stream: MeasuredStream) -> None:
         """Queue a stream that ended; it is recorded before the next collection."""
-        self._pending.add(self._instruments, stream)
-
-    def count_unmeasured(self, finished: FinishedStream) -> None:
-        """Count a stream at once that cannot be added, as something failed while it was measured.
-
-        Raises:
-            Exception: its attributes cannot be recorded; the stream is counted without them then.
-        """
-        outcome = finished.timeline.outcome
-        self._instruments.count_outcome(finished.request, finished.response.model, outcome)
+        self.pending.add(self.instruments, stream)
 
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, without waiting for a collection."""
-        self._instruments.stall_started(stall)
+        self.instruments.stall_started(stall)
 
     def stall_ended(self, stall: Stall) -> None:
         """Record the duration of a stall that is over."""
-        self._instruments.stall_ended(stall)
+        self.instruments.stall_ended(stall)
 
 
 class MetricsRegistry:

@@ -6,6 +6,7 @@ from collections import deque
 from threading import Lock, get_ident
 from typing import Final
 
+from otel_itl import conventions as names
 from otel_itl.conventions import Where
 from otel_itl.export.instruments import StreamInstruments
 from otel_itl.export.measured_stream import MeasuredStream
@@ -32,7 +33,8 @@ class PendingStreams:
 
     def __init__(self, errors: InternalErrors) -> None:
         self._errors = errors
-        self._queue: deque[tuple[StreamInstruments, MeasuredStream]] = deque()
+        self.queue: deque[tuple[StreamInstruments, MeasuredStream]] = deque()
+        """What waits. The pipeline appends to it itself, so that no failure of ours can lose a stream on the way."""
         self._in_progress: dict[Lock, int] = {}
         """A lock for each recording that is under way, held until it is done, and its thread."""
         self.recorded_by_add = 0
@@ -40,12 +42,16 @@ class PendingStreams:
 
     def __len__(self) -> int:
         """Count the streams that wait."""
-        return len(self._queue)
+        return len(self.queue)
 
     def add(self, instruments: StreamInstruments, stream: MeasuredStream) -> None:
         """Queue an ended stream to be recorded into `instruments`; beyond `MAX_PENDING`, record two that wait."""
-        self._queue.append((instruments, stream))
-        if len(self._queue) > MAX_PENDING:
+        self.queue.append((instruments, stream))
+        self.hold_bound()
+
+    def hold_bound(self) -> None:
+        """Record two of the streams that wait if more than `MAX_PENDING` do. Called after each one that is added."""
+        if len(self.queue) > MAX_PENDING:
             self.recorded_by_add += self.record_some(RECORDED_PER_ADD)
 
     def record_some(self, count: int) -> int:
@@ -57,27 +63,38 @@ class PendingStreams:
 
     def record_all(self) -> None:
         """Record every stream that was added before the call, including those that other threads record just now."""
-        self.record_some(len(self._queue))
+        self.record_some(len(self.queue))
         for done, thread in self._in_progress.copy().items():
             if thread != get_ident() and done.acquire(timeout=MAX_WAIT):
                 done.release()
 
     def forget_after_fork(self) -> None:
         """Drop what waits, in a process that was just forked: the parent records it."""
-        self._queue.clear()
+        self.queue.clear()
         self._in_progress.clear()
 
     def _record_next(self) -> bool:
-        """Record the stream that has waited longest; False: none waits."""
+        """Record the stream that has waited longest; False: none waits.
+
+        Whatever fails, its outcome is counted once, if need be without the attributes of its request: by the counter
+        itself, in the call that takes the stream from the queue, so that no failure of ours comes between the two.
+        """
         done = Lock()
         done.acquire()
         self._in_progress[done] = get_ident()
         try:
             try:
-                instruments, stream = self._queue.popleft()
+                instruments, stream = self.queue.popleft()
             except IndexError:  # another thread was faster
                 return False
-            instruments.record(stream)
+            outcome = {names.STREAM_OUTCOME: stream.outcome.value}
+            try:
+                labels = instruments.labels_of(stream)
+                instruments.outcomes.add(1, {**labels, **outcome}, stream.context)
+            except Exception:
+                instruments.outcomes.add(1, outcome, stream.context)
+                raise
+            instruments.record(stream, labels)
         except Exception as error:  # noqa: BLE001 - the guard
             self._errors.report(Where.METRICS_RECORD, error)
         finally:

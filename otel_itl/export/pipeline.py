@@ -17,7 +17,7 @@ from otel_itl.core.request import Request
 from otel_itl.core.sessions import SessionStatus
 from otel_itl.core.slo import Objectives, SLOResult, evaluate
 from otel_itl.core.stalls import Cause
-from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
+from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export.logs import EventLog
 from otel_itl.export.measured_stream import MeasuredStream, measured_stream
@@ -66,19 +66,19 @@ class Pipeline:
         self._logger = logger
         self._objectives = objectives
 
-    def start(self, request: Request, unix_ns: int) -> SpanHandle:
+    def start(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
         """Start the span of a request made at `unix_ns`, or join another instrumentation's."""
-        return self._spans.start(request, unix_ns)
+        self._spans.start(handle, request, unix_ns)
 
     def redescribe(self, handle: SpanHandle, request: Request) -> None:
         """Describe a started span as the layer nearer to the wire sees the request."""
         self._spans.redescribe(handle, request)
 
     def discard(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
-        """End the span of a request that could not be recorded."""
-        if handle.claim_report():
+        """Report a request that could not be recorded as abandoned, if its span was started."""
+        if handle.is_own:
             timeline = Timeline(request_unix_ns=unix_ns, outcome=Outcome.ABANDONED)
-            end_span(handle, FinishedStream(request, ResponseInfo(), timeline, Concurrency(1, 1.0), None))
+            self.finish(handle, FinishedStream(request, ResponseInfo(), timeline, ALONE, None))
 
     def stall_log(self, handle: SpanHandle, request: Request, unix_ns: int) -> StallLog:
         """Make what emits the log events of a stream's stalls. It refers to the span by its ids alone."""
@@ -114,50 +114,41 @@ class Pipeline:
         """Report a stream that ended. A second report of it does nothing."""
         if not handle.claim_report():
             return
+        metrics, span, timeline = self.metrics, handle.span, finished.timeline
         measured: MeasuredStream | None = None
         try:
             report = self._derive(handle, finished)
             for sink in self._sinks:
-                self._try(Where.STREAM_END, partial(sink, report), None)
-            measured = self._try(Where.STREAM_END, lambda: _measure_for_metrics(report), None)
+                self._try(partial(sink, report))
+            measured = self._try(partial(_measure_for_metrics, report))
+            self._try(partial(end_span, handle, finished))
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
         finally:
-            self._conclude(handle, finished, measured)
-
-    def _conclude(self, handle: SpanHandle, finished: FinishedStream, measured: MeasuredStream | None) -> None:
-        """End the span and count the outcome, whatever failed before."""
-        try:
-            end_span(handle, finished)
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.STREAM_END, error)
-            if handle.is_own and handle.span.is_recording():
-                handle.span.end()
-        if measured is None:
-            bare = _without_chunks(finished)
-            measured = _measure_for_metrics(StreamReport(handle, bare, measure(bare.timeline), None, None))
-        self.metrics.add(measured)
+            # Unless something of ours has failed already, nothing of ours is called here that could.
+            metrics.pending.queue.append((metrics.instruments, measured or _without_measures(handle, finished)))
+            if handle.is_own and span.is_recording():
+                span.end(timeline.request_unix_ns + timeline.end)
+        metrics.pending.hold_bound()
 
     def _derive(self, handle: SpanHandle, finished: FinishedStream) -> StreamReport:
         """Measure a stream, and hold it against its objective and its session."""
-        measures = self._try(Where.STREAM_END, lambda: measure(finished.timeline), None)
-        if measures is None:
-            measures = measure(_without_chunks(finished).timeline)
+        measures = self._try(partial(measure, finished.timeline)) or measure(_without_chunks(finished.timeline))
         return StreamReport(
             handle=handle,
             finished=finished,
             measures=measures,
-            slo=self._try(Where.STREAM_END, lambda: self._evaluate(finished, measures), None),
-            session=self._try(Where.STREAM_END, lambda: _end_session_request(handle, finished, measures), None),
+            slo=self._try(partial(self._evaluate, finished, measures)),
+            session=self._try(partial(_end_session_request, handle, finished, measures)),
         )
 
-    def _try(self, where: str, step: Callable[[], T], default: T) -> T:
-        """Take a step; where it fails, report that and return `default`."""
+    def _try(self, step: Callable[[], T]) -> T | None:
+        """Take a step of a stream's end; where it fails, report that and return None."""
         try:
             return step()
         except Exception as error:  # noqa: BLE001 - the guard: a step that fails keeps no other from being taken
-            self.errors.report(where, error)
-            return default
+            self.errors.report(Where.STREAM_END, error)
+            return None
 
     def _evaluate(self, finished: FinishedStream, measures: Measures) -> SLOResult | None:
         """Evaluate the stream against the objective for its model; None where there is none. Upstream stalls count."""
@@ -181,11 +172,22 @@ def _measure_for_metrics(report: StreamReport) -> MeasuredStream:
     )
 
 
-def _without_chunks(finished: FinishedStream) -> FinishedStream:
-    """Return the stream with its end and its outcome alone, for when the rest cannot be measured."""
-    timeline = finished.timeline
-    bare = Timeline(request_unix_ns=timeline.request_unix_ns, end=timeline.end, outcome=timeline.outcome)
-    return finished._replace(timeline=bare)
+def _without_chunks(timeline: Timeline) -> Timeline:
+    """Return the timeline with its end and its outcome alone, for when the rest cannot be measured."""
+    return Timeline(request_unix_ns=timeline.request_unix_ns, end=timeline.end, outcome=timeline.outcome)
+
+
+def _without_measures(handle: SpanHandle, finished: FinishedStream) -> MeasuredStream:
+    """Return what the metrics record of a stream that could not be measured: its outcome and its duration."""
+    return MeasuredStream(
+        request=finished.request,
+        response_model=finished.response.model,
+        outcome=finished.timeline.outcome,
+        error_type=finished.error_type,
+        duration=finished.timeline.end / SECOND,
+        records_standard=handle.is_own,
+        recorded_elsewhere=handle.recorded_elsewhere,
+    )
 
 
 def _end_session_request(handle: SpanHandle, finished: FinishedStream, measures: Measures) -> SessionStatus | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from opentelemetry.context import get_current
@@ -16,7 +17,6 @@ from opentelemetry.trace import (
     StatusCode,
     Tracer,
     get_current_span,
-    set_span_in_context,
 )
 
 from otel_itl import conventions as names
@@ -52,63 +52,49 @@ class SpanStarter:
         self._sessions = sessions
         self._measured_spans = measured_spans
 
-    def start(self, request: Request, unix_ns: int) -> SpanHandle:
+    def start(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
         """Start the span of a request, or join the one that another instrumentation has started for it.
 
         Args:
+            handle: gets the span; where this fails, it has the span if that was started.
             request: what is asked for.
             unix_ns: when, nanoseconds since the epoch.
         """
         context = get_current()
         outer = get_current_span(context)
-        session_request = (
-            None
-            if request.session_id is None
-            else self._sessions.begin_request(request.session_id, _model_key(request))
-        )
-        previous = None if session_request is None else session_request.previous_link
-        links = [previous] if isinstance(previous, SpanContext) else []
+        links = self._join_session(handle, request)
         if is_other_in_charge(context):
             for link in links:
                 outer.add_link(link)
-            _link_next_request(session_request, outer)
-            return SpanHandle(outer, context, session_request, is_own=False)
-        return self._start_own(request, unix_ns, outer, session_request, links)
-
-    def _start_own(
-        self,
-        request: Request,
-        unix_ns: int,
-        outer: Span,
-        session_request: TrackedRequest | None,
-        links: list[SpanContext],
-    ) -> SpanHandle:
-        """Start a span of ours within `outer`. Where a step behind the start fails, the span ends at once."""
-        self._mark_enclosing(outer)
-        recorded_elsewhere = metrics_recorded_within(outer)
-        with without_suppression():
-            span = self._tracer.start_span(
-                f"{request.operation} {request.model}" if request.model else request.operation,
+            handle.join_span(outer, context)
+        else:
+            start = partial(
+                self._tracer.start_span,
+                _name_of(request),
                 kind=SpanKind.CLIENT,
                 attributes=attributes.at_start(request),
                 links=[Link(link) for link in links],
                 start_time=unix_ns,
             )
-        try:
-            _link_next_request(session_request, span)
-            return SpanHandle(
-                span, set_span_in_context(span), session_request, is_own=True, recorded_elsewhere=recorded_elsewhere
-            )
-        except BaseException:
             with without_suppression():
-                span.end()
-            raise
+                handle.start_span(start, metrics_recorded_within(outer))
+            self._mark_enclosing(outer)
+        if handle.session_request is not None:
+            handle.session_request.set_link(handle.span.get_span_context())
 
     def redescribe(self, handle: SpanHandle, request: Request) -> None:
         """Describe a span that was started for an outer layer as the layer nearer to the wire sees the request."""
         if handle.is_own:
-            handle.span.update_name(f"{request.operation} {request.model}" if request.model else request.operation)
+            handle.span.update_name(_name_of(request))
             handle.span.set_attributes(attributes.at_start(request))
+
+    def _join_session(self, handle: SpanHandle, request: Request) -> list[SpanContext]:
+        """Give a request its place in its session, if it has one; returns the spans to link to."""
+        if request.session_id is None:
+            return []
+        handle.join_session(session_request := self._sessions.begin_request(request.session_id, _model_key(request)))
+        previous = session_request.previous_link
+        return [previous] if isinstance(previous, SpanContext) else []
 
     def _mark_enclosing(self, outer: Span) -> None:
         """Keep a span around the request, which may have an event per chunk, from being measured a second time."""
@@ -220,6 +206,10 @@ def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> Non
         span.end = describe_and_end
     except AttributeError:  # a span that takes no attributes
         return
+
+
+def _name_of(request: Request) -> str:
+    return f"{request.operation} {request.model}" if request.model else request.operation
 
 
 def _model_key(request: Request) -> str:

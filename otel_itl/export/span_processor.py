@@ -19,15 +19,12 @@ from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives, evaluate
 from otel_itl.core.stall_detector import find_stalls
 from otel_itl.core.stalls import StallPolicy
-from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
+from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.measured_stream import measured_stream
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-
-_ALONE = Concurrency(1, 1.0)
-"""A span does not hold how many streams were open beside its own; nothing here reports it."""
 
 
 class SpanEventProcessor(SpanProcessor):
@@ -172,7 +169,7 @@ def _finished_stream(span: ReadableSpan, timeline: Timeline, stall: StallPolicy 
         request,
         response,
         timeline,
-        _ALONE,
+        ALONE,  # a span does not hold how many streams were open beside its own; nothing here reports it
         None if error_type is None else str(error_type),
         () if stall is None else tuple(find_stalls(timeline, request, stall)),
     )

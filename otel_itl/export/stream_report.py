@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
 from typing import NamedTuple
 
-from opentelemetry.context import Context  # noqa: TC002 - part of what is public
-from opentelemetry.trace import Span  # noqa: TC002 - part of what is public
+from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN, Span, set_span_in_context
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.sessions import SessionStatus, TrackedRequest
@@ -16,38 +19,39 @@ from otel_itl.core.stream import FinishedStream
 class SpanHandle:
     """The span that a request reports to, from its start to its one report.
 
-    Args:
-        span: ours, or that of another instrumentation.
-        context: holds the span and whatever the caller's context holds.
-        session_request: the request's place in its session; None: it belongs to none.
-        is_own: we end the span and record the standard metrics; False: another instrumentation does.
-        recorded_elsewhere: standard metrics that another instrumentation records all the same.
+    It is made before the span: whatever fails while the span is started, there is a handle to end it by.
     """
 
-    __slots__ = ("_unreported", "context", "is_own", "recorded_elsewhere", "session_request", "span")
+    __slots__ = ("claim_report", "context", "is_own", "recorded_elsewhere", "session_request", "span")
 
-    def __init__(
-        self,
-        span: Span,
-        context: Context,
-        session_request: TrackedRequest | None,
-        *,
-        is_own: bool,
-        recorded_elsewhere: frozenset[str] = frozenset(),
-    ) -> None:
-        self.span = span
-        self.context = context
+    def __init__(self) -> None:
+        self.span: Span = INVALID_SPAN
+        """Ours, or that of another instrumentation."""
+        self.context = Context()
+        """Holds the span and whatever the caller's context holds."""
+        self.is_own = False
+        """We end the span and record the standard metrics; False: another instrumentation does."""
+        self.session_request: TrackedRequest | None = None
+        """The request's place in its session; None: it belongs to none."""
+        self.recorded_elsewhere: frozenset[str] = frozenset()
+        """Standard metrics that another instrumentation records all the same."""
+        self.claim_report: Callable[[], bool] = partial(Lock().acquire, blocking=False)
+        """Returns True to its first caller alone, which reports the stream. No function of ours, so that none can fail
+        between the claim and its result."""
+
+    def join_session(self, session_request: TrackedRequest) -> None:
+        """Set the request's place in its session."""
         self.session_request = session_request
-        self.is_own = is_own
-        self.recorded_elsewhere = recorded_elsewhere
-        self._unreported = [True]
 
-    def claim_report(self) -> bool:
-        """Claim the one report of the stream; returns False where it is claimed already. `list.pop` is atomic."""
-        try:
-            return self._unreported.pop()
-        except IndexError:
-            return False
+    def join_span(self, span: Span, context: Context) -> None:
+        """Report to a span that another instrumentation has started for this very request."""
+        self.span, self.context = span, context
+
+    def start_span(self, start: Callable[[], Span], recorded_elsewhere: frozenset[str]) -> None:
+        """Start a span of our own and report to it."""
+        self.span, self.is_own = start(), True
+        self.context = set_span_in_context(self.span)
+        self.recorded_elsewhere = recorded_elsewhere
 
 
 class StreamReport(NamedTuple):

@@ -9,7 +9,7 @@ from time import monotonic, sleep
 from typing import Final
 
 from otel_itl.conventions import Where
-from otel_itl.core.stream import Concurrency, FinishedStream
+from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
 from otel_itl.core.timeline import Outcome
 from otel_itl.recording.finished import finish_stream, finish_without_facts, snapshot_stream
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
@@ -61,13 +61,13 @@ class Finalizer:
         self._forget()
 
     def _forget(self) -> None:
-        self._abandoned: deque[StreamRecorder] = deque()
+        self.abandoned: deque[StreamRecorder] = deque()
         self._deferred: deque[tuple[StreamRecorder, Concurrency]] = deque()
         self._finalizing = threading.RLock()
 
     def forget_after_fork(self) -> None:
         """Drop what waits, which is the parent's to report, and the parent's thread."""
-        for recorder in (*self._abandoned, *(recorder for recorder, _ in self._deferred)):
+        for recorder in (*self.abandoned, *(recorder for recorder, _ in self._deferred)):
             recorder.end_unreported()
         self._forget()
         self.thread.forget_after_fork()
@@ -79,7 +79,7 @@ class Finalizer:
     @property
     def pending(self) -> int:
         """The number of ended streams that wait to be finalized."""
-        return len(self._abandoned) + len(self._deferred)
+        return len(self.abandoned) + len(self._deferred)
 
     def pause(self) -> Callable[[], None]:
         """Keep the thread from finalizing, for a fork; returns what lets it go on.
@@ -97,20 +97,20 @@ class Finalizer:
             self._deferred.append((recorder, self._remove(recorder)))
             self.thread.hurry()
         else:
-            self._finalize(recorder, self._remove(recorder))
+            self._finalize(recorder)
         self.help()
 
     def add_abandoned(self, recorder: StreamRecorder) -> None:
         """Take a stream that was dropped. Takes no lock and calls no OpenTelemetry API."""
-        if len(self._abandoned) < MAX_ABANDONED:
-            self._abandoned.append(recorder)
+        if len(self.abandoned) < MAX_ABANDONED:
+            self.abandoned.append(recorder)
         else:
             self.errors.count_dropped(Where.QUEUE_ABANDONED)
 
     @never_raises(Where.STREAM_FINALIZE, None)
     def help(self) -> None:
         """Finalize a few dropped streams, so that none pile up while the thread gets no CPU."""
-        if self._abandoned and self._finalizing.acquire(blocking=False):
+        if self.abandoned and self._finalizing.acquire(blocking=False):
             try:
                 for _ in range(HELPED_WITH):
                     self._finalize_next()
@@ -156,7 +156,7 @@ class Finalizer:
         self.finalize_pending()
 
     def _has_work(self) -> bool:
-        return bool(self._open_streams or self._abandoned or self._deferred)
+        return bool(self._open_streams or self.abandoned or self._deferred)
 
     @never_raises(Where.STREAM_FINALIZE, default=False)
     def _make_round(self) -> bool:
@@ -179,43 +179,45 @@ class Finalizer:
 
     def _finalize_next(self) -> None:
         """Finalize one stream that waits, if there is one."""
+        concurrency = None
         try:
             recorder, concurrency = self._deferred.popleft()
         except IndexError:
-            pass
-        else:
-            self._finalize(recorder, concurrency)
-            return
+            try:
+                recorder = self.abandoned.popleft()
+            except IndexError:
+                return
         try:
-            recorder = self._abandoned.popleft()
-        except IndexError:
-            return
-        self._finalize(recorder, self._remove(recorder))
+            self._finalize(recorder, concurrency)
+        except Exception as error:  # noqa: BLE001 - the guard: nothing else holds a stream that waited
+            self.errors.report(Where.STREAM_FINALIZE, error)
+            self._finalize(recorder, concurrency)
 
     # --- One stream ------------------------------------------------------------------------------------------------
 
-    def _finalize(self, recorder: StreamRecorder, concurrency: Concurrency) -> None:
-        """Report one stream. Whatever fails on the way, its span ends and its outcome is counted."""
+    def _finalize(self, recorder: StreamRecorder, concurrency: Concurrency | None = None) -> None:
+        """Report one stream, unless that was done. Whatever fails on the way, its span ends and its outcome is counted.
+
+        Args:
+            recorder: of the stream.
+            concurrency: how many streams were open beside it; None: it is still to be removed from those.
+        """
+        if recorder.is_reported:
+            return
+        finished = None
         try:
+            concurrency = concurrency or self._remove(recorder)
             finished = finish_stream(recorder, concurrency, self._find_pauses(recorder.ended))
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.STREAM_END, error)
-            finished = finish_without_facts(recorder)
-        try:
             recorder.report(finished)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
-            if recorder.can_be_retried():
-                self.add_abandoned(recorder)
+            recorder.report(finished or finish_without_facts(recorder), is_last_try=True)
 
+    @never_raises(Where.STREAM_END, ALONE)
     def _remove(self, recorder: StreamRecorder) -> Concurrency:
         """Remove a stream that ended from its event loop and the registry; returns its concurrency."""
-        try:
-            recorder.leave_loop()
-            return self._open_streams.remove(recorder.key)
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.STREAM_END, error)
-            return Concurrency(at_start=1, mean=1.0)
+        recorder.leave_loop()
+        return self._open_streams.remove(recorder.key)
 
     def _can_be_deferred(self, recorder: StreamRecorder) -> bool:
         """Return whether the thread may finalize a stream: it is long, on an event loop, and emits no log event."""

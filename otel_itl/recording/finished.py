@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from otel_itl.core.chunk_code import unpack_codes
-from otel_itl.core.stream import Concurrency, FinishedStream
+from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
 from otel_itl.core.timeline import MICROSECOND, Outcome, Timeline
 from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
 from otel_itl.recording.recorder import StreamRecorder
@@ -29,9 +29,7 @@ def finish_without_facts(recorder: StreamRecorder) -> FinishedStream:
         end=_since_request(recorder, recorder.ended),
         outcome=recorder.outcome,
     )
-    return FinishedStream(
-        recorder.request, recorder.response, timeline, Concurrency(at_start=1, mean=1.0), recorder.error_type
-    )
+    return FinishedStream(recorder.request, recorder.response, timeline, ALONE, recorder.error_type)
 
 
 def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: list[Lag]) -> FinishedStream:

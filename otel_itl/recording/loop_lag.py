@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections import deque
 from time import perf_counter_ns
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
@@ -41,23 +41,23 @@ class LoopLag:
         # Weakly: the loop holds what its timer calls, and would otherwise never be freed.
         self._loop = ref(loop)
         self._lock = threading.Lock()
-        self._streams = 0
+        self._streams: WeakSet[object] = WeakSet()
+        """A stream that is dropped without having been removed keeps the timer up no longer."""
         self._is_running = False
         self._due = 0
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
 
-    def add_stream(self) -> None:
-        """Count a stream on the loop, and start the timer with the first. Called from the loop."""
+    def add_stream(self, stream: object) -> None:
+        """Count a stream among those of the loop, and start the timer with the first. Called from the loop."""
+        self._streams.add(stream)
         with self._lock:
-            self._streams += 1
             starts, self._is_running = not self._is_running, True
         if starts:
             self._schedule()
 
-    def remove_stream(self) -> None:
-        """Stop counting a stream. Called from any thread."""
-        with self._lock:
-            self._streams -= 1
+    def remove_stream(self, stream: object) -> None:
+        """Stop counting a stream. Called from any thread, any number of times."""
+        self._streams.discard(stream)
 
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""
@@ -83,7 +83,7 @@ class LoopLag:
         if now - self._due > TOLERANCE_NS:
             self._lags.append(Lag(self._due, now))
         with self._lock:
-            self._is_running = self._streams > 0
+            self._is_running = len(self._streams) > 0
         if self._is_running:
             self._schedule()
 

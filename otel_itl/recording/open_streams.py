@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import NamedTuple
 from weakref import ref
 
-from otel_itl.core.stream import Concurrency
+from otel_itl.core.stream import ALONE, Concurrency
 from otel_itl.recording.recorder import StreamRecorder
 
 
@@ -102,7 +102,7 @@ class OpenStreams:
     def _concurrency(self, entry: _Entry | None, now: int) -> Concurrency:
         """Return how many streams were open together with this one; None: it is not registered, and counts alone."""
         if entry is None:
-            return Concurrency(at_start=1, mean=1.0)
+            return ALONE
         load, lifetime = self._load_ns - entry.load_ns, now - entry.opened
         mean = load / lifetime if lifetime > 0 else float(entry.at_start)
         return Concurrency(at_start=entry.at_start, mean=max(mean, 1.0))

@@ -6,16 +6,15 @@ import asyncio
 from contextlib import suppress
 from weakref import ref
 
-from otel_itl.recording.chunk_log import ignore
-
 Owner = ref[object]
 """A weak reference to an object that lives as long as a stream."""
 
 
 def refer_to(owner: object) -> Owner:
     """Make a weak reference to an object that a stream lives and dies with."""
-    # With a callback, so that the garbage collector clears the reference before it runs the finalizers of a cycle.
-    return ref(owner, ignore)
+    # With a callback, so that the garbage collector clears the reference before it runs the finalizers of a cycle. Any
+    # will do; a builtin function cannot fail there.
+    return ref(owner, id)
 
 
 class Ownership:

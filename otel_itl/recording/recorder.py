@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any, Protocol
@@ -11,7 +12,7 @@ from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Outcome
 from otel_itl.recording.abort import Aborter, AbortSwitch
-from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore, record_nothing
+from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
@@ -24,6 +25,11 @@ class EndHandler(Protocol):
     @property
     def errors(self) -> InternalErrors:
         """Where failures of our own are reported."""
+        ...
+
+    @property
+    def abandoned(self) -> deque[StreamRecorder]:
+        """The streams that were dropped and are still to be reported."""
         ...
 
     def finalize_ended(self, recorder: StreamRecorder) -> None:
@@ -59,7 +65,6 @@ class StreamRecorder:
         "_on_finished",
         "_open",
         "_ownership",
-        "_was_retried",
         "attempts",
         "classify",
         "clock",
@@ -122,7 +127,6 @@ class StreamRecorder:
         self._ownership = Ownership()
         self._abort = AbortSwitch(end_handler.errors)
         self._open = [True]
-        self._was_retried = False
 
     @property
     def errors(self) -> InternalErrors:
@@ -183,16 +187,15 @@ class StreamRecorder:
         """Set the event loop that the stream is awaited on; None: on none."""
         if loop_lag is self.loop_lag or self.is_over:
             return
-        if self.loop_lag is not None:
-            self.loop_lag.remove_stream()
+        self.leave_loop()
         if loop_lag is not None:
-            loop_lag.add_stream()
+            loop_lag.add_stream(self)
         self.loop_lag = loop_lag
 
     def leave_loop(self) -> None:
         """Stop counting the stream among those of its event loop."""
         if self.loop_lag is not None:
-            self.loop_lag.remove_stream()
+            self.loop_lag.remove_stream(self)
 
     # --- While the stream is read ----------------------------------------------------------------------------------
 
@@ -209,13 +212,10 @@ class StreamRecorder:
             self._ownership.add(owner)
         self._ownership.set_source(source)
 
+    @never_raises(Where.STREAM_READ, None)
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Return what the recording iterator calls for each chunk, and for how many."""
-        try:
-            return self.log.append_targets(self.classify, pull)
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.STREAM_READ, error)
-            return (record_nothing(pull),)
+        return self.log.append_targets(self.classify, pull)
 
     def record_swallowed(self, kind: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping)."""
@@ -299,17 +299,13 @@ class StreamRecorder:
         """Whether the finished stream was handed over, or is never to be."""
         return self._on_finished is None
 
-    def can_be_retried(self) -> bool:
-        """Return whether a report that failed may be tried once more; the second time the report is given up."""
-        if self._was_retried:
+    def report(self, finished: FinishedStream, *, is_last_try: bool = False) -> None:
+        """Hand the finished stream to what reports it, unless that was done; after the last try it counts as done."""
+        on_finished = self._on_finished
+        if is_last_try:
             self._on_finished = None
-        self._was_retried = True
-        return not self.is_reported
-
-    def report(self, finished: FinishedStream) -> None:
-        """Hand the finished stream to what reports it."""
-        if self._on_finished is not None:
-            self._on_finished(finished)
+        if on_finished is not None:
+            on_finished(finished)
             self._on_finished = None
 
     def _end_aborted(self) -> BaseException | None:
@@ -324,12 +320,13 @@ class StreamRecorder:
 
         Where finalizing fails, the stream is queued for a second try and the exception is raised again.
         """
-        if self._claim_end(outcome, error_type):
-            try:
+        try:
+            if self._claim_end(outcome, error_type):
                 self._end_handler.finalize_ended(self)
-            except Exception:
+        except Exception:
+            if not self._open:
                 self._end_handler.add_abandoned(self)  # a second try, elsewhere
-                raise
+            raise
 
     def _claim_end(self, outcome: Outcome, error_type: str | None = None) -> bool:
         """Claim the end of the stream; returns False where it has ended before. `list.pop` is atomic."""
@@ -344,6 +341,11 @@ class StreamRecorder:
         return True
 
     def __del__(self) -> None:
-        if getattr(self, "_on_finished", None) is not None:
+        if getattr(self, "_on_finished", None) is None:
+            return
+        try:
             self._claim_end(Outcome.ABANDONED)
             self._end_handler.add_abandoned(self)
+        except Exception as error:  # noqa: BLE001 - the guard
+            self._end_handler.abandoned.append(self)  # by no function of ours: it is lost unless this succeeds
+            self._end_handler.errors.note(Where.STREAM_DROP, error)

@@ -29,8 +29,8 @@ class ResponseRecorders:
             TypeError: the response cannot be referred to weakly.
         """
         key, by_id = id(response), self._by_id
-        # The callback is no function of ours, which could fail in the garbage collector: `pop` gets the reference as its
-        # default. It takes no lock, as `dict.pop` is atomic.
+        # The callback is no function of ours, which could fail in the garbage collector: `pop` takes the reference as
+        # its default. It takes no lock, as `dict.pop` is atomic.
         by_id[key] = ref(response, partial(by_id.pop, key)), recorder
 
     def find(self, response: Any) -> StreamRecorder | None:

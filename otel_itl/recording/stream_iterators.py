@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from otel_itl.conventions import Where
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.recording.chunk_log import AppendTargets
+from otel_itl.recording.chunk_log import AppendTargets, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.ownership import Owner
 
@@ -50,11 +50,13 @@ class ChunkRecorder(Protocol):
         """Charge the lag of the event loop of this thread to the consumer."""
         ...
 
-    def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
+    def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets] | None:
         """Return the functions that the iterator calls for each chunk, and for how many chunks they hold.
 
         Args:
             pull: gets the next chunk from the SDK.
+
+        Returns None where nothing is to be recorded.
         """
         ...
 
@@ -87,8 +89,8 @@ def record_iterator(  # noqa: C901 - a branch for each way out
     """
     recorder.start_reading(source, owner)
     clock, response = recorder.clock, recorder.response
-    after_throw = None
-    for asked, arrived, carried, classify, pull_next, turns in recorder.append_targets(source.__next__):
+    targets, after_throw = recorder.append_targets(source.__next__), None
+    for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__next__),):
         pull = after_throw or pull_next
         for _ in turns:
             asked(clock())
@@ -128,8 +130,8 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
     recorder.start_reading(source, owner)
     recorder.follow_running_loop()
     clock, response = recorder.clock, recorder.response
-    after_throw = None
-    for asked, arrived, carried, classify, pull_next, turns in recorder.append_targets(source.__anext__):
+    targets, after_throw = recorder.append_targets(source.__anext__), None
+    for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__anext__),):
         pull = after_throw or pull_next
         for _ in turns:
             asked(clock())

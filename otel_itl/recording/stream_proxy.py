@@ -44,7 +44,16 @@ class RecordedStream(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it 
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
-        return _close_and_end(found, self._self_end_closed) if name == "close" else found
+        if name != "close":
+            return found
+
+        def close(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return found(*args, **kwargs)
+            finally:
+                self._self_end_closed()
+
+        return close
 
 
 class AsyncRecordedStream(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
@@ -73,34 +82,19 @@ class AsyncRecordedStream(ObjectProxy):  # type: ignore[type-arg]  # subscripted
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
-        return _aclose_and_end(found, self._self_end_closed) if name in {"aclose", "close"} else found
+        if name not in {"aclose", "close"}:
+            return found
+
+        async def close(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await found(*args, **kwargs)
+            finally:
+                self._self_end_closed()
+
+        return close
 
 
 def proxy_stream(stream: Any, recorder: ClosableRecorder) -> Any:
     """Wrap a stream object, synchronous or asynchronous, in a proxy that records its iteration."""
     proxy = AsyncRecordedStream if hasattr(stream, "__aiter__") else RecordedStream
     return proxy(stream, recorder, recorder.end_closed)
-
-
-def _close_and_end(close: Callable[..., Any], end: Callable[[], None]) -> Callable[..., Any]:
-    """Return a function that calls the stream's `close` and then ends the recording, also where `close` raises."""
-
-    def closing(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return close(*args, **kwargs)
-        finally:
-            end()
-
-    return closing
-
-
-def _aclose_and_end(close: Callable[..., Any], end: Callable[[], None]) -> Callable[..., Any]:
-    """Do what `_close_and_end` does, for an asynchronous `close` or `aclose`."""
-
-    async def closing(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return await close(*args, **kwargs)
-        finally:
-            end()
-
-    return closing

@@ -11,7 +11,7 @@ wire takes over the recording that the outer one has opened: it sees more.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -28,6 +28,9 @@ from otel_itl.sdks.first_pull import FirstPull
 from otel_itl.sdks.open_call import OpenCall, RecordingOpener, current_call, current_recorder
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.values import short_str
+
+SDKCoroutine = Callable[[], Awaitable[Any]]
+"""Calls a coroutine function of an SDK."""
 
 
 class Call(NamedTuple):
@@ -131,7 +134,9 @@ class Driver:
                 return wrapped(*args, **kwargs)
             flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
             if flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR) or streaming.sent == "first_pull":
-                return self._bind_lazily(streaming, description, wrapped(*args, **kwargs))
+                result = wrapped(*args, **kwargs)
+                recorded = self._bind_lazily(streaming, description, result)
+                return result if recorded is None else recorded
             if flags & inspect.CO_COROUTINE:
                 return self._await(streaming, description, wrapped, args, kwargs)
             return self._call(streaming, description, wrapped, args, kwargs)
@@ -144,25 +149,14 @@ class Driver:
         if opening is None:
             return wrapped(*args, **kwargs)
         try:
-            result = wrapped(*args, **kwargs)
+            result = opening.send(partial(wrapped, *args, **kwargs))
         except BaseException as error:
             opening.fail(error)
             raise
-        if inspect.iscoroutine(result):
-            opening.suspend()
-            return self._await_result(streaming, result, opening)
-        return self._bind(streaming, result, opening)
-
-    async def _await_result(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
-        """Await the coroutine that a plain function returned: the request is sent there."""
-        opening.resume()
-        opening.follow_loop()
-        try:
-            stream = await result
-        except BaseException as error:
-            opening.fail(error)
-            raise
-        return self._bind(streaming, stream, opening)
+        if inspect.iscoroutine(result):  # of a plain function: the request is sent there
+            return self._await_opened(streaming, opening, lambda: result)
+        bound = self._bind(streaming, result, opening)
+        return result if bound is None else bound
 
     async def _await(
         self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any
@@ -171,31 +165,30 @@ class Driver:
         opening = self.begin(description, has_inner_layer=streaming.has_inner_layer)
         if opening is None:
             return await wrapped(*args, **kwargs)
+        return await self._await_opened(streaming, opening, partial(wrapped, *args, **kwargs))
+
+    async def _await_opened(self, streaming: StreamingCall, opening: OpenCall, call_sdk: SDKCoroutine) -> Any:
+        """Await the coroutine in which the request of an open call is sent, and record the stream that it returns."""
         opening.follow_loop()
         try:
-            result = await wrapped(*args, **kwargs)
+            result = await opening.asend(call_sdk)
         except BaseException as error:
             opening.fail(error)
             raise
-        return self._bind(streaming, result, opening)
+        bound = self._bind(streaming, result, opening)
+        return result if bound is None else bound
 
+    @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
-        """Attach the recorder to what a call returned; where that fails, the caller gets the stream unrecorded."""
-        try:
-            recorder = opening.leave()
-            return result if recorder is None else streaming.bind(result, recorder)
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.RESPONSE_FOLLOW, error)
-            return result
+        """Attach the recorder to what a call returned; returns what the caller gets, None where that is `result`."""
+        recorder = opening.release()
+        return None if recorder is None else streaming.bind(result, recorder)
 
+    @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
-        """Return an iterator that opens the recording with its first pull; where that fails, the result as it is."""
+        """Return what the caller iterates over instead of `result`: it opens the recording with its first pull."""
         begin = partial(self.begin, description, has_inner_layer=streaming.has_inner_layer)
-        try:
-            return iterate_recorded(result, FirstPull(begin, self.errors))
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.RESPONSE_FOLLOW, error)
-            return result
+        return iterate_recorded(result, FirstPull(begin, self.errors))
 
     @never_raises(Where.STREAM_OPEN, None)
     def begin(self, description: Description, *, has_inner_layer: bool = False) -> OpenCall | None:

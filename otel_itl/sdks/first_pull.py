@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
+from otel_itl.conventions import Where
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import AppendTargets, record_nothing
-from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.open_call import OpenCall
@@ -32,7 +34,8 @@ class FirstPull:
         self._opening: OpenCall | None = None
         self._is_async = False
         self._recorder: StreamRecorder | None = None
-        self._asked = self._arrived = 0
+        self._asked: list[int] = []
+        self._arrived: list[int] = []
         self.is_taken_over = False
         self.clock: Callable[[], int] = perf_counter_ns
         self.response = ResponseInfo()
@@ -42,6 +45,7 @@ class FirstPull:
         """Whether the stream is in the hands of the garbage collector."""
         return self._recorder is not None and self._recorder.is_collected
 
+    @never_raises(Where.STREAM_OPEN, None)
     def start_reading(self, source: object, owner: Owner | None) -> None:
         """Open the recording."""
         self._is_async = hasattr(source, "__anext__")
@@ -51,6 +55,7 @@ class FirstPull:
             self.clock, self.response = self._recorder.clock, self._recorder.response
             self._recorder.start_reading(source, owner)
 
+    @never_raises(Where.EVENT_LOOP_WATCH, None)
     def follow_running_loop(self) -> None:
         """Follow the lag of the event loop that the stream is awaited on."""
         if self._recorder is not None:
@@ -61,33 +66,44 @@ class FirstPull:
         if self._recorder is None or self._opening is None:
             yield record_nothing(pull)
             return
+        send = partial(self._opening.asend if self._is_async else self._opening.send, pull)
         yield AppendTargets(
-            self._set_asked, self._set_arrived, self._append_chunk, self._classify, self._pull_first(pull),
-            repeat(None, 1),
-        )  # fmt: skip
+            self._asked.append, self._arrived.append, self._append_code, self._classify_first, send, repeat(None, 1)
+        )
         if self.is_taken_over:
             yield record_nothing(pull)
         else:
-            yield from self._recorder.append_targets(pull)
+            yield from self._recorder.append_targets(pull) or (record_nothing(pull),)
 
+    @never_raises(Where.STREAM_END, None)
     def end_exhausted(self) -> BaseException | None:
         """End a stream that is exhausted."""
-        return None if self._recorder is None else self._recorder.end_exhausted()
+        if self._recorder is None or self._opening is None:
+            return None
+        self._opening.release()
+        return self._recorder.end_exhausted()
 
+    @never_raises(Where.STREAM_END, None)
     def end_failed(self, error: BaseException) -> BaseException | None:
         """End a stream whose SDK raised."""
-        return None if self._recorder is None else self._recorder.end_failed(error)
+        if self._recorder is None or self._opening is None:
+            return None
+        self._opening.release()
+        return self._recorder.end_failed(error)
 
+    @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
         """End a stream that its caller threw an exception into."""
         if self._recorder is not None:
             self._recorder.end_thrown(error)
 
+    @never_raises(Where.STREAM_END, None)
     def end_closed(self) -> None:
         """End a stream that its caller closed."""
         if self._recorder is not None:
             self._recorder.end_closed()
 
+    @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def abandon_from_gc(self) -> None:
         """End a stream that was dropped."""
         if self._recorder is not None and not self.is_taken_over:
@@ -95,45 +111,16 @@ class FirstPull:
 
     # --- The first chunk -------------------------------------------------------------------------------------------
 
-    def _pull_first(self, pull: Callable[[], Any]) -> Callable[[], Any]:
-        """Return a pull that gives the caller's context back as soon as the first chunk, or an error, is there."""
-
-        def pull_first() -> Any:
-            try:
-                return pull()
-            finally:
-                self._give_context_back()
-
-        async def await_first() -> Any:
-            try:
-                return await pull()
-            finally:
-                self._give_context_back()
-
-        return await_first if self._is_async else pull_first
-
-    def _give_context_back(self) -> None:
-        """Make the caller's context current again, and notice whether another layer has taken over the recording."""
-        opening, self._opening = self._opening, None
-        if opening is not None and opening.leave() is None:
-            self.is_taken_over = True
-
-    def _set_asked(self, moment: int) -> None:
-        """Keep the moment (ns) at which the first chunk was asked for, until it is known who records it."""
-        self._asked = moment
-
-    def _set_arrived(self, moment: int) -> None:
-        """Keep the moment (ns) at which the first chunk arrived."""
-        self._arrived = moment
-
-    def _classify(self, chunk: Any, response: ResponseInfo) -> int:
+    def _classify_first(self, chunk: Any, response: ResponseInfo) -> int:
         """Classify the first chunk, unless another layer has taken over the recording."""
-        return 0 if self.is_taken_over or self._recorder is None else self._recorder.classify(chunk, response)
+        recorder = None if self._opening is None else self._opening.release()
+        self.is_taken_over = recorder is None
+        return 0 if recorder is None else recorder.classify(chunk, response)
 
-    def _append_chunk(self, code: int) -> None:
+    def _append_code(self, code: int) -> None:
         """Record the first chunk, unless another layer has taken over the recording."""
         if not self.is_taken_over and self._recorder is not None:
             log = self._recorder.log
-            log.asked.append(self._asked)
-            log.arrived.append(self._arrived)
+            log.asked.extend(self._asked)
+            log.arrived.extend(self._arrived)
             log.codes.append(code)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from otel_itl.config import SessionFrom
 from otel_itl.conventions import Where
@@ -11,6 +12,8 @@ from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder
+
+T = TypeVar("T")
 
 
 class RecordingOpener(Protocol):
@@ -34,31 +37,31 @@ class RecordingOpener(Protocol):
         """Describe a recording as the layer nearer to the wire sees the request."""
         ...
 
-    def attach(self, recorder: StreamRecorder) -> Any:
-        """Make the span of the request current; returns what `detach` takes."""
+    @property
+    def attach(self) -> Callable[[Any], Any]:
+        """OpenTelemetry's own function that makes a context current; it returns what `detach` takes."""
         ...
 
-    def detach(self, token: Any) -> None:
-        """Make the caller's span current again."""
+    @property
+    def detach(self) -> Callable[[Any], object]:
+        """OpenTelemetry's own function that makes the caller's context current again."""
         ...
 
 
 class OpenCall:
-    """A call whose request is being sent: its span is current, and its recorder waits for the stream."""
+    """A call whose request is being sent: its recorder waits for the stream.
 
-    __slots__ = ("_context", "_has_inner_layer", "_opener", "_recorder", "_reset")
+    The request is sent by `send` or `asend`. These change the caller's context and restore it by no function of ours in
+    between, so that no failure of ours leaves the caller in another context.
+    """
+
+    __slots__ = ("_context", "_has_inner_layer", "_opener", "_recorder")
 
     def __init__(self, recorder: StreamRecorder, opener: RecordingOpener, *, has_inner_layer: bool) -> None:
-        self._recorder: StreamRecorder | None = recorder
+        self._context: Any = recorder.span_handle.context
         self._opener = opener
+        self._recorder: StreamRecorder | None = recorder
         self._has_inner_layer = has_inner_layer
-        self._enter(recorder)
-
-    def _enter(self, recorder: StreamRecorder) -> None:
-        """Make the span current, and this the call whose request is being sent."""
-        self._context = self._opener.attach(recorder)
-        # Last: what is set before a failure would stay for the caller's next request.
-        self._reset = _current_call.set(self)
 
     @property
     def errors(self) -> InternalErrors:
@@ -77,17 +80,28 @@ class OpenCall:
         recorder, self._recorder = self._recorder, None
         return recorder
 
-    @never_raises(Where.STREAM_OPEN, None)
-    def suspend(self) -> None:
-        """Give the caller's context back until `resume()`: the request is sent when a coroutine is awaited."""
-        self._opener.detach(self._context)
-        _current_call.reset(self._reset)
+    def send(self, call_sdk: Callable[[], T]) -> T:
+        """Call a function of the SDK while the span of the request, and this call, are current."""
+        attached, reset = self._opener.attach(self._context), _current_call.set(self)
+        try:
+            return call_sdk()
+        finally:
+            _current_call.reset(reset)
+            self._opener.detach(attached)
 
-    @never_raises(Where.STREAM_OPEN, None)
-    def resume(self) -> None:
-        """Make the span current again, in the context in which the coroutine is awaited."""
-        if self._recorder is not None:
-            self._enter(self._recorder)
+    async def asend(self, call_sdk: Callable[[], Awaitable[T]]) -> T:
+        """Do what `send` does, for a function that returns an awaitable."""
+        attached, reset = self._opener.attach(self._context), _current_call.set(self)
+        is_thrown_away = False
+        try:
+            return await call_sdk()
+        except GeneratorExit:
+            is_thrown_away = True
+            raise
+        finally:
+            if not is_thrown_away:  # else this may be another context, which is not to be changed
+                _current_call.reset(reset)
+                self._opener.detach(attached)
 
     @never_raises(Where.STREAM_OPEN, None)
     def follow_loop(self) -> None:
@@ -98,22 +112,17 @@ class OpenCall:
     @never_raises(Where.STREAM_OPEN, None)
     def fail(self, error: BaseException) -> None:
         """End a call that raised, or whose wait was interrupted: there is no stream."""
-        recorder = self._recorder
+        recorder = self.release()
         if recorder is not None:
             recorder.end_failed(error)
-        if not isinstance(error, GeneratorExit):
-            # Else the coroutine is being thrown away, perhaps in another context, which is not to be changed.
-            self.leave()
 
     @never_raises(Where.STREAM_OPEN, default=None)
-    def leave(self) -> StreamRecorder | None:
-        """Give the caller's context back; returns the recorder, unless another layer has taken it over.
+    def release(self) -> StreamRecorder | None:
+        """End the call; returns the recorder, unless another layer has taken it over.
 
         Whatever the HTTP client started meanwhile keeps a copy of the context: it holds no recorder from here on.
         """
         recorder, self._recorder = self._recorder, None
-        self._opener.detach(self._context)
-        _current_call.reset(self._reset)
         return recorder
 
 

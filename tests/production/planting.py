@@ -5,8 +5,6 @@ from __future__ import annotations
 import dis
 import inspect
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -29,10 +27,10 @@ class Place(NamedTuple):
     event: str
     """`call` or `return`."""
     callers: tuple[CodeType, ...]
-    """The functions of ours that led there, from the one that somebody else called: what may stop the fault."""
+    """The functions of ours that led there, from the one that another package called: what may stop the fault."""
 
     def __str__(self) -> str:
-        """Module and function, as in `record/probe.py:exhausted (call)`."""
+        """Module and function, as in `recording/recorder.py:end_exhausted (call)`."""
         return f"{self.function} ({self.event})"
 
     @property
@@ -41,26 +39,31 @@ class Place(NamedTuple):
         return f"{self.code.co_filename[len(PACKAGE) + 1 :]}:{self.code.co_name}"
 
 
-@contextmanager
-def watching(found: dict[Place, None]) -> Iterator[None]:
-    """Every place that this thread passes in the block goes into `found`."""
+class Watcher:
+    """Collects the places that this thread passes."""
 
-    def watch(frame: Any, event: str, _: object) -> None:
-        code = frame.f_code
-        # What suspends itself returns time and again: it is made to fail at its beginning.
-        events = {"call"} if code.co_flags & _SUSPENDS else {"call", "return"}
-        if event in events and _is_ours(code):
-            found[Place(code, event, _callers(frame))] = None
+    def __init__(self) -> None:
+        self.places: dict[Place, None] = {}
 
-    sys.setprofile(watch)
-    try:
-        yield
-    finally:
+    def arm(self) -> None:
+        """Collect from now on."""
+
+        def watch(frame: Any, event: str, _: object) -> None:
+            code = frame.f_code
+            # What suspends itself returns time and again: it is made to fail at its beginning.
+            events = {"call"} if code.co_flags & _SUSPENDS else {"call", "return"}
+            if event in events and _is_ours(code) and _at_its_beginning(frame, event):
+                self.places[Place(code, event, _callers(frame))] = None
+
+        sys.setprofile(watch)
+
+    def disarm(self) -> None:
+        """Collect no more."""
         sys.setprofile(None)
 
 
 class Planted:
-    """A fault in one place. Python forgets who watches once that has raised, so that it is armed again and again."""
+    """A fault in one place. Python drops a profile function that has raised, so that it is armed again and again."""
 
     def __init__(self, place: Place) -> None:
         self.place = place

@@ -41,13 +41,15 @@ class Opener:
     def open(self, request: Request, classify: Any) -> StreamRecorder | None:
         if self.is_suppressed:
             return None
-        return self.machinery.open(self.finished.append, classify=classify, request=request)
+        recorder = self.machinery.open(classify=classify, request=request)
+        recorder.report_to(self.finished.append, SimpleNamespace(context=request.model))
+        return recorder
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Any) -> None:
         recorder.redescribe(request, classify)
 
-    def attach(self, recorder: StreamRecorder) -> Any:
-        return _span.set(recorder.request.model)
+    def attach(self, context: str) -> Any:
+        return _span.set(context)
 
     def detach(self, token: Any) -> None:
         _span.reset(token)

@@ -537,11 +537,16 @@ def test_a_stream_is_counted_where_any_other_metric_fails(
 
 
 @pytest.mark.requirement("R16")
-def test_a_stream_that_could_not_be_measured_is_counted_at_once(telemetry: CapturedTelemetry) -> None:
-    response = ResponseInfo()
-    response.model = "gpt-1"
-    finished = FinishedStream(REQUEST, response, MAIN, Concurrency(1, 1.0), None)
-    stream_metrics(telemetry).count_unmeasured(finished)
+def test_a_stream_that_could_not_be_measured_is_counted(telemetry: CapturedTelemetry) -> None:
+    unmeasured = MeasuredStream(
+        request=REQUEST,
+        response_model="gpt-1",
+        outcome=Outcome.COMPLETED,
+        error_type=None,
+        duration=1.0,
+        records_standard=True,
+    )
+    stream_metrics(telemetry).add(unmeasured)
     assert point(telemetry, "itl.client.stream.outcomes").attributes == {**STREAM, "itl.stream.outcome": "completed"}
 
 

@@ -7,10 +7,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from threading import Barrier, Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from otel_itl.core.timeline import Outcome
 from otel_itl.export.pending_streams import MAX_PENDING, PendingStreams
 
 
@@ -29,11 +31,22 @@ class Recorded:
 
     def __init__(self, record: Callable[[Any], None] = lambda stream: None) -> None:
         self.streams: list[Any] = []
+        self.counted: list[Any] = []
+        self.outcomes = SimpleNamespace(add=lambda _, attributes, stream: self.counted.append((stream, attributes)))
         self._record = record
 
-    def record(self, stream: Any) -> None:
-        self._record(stream)
-        self.streams.append(stream)
+    def labels_of(self, stream: Any) -> dict[str, str]:
+        return {"model": "m"}
+
+    def record(self, stream: Any, labels: dict[str, str]) -> None:
+        self._record(stream.context)
+        self.streams.append(stream.context)
+
+
+def add(pending: PendingStreams, recorded: Recorded, stream: Any) -> None:
+    """Add a stream that is known by its context."""
+    measured: Any = SimpleNamespace(context=stream, outcome=Outcome.CLOSED)
+    pending.add(recorded, measured)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -49,7 +62,7 @@ def pending(errors: Errors) -> Any:
 def test_streams_wait_in_the_order_of_their_ends(pending: Any) -> None:
     recorded = Recorded()
     for stream in "abc":
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
     waiting = (len(pending), list(recorded.streams))
     pending.record_all()
     assert (waiting, recorded.streams, len(pending)) == ((3, []), ["a", "b", "c"], 0)
@@ -58,19 +71,19 @@ def test_streams_wait_in_the_order_of_their_ends(pending: Any) -> None:
 def test_some_of_them_may_be_recorded(pending: Any) -> None:
     recorded = Recorded()
     for stream in "abc":
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
     assert (pending.record_some(2), recorded.streams) == (2, ["a", "b"])
 
 
 def test_no_more_are_recorded_than_there_are(pending: Any) -> None:
-    pending.add(Recorded(), "a")
+    add(pending, Recorded(), "a")
     assert (pending.record_some(5), pending.record_some(5)) == (1, 0)
 
 
 def test_each_is_recorded_into_its_own_instruments(pending: Any) -> None:
     first, second = Recorded(), Recorded()
-    pending.add(first, "a")
-    pending.add(second, "b")
+    add(pending, first, "a")
+    add(pending, second, "b")
     pending.record_all()
     assert (first.streams, second.streams) == (["a"], ["b"])
 
@@ -82,7 +95,7 @@ def test_each_is_recorded_into_its_own_instruments(pending: Any) -> None:
 def test_beyond_the_bound_each_add_records_two(pending: Any) -> None:
     recorded = Recorded()
     for stream in range(MAX_PENDING + 1):
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
     assert (recorded.streams, len(pending)) == ([0, 1], MAX_PENDING - 1)
 
 
@@ -91,7 +104,7 @@ def test_the_bound_holds_however_many_are_added(pending: Any) -> None:
     recorded = Recorded()
     longest = 0
     for stream in range(10 * MAX_PENDING):
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
         longest = max(longest, len(pending))
     assert longest == MAX_PENDING
 
@@ -99,14 +112,14 @@ def test_the_bound_holds_however_many_are_added(pending: Any) -> None:
 def test_beyond_the_bound_nothing_is_lost(pending: Any) -> None:
     recorded = Recorded()
     for stream in range(3 * MAX_PENDING):
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
     pending.record_all()
     assert recorded.streams == list(range(3 * MAX_PENDING))
 
 
 def test_how_often_the_bound_was_reached_is_counted(pending: Any) -> None:
     for stream in range(MAX_PENDING + 1):
-        pending.add(Recorded(), stream)
+        add(pending, Recorded(), stream)
     assert pending.recorded_by_add == 2
 
 
@@ -120,12 +133,12 @@ def test_the_bound_holds_while_a_collection_hangs(pending: Any) -> None:
             go_on.wait(timeout=20)
 
     recorded = Recorded(record)
-    pending.add(recorded, "slow")
+    add(pending, recorded, "slow")
     collecting = Thread(target=pending.record_all)
     collecting.start()
     started.wait(timeout=20)
     for stream in range(3 * MAX_PENDING):
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
     waiting = len(pending)
     go_on.set()
     collecting.join(timeout=20)
@@ -144,16 +157,41 @@ def failing(stream: Any) -> None:
 def test_a_recording_that_fails_loses_no_other_stream(pending: Any) -> None:
     recorded = Recorded(failing)
     for stream in ("a", "broken", "b"):
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
     pending.record_all()
     assert (recorded.streams, len(pending)) == (["a", "b"], 0)
 
 
 @pytest.mark.requirement("R16")
 def test_a_recording_that_fails_is_reported(pending: Any, errors: Errors) -> None:
-    pending.add(Recorded(failing), "broken")
+    add(pending, Recorded(failing), "broken")
     pending.record_all()
     assert errors.counts == {"metrics.record": 1}
+
+
+@pytest.mark.requirement("R16")
+def test_a_stream_whose_recording_fails_is_counted(pending: Any) -> None:
+    recorded = Recorded(failing)
+    add(pending, recorded, "broken")
+    pending.record_all()
+    assert recorded.counted == [("broken", {"model": "m", "itl.stream.outcome": "closed"})]
+
+
+@pytest.mark.requirement("R16")
+@pytest.mark.parametrize("fails", ["labels_of", "outcomes"])
+def test_a_stream_whose_labels_fail_is_counted_without_them(pending: Any, fails: str) -> None:
+    recorded = Recorded()
+    count = recorded.outcomes.add
+
+    def refuse(*arguments: Any) -> None:
+        if fails == "labels_of" or "model" in arguments[1]:
+            raise TypeError
+        count(*arguments)
+
+    setattr(recorded, fails, refuse if fails == "labels_of" else SimpleNamespace(add=refuse))
+    add(pending, recorded, "a")
+    pending.record_all()
+    assert (recorded.counted, recorded.streams) == ([("a", {"itl.stream.outcome": "closed"})], [])
 
 
 # --- Threads and processes -----------------------------------------------------------------------------------------
@@ -167,7 +205,7 @@ def test_all_are_recorded_when_another_thread_is_at_one_of_them(pending: Any) ->
         go_on.wait(timeout=20)
 
     recorded = Recorded(record)
-    pending.add(recorded, "a")
+    add(pending, recorded, "a")
     other = Thread(target=pending.record_some, args=(1,))
     other.start()
     started.wait(timeout=20)
@@ -180,15 +218,15 @@ def test_all_are_recorded_when_another_thread_is_at_one_of_them(pending: Any) ->
 def test_a_recording_that_asks_for_all_to_be_recorded_does_not_wait_for_itself(pending: Any) -> None:
     recorded = Recorded(lambda stream: pending.record_all())
     for stream in "ab":
-        pending.add(recorded, stream)
+        add(pending, recorded, stream)
     pending.record_all()
     assert sorted(recorded.streams) == ["a", "b"]
 
 
 def test_recording_all_ends_while_others_add(pending: Any) -> None:
     # The loop is over what was added before, not over what is added meanwhile.
-    recorded = Recorded(lambda stream: pending.add(recorded, stream + 1))
-    pending.add(recorded, 0)
+    recorded = Recorded(lambda stream: add(pending, recorded, stream + 1))
+    add(pending, recorded, 0)
     pending.record_all()
     assert (recorded.streams, len(pending)) == ([0], 1)
 
@@ -199,7 +237,7 @@ def test_streams_that_many_threads_add_and_record_are_recorded_once(pending: Any
     def work(first: int) -> None:
         together.wait()
         for stream in range(first, first + 500):
-            pending.add(recorded, stream)
+            add(pending, recorded, stream)
 
     threads = [Thread(target=work, args=(number * 1_000,)) for number in range(8)]
     sys.setswitchinterval(1e-6)
@@ -214,6 +252,6 @@ def test_streams_that_many_threads_add_and_record_are_recorded_once(pending: Any
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 def test_a_child_process_drops_what_its_parent_records(pending: Any) -> None:
-    pending.add(Recorded(), "a")
+    add(pending, Recorded(), "a")
     pending.forget_after_fork()
     assert len(pending) == 0

@@ -518,10 +518,10 @@ class CountingLag:
     def __init__(self) -> None:
         self.streams = 0
 
-    def add_stream(self) -> None:
+    def add_stream(self, stream: object) -> None:
         self.streams += 1
 
-    def remove_stream(self) -> None:
+    def remove_stream(self, stream: object) -> None:
         self.streams -= 1
 
     def since(self, moment: int) -> list[Lag]:
