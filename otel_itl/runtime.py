@@ -215,10 +215,6 @@ class Runtime:
         self.watchdog.thread.wake()
         self.finalizer.thread.wake()
         self.finalizer.help()
-        if self._config is None:  # stopped meanwhile, before this stream was registered
-            recorder.abandon_from_gc()
-            return None
-        return recorder
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""

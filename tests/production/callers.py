@@ -43,7 +43,7 @@ Seen = tuple[str, object]
 
 @dataclass(slots=True)
 class Caller:
-    """Somebody who asks for one stream and does something with it."""
+    """A caller that asks for one stream and does something with it."""
 
     surface: Surface
     face: Face
@@ -62,7 +62,7 @@ class Caller:
         try:
             result = await STEPS[step](self)
         except BaseException as error:  # a cancellation is a result, too
-            self.seen.append((step, told(error)))
+            self.seen.append((step, described(error)))
         else:
             self.seen.append((step, self._plain(result)))
 
@@ -73,7 +73,7 @@ class Caller:
         return type(value).__qualname__, repr(value), made
 
 
-def told(error: BaseException | None) -> object:
+def described(error: BaseException | None) -> object:
     """What there is to see of an exception: its type, its text, and what it is said to come from."""
     if error is None:
         return None
@@ -82,8 +82,8 @@ def told(error: BaseException | None) -> object:
         str(error),
         error.__suppress_context__,
         getattr(error, "__notes__", None),
-        told(error.__cause__),
-        told(error.__context__),
+        described(error.__cause__),
+        described(error.__context__),
     )
 
 

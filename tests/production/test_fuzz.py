@@ -114,7 +114,7 @@ def mutated(draw: st.DrawFn, originals: list[Any]) -> Any:
 
 
 def check(answer: ResponseInfo) -> None:
-    """What an answer says of itself is what a span can hold."""
+    """A span can hold what an answer reports of itself."""
     for name in ("response_id", "model", "error_type"):
         value = getattr(answer, name)
         assert value is None or (isinstance(value, str) and len(value) <= 256 and value.encode() is not None)

@@ -40,7 +40,7 @@ EMPTY: Final = {
         ),
     ),
 }
-"""What says nothing, and can be said for ever."""
+"""Events without content, which can be sent for ever."""
 
 
 class Flood:
@@ -55,7 +55,7 @@ class Flood:
 
 
 def cpu_seconds(surface: Surface, wire: Wire) -> float:
-    """What reading a stream to its end costs, telling of it included."""
+    """What reading a stream to its end costs, the report of it included."""
 
     async def read() -> float:
         async with entered(client_on(Line(wire), surface, "sync")) as client:
@@ -94,8 +94,8 @@ def test_a_stream_of_more_than_a_million_chunks_is_recorded_up_to_the_limit_and_
         telemetry.tracer_provider.force_flush()
         (span,) = telemetry.spans
     timeline = timeline_of(span)
-    told = len(timeline) + sum(timeline.skipped) + timeline.unrecorded
-    assert (told, held < 40 * CHUNK_LIMIT) == (chunks, True)
+    counted = len(timeline) + sum(timeline.skipped) + timeline.unrecorded
+    assert (counted, held < 40 * CHUNK_LIMIT) == (chunks, True)
 
 
 @pytest.mark.parametrize("surface", CREATED, ids=str)

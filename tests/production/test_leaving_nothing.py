@@ -107,7 +107,7 @@ def test_streams_that_the_collector_ends_while_metrics_are_collected_do_not_hang
 
 
 def test_nothing_listens_on_anything_but_this_machine(tmp_path: Path) -> None:
-    """Neither the demo's processes nor the scripted server's, which are told apart from nobody here."""
+    """Neither the processes of the demo nor those of the scripted server do."""
     (tmp_path / "sitecustomize.py").write_text(
         textwrap.dedent(
             f"""

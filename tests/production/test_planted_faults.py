@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from aftermath import badly_reported, done_to_the_next_stream, left_behind, logged, read_to_its_end, settle, silence
-from callers import seen_by_caller, told
+from callers import described, seen_by_caller
 from measuring import SHARED, bare, instrument
 from planting import Place, Planted, Watcher
 from replies import broken, denied, garbled, refused, whole
@@ -196,7 +196,7 @@ def steps_taken(steps: Sequence[Callable[[], object]], before_step: Callable[[],
         try:
             results.append(step())
         except Exception as error:
-            results.append(told(error))
+            results.append(described(error))
     return results
 
 
@@ -220,7 +220,7 @@ def aobserved(before_step: Callable[[], None], after_steps: Callable[[], None]) 
         try:
             results.append(await stream.aclose())
         except Exception as error:
-            results.append(told(error))
+            results.append(described(error))
         return results
 
     results = asyncio.run(reading())
@@ -298,7 +298,7 @@ async def read_async_words(stream: Any, before_step: Callable[[], None]) -> list
         try:
             results.append(await anext(stream, None))
         except Exception as error:
-            results.append(told(error))
+            results.append(described(error))
     return results
 
 

@@ -1,4 +1,4 @@
-"""docs/requirements.md says what the tests prove."""
+"""docs/requirements.md shows what the tests prove."""
 
 from __future__ import annotations
 
