@@ -23,7 +23,7 @@ from otel_itl.export.other_instrumentations import FOREIGN_INFERENCE
 from otel_itl.export.pipeline import Pipeline
 from otel_itl.export.span import SpanStarter
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.runtime import Runtime, runtime
+from otel_itl.runtime import runtime
 from otel_itl.sdks import stainless
 from otel_itl.testing import CapturedTelemetry, ScriptedServer
 
@@ -39,7 +39,7 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "mark the enclosing span": (SpanStarter, "_mark_enclosing"),
     "look for recorded metrics": (otel_itl.export.span, "metrics_recorded_within"),
     "link the next request": (TrackedRequest, "set_link"),
-    "make the handle": (otel_itl.export.span, "SpanHandle"),
+    "make the handle": (otel_itl.runtime, "SpanHandle"),
     "make the recorder": (otel_itl.runtime, "StreamRecorder"),
     "connect the recorder": (StreamRecorder, "report_to"),
     "register": (runtime.open_streams, "add"),
@@ -49,14 +49,13 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "wake the watchdog": (runtime.watchdog.thread, "wake"),
     "wake the finalizer": (runtime.finalizer.thread, "wake"),
     "help the finalizer": (runtime.finalizer, "help"),
-    "make the span current": (Runtime, "attach"),
     "record the headers": (StreamRecorder, "record_headers"),
     "add an owner": (StreamRecorder, "add_owner"),
     "make the aborter": (stainless, "HTTPAborter"),
     "watch the body": (stainless, "watch_body"),
 }
 """What is done from the start of the span to the first chunk → the owner and the name of the function that does it."""
-BEFORE_THE_SPAN: Final = {"mark the enclosing span", "look for recorded metrics"}
+BEFORE_THE_SPAN: Final = {"make the handle", "look for recorded metrics"}
 """Steps that are done just before the span starts: where they fail, there is none."""
 
 

@@ -83,7 +83,7 @@ def describe_exporters(environ: Mapping[str, str]) -> str:
 
 
 def has_exporters(environ: Mapping[str, str]) -> bool:
-    """Whether `configure_sdk()` sets up any exporter: not where each `OTEL_*_EXPORTER` is `none`."""
+    """Return whether `configure_sdk()` sets up any exporter: not where each `OTEL_*_EXPORTER` is `none`."""
     return any(_exporter_names(signal, environ) for signal in _SIGNALS)
 
 
