@@ -75,10 +75,10 @@ class Pipeline:
         self._spans.redescribe(handle, request)
 
     def discard(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
-        """Report a request that could not be recorded as abandoned, if its span was started."""
-        if handle.is_own:
-            timeline = Timeline(request_unix_ns=unix_ns, outcome=Outcome.ABANDONED)
-            self.finish(handle, FinishedStream(request, ResponseInfo(), timeline, ALONE, None))
+        """Report a request that could not be recorded as abandoned; a span that is not ours is left as it was."""
+        timeline = Timeline(request_unix_ns=unix_ns, outcome=Outcome.ABANDONED)
+        report = self.finish if handle.is_own else end_span
+        report(handle, FinishedStream(request, ResponseInfo(), timeline, ALONE, None))
 
     def stall_log(self, handle: SpanHandle, request: Request, unix_ns: int) -> StallLog:
         """Make what emits the log events of a stream's stalls. It refers to the span by its ids alone."""

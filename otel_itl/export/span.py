@@ -23,7 +23,7 @@ from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
 from otel_itl.core.codec import encode_each, encode_lazily
 from otel_itl.core.request import Request
-from otel_itl.core.sessions import Sessions, TrackedRequest
+from otel_itl.core.sessions import Sessions
 from otel_itl.core.sketch import sketch
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
@@ -182,12 +182,6 @@ def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
         span.set_status(Status(StatusCode.ERROR))
     with without_suppression():
         span.end(end_time=timeline.request_unix_ns + timeline.end)
-
-
-def _link_next_request(session_request: TrackedRequest | None, span: Span) -> None:
-    """Have the next request of the session, if there is one, link to this span."""
-    if session_request is not None:
-        session_request.set_link(span.get_span_context())
 
 
 def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> None:
