@@ -110,7 +110,11 @@ def _read_variables(
     settings: dict[str, Any] = {}
     by_variable = {option.variable: option for option in known.values() if option.has_variable}
     for variable, value in environ.items():
-        if not variable.startswith(PREFIX) or not value.strip() or variable == DISABLED_VARIABLE:
+        if not variable.startswith(PREFIX) or not value.strip():
+            continue
+        if variable == DISABLED_VARIABLE:
+            if value.strip().lower() not in {"true", "false"}:
+                logger.warning("%s=%r is not accepted: it takes true or false. Streams are measured.", variable, value)
             continue
         option = by_variable.get(variable)
         if option is None:

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "add-an-sdk.md"
-FILE = re.compile(r"^```python\n# ([\w./]+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"^```(?:python|text)\n# ([\w./-]+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 ENTRY = re.compile(r"^```python\n# ([\w./]+): add to (\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -33,16 +33,13 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         opening = re.search(rf"^{collection}\b.*\($", code, re.MULTILINE)
         assert opening is not None
         path.write_text(f"{code[: opening.end()]}\n    {line.strip()},{code[opening.end() :]}", encoding="utf-8")
-    # What pip leaves when it installs the SDK.
-    metadata = folder / "acme_llm-1.2.0.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: acme-llm\nVersion: 1.2.0\n", encoding="utf-8")
     return folder
 
 
 def test_the_page_names_the_files_of_an_adapter() -> None:
     assert [name for name, _ in FILE.findall(PAGE.read_text(encoding="utf-8"))] == [
         "acme_llm/__init__.py",
+        "acme_llm-1.2.0.dist-info/METADATA",
         "otel_itl/sdks/acme.py",
         "test_acme.py",
     ]

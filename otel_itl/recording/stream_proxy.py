@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from wrapt import ObjectProxy
@@ -90,6 +91,8 @@ class AsyncRecordedStream(ObjectProxy):  # type: ignore[type-arg]  # subscripted
                 return await found(*args, **kwargs)
             finally:
                 self._self_end_closed()
+                with suppress(RuntimeError):  # another task is waiting for a chunk
+                    await self._self_iterator.aclose()  # else an event loop that shuts down closes it, and complains
 
         return close
 

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -245,6 +246,18 @@ def test_an_async_stream_that_is_closed_early_is_closed(attributes: Attributes) 
 
     asyncio.run(leave())
     assert attributes()["itl.stream.outcome"] == "closed"
+
+
+def test_an_event_loop_that_ends_finds_nothing_to_close_of_a_stream_that_was_closed_early(
+    attributes: Attributes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def leave() -> None:
+        async with aclosing(otel_itl.observe(aspoken(), **WHO)) as stream:  # type: ignore[type-var]
+            async for _ in stream:
+                break
+
+    asyncio.run(leave())
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
 @pytest.mark.requirement("R20")

@@ -340,11 +340,17 @@ def test_a_wrong_variable_does_not_keep_an_argument_from_counting() -> None:
     assert load({"model_limit": 5}, {"OTEL_ITL_MODEL_LIMIT": "many"}).model_limit == 5
 
 
-@pytest.mark.parametrize("value", ["true", "false", "1"])
+@pytest.mark.parametrize("value", ["true", "false", "TRUE"])
 def test_the_operators_switch_is_no_option_and_no_unknown_variable(
     value: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert (load({}, {DISABLED_VARIABLE: value}), caplog.messages) == (Config(sdks=SDK_NAMES), [])
+
+
+def test_another_value_of_the_operators_switch_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    load({}, {DISABLED_VARIABLE: "1"})
+    expected = "OTEL_ITL_DISABLED='1' is not accepted: it takes true or false. Streams are measured."
+    assert caplog.messages == [expected]
 
 
 def test_the_variables_of_our_own_tests_are_no_options(
