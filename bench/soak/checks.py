@@ -11,7 +11,8 @@ from bench.soak.ledger import Held, growth_mb
 from bench.soak.stalls import MAX_DELAY_SECONDS, Report
 
 MAX_GROWTH_MB: Final = 16.0
-MIN_SHARE_OF_BARE: Final = 0.9
+MIN_SHARE_OF_BARE: Final = 0.75
+"""Of the streams without measuring. An idle machine shows about 93 %; a machine with neighbours varies by 20."""
 MAX_OWN_THREADS: Final = 3
 """Threads of the instrumentation: the watchdog, one for callbacks, one for what the garbage collector left."""
 
