@@ -32,7 +32,7 @@ ROWS = {
     ),
     "{sdk}: CPU time inside otel_itl, by function": (
         "opening a recording",
-        "recording the response",
+        "binding the response",
         "finalizing a stream",
         "· building the timeline",
         "· computing the measures",
