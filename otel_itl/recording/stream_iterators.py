@@ -114,7 +114,8 @@ def record_iterator(  # noqa: C901 - a branch for each way out
                 yield chunk
             except GeneratorExit:
                 recorder.abandon_from_gc()
-                _close(source)
+                if hasattr(source, "close"):
+                    source.close()
                 raise
             except BaseException as thrown:
                 recorder.end_thrown(thrown)
@@ -155,9 +156,9 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
                 yield chunk
             except GeneratorExit:
                 recorder.abandon_from_gc()
-                if not recorder.is_collected:
-                    # Else the event loop closes the source as well, and it may not be closed twice at once.
-                    await _aclose(source)
+                # Where the event loop closes the source as well: it may not be closed twice at once.
+                if hasattr(source, "aclose") and not recorder.is_collected:
+                    await source.aclose()
                 raise
             except BaseException as thrown:
                 recorder.end_thrown(thrown)
@@ -176,18 +177,6 @@ def _pull_after_throw(
         return throw(pending.pop()) if pending else pull()
 
     return resume
-
-
-def _close(source: Iterator[Any]) -> None:
-    close = getattr(source, "close", None)
-    if close is not None:
-        close()
-
-
-async def _aclose(source: AsyncIterator[Any]) -> None:
-    close = getattr(source, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def tap_events(events: Iterator[T], see: Callable[[T], None]) -> Iterator[T]:
