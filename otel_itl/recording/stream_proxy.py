@@ -87,6 +87,7 @@ class AsyncRecordedStream(ObjectProxy):  # type: ignore[type-arg]  # subscripted
             return found
 
         async def close(*args: Any, **kwargs: Any) -> Any:
+            """Close the stream, end the recording and finish the recording iterator."""
             try:
                 return await found(*args, **kwargs)
             finally:
