@@ -177,6 +177,7 @@ def _number(kind: type[int | float], minimum: float, maximum: float, noun: str) 
     """Return a function that converts an argument to a number of this kind and range."""
 
     def convert(text: str) -> float:
+        """Convert the text of an argument; `argparse` prints what is wrong with it."""
         try:
             number = kind(text)
         except ValueError:

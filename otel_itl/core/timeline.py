@@ -127,3 +127,9 @@ class Timeline:
         """Index of the first and of the last output chunk; -1 each where there is none."""
         flags = self.output_flags
         return flags.find(1), flags.rfind(1)
+
+    @property
+    def output_duration(self) -> float:
+        """Seconds from the first output chunk to the last; 0.0 where there is none."""
+        first, last = self.output_bounds
+        return (self.arrived[last] - self.arrived[first]) / SECOND if first >= 0 else 0.0

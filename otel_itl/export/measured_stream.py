@@ -101,7 +101,7 @@ def _other_gaps(timeline: Timeline, measures: Measures) -> tuple[bool, Sequence[
     imputed arrivals and bursts make the samples differ from the gaps: then all the gaps are returned, ascending.
     """
     arrived = timeline.arrived
-    first, last = timeline.output_flags.find(1), timeline.output_flags.rfind(1)
+    first, last = timeline.output_bounds
     samples_differ = (
         timeline.tokens
         or timeline.choices

@@ -194,11 +194,10 @@ def _end_session_request(handle: SpanHandle, finished: FinishedStream, measures:
     """Add the stream to its session, if it belongs to one."""
     if handle.session_request is None:
         return None
-    timeline = finished.timeline
-    first, last = timeline.output_flags.find(1), timeline.output_flags.rfind(1)
-    decode = (timeline.arrived[last] - timeline.arrived[first]) / SECOND if first >= 0 else 0.0
     return handle.session_request.end(
-        measures.upstream_samples.nanoseconds, stall_count=len(finished.stalls), decode_duration=decode
+        measures.upstream_samples.nanoseconds,
+        stall_count=len(finished.stalls),
+        decode_duration=finished.timeline.output_duration,
     )
 
 

@@ -86,6 +86,8 @@ def never_raises(
     """
 
     def guard(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T | D]:
+        """Put the guard around a method of an object that has `errors`."""
+
         @wraps(method)
         def guarded(self: S, *args: P.args, **kwargs: P.kwargs) -> T | D:
             try:

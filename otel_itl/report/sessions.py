@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.sessions import Sessions, TrackedRequest
-from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.core.timeline import SECOND
 from otel_itl.report.reading.span_facts import SessionFacts
 from otel_itl.report.reading.streams import StoredStream
 
@@ -147,7 +147,7 @@ def _request(stream: StoredStream, stalls: int) -> _Request:
         model=stream.model,
         outcome=stream.timeline.outcome.value,
         duration=measures.duration,
-        decode_time=_decode_time(stream.timeline),
+        decode_time=stream.timeline.output_duration,
         time_to_first_token=measures.time_to_first_token,
         itl_p50=measures.itl_p50,
         itl_p99=measures.itl_p99,
@@ -161,11 +161,6 @@ def _request(stream: StoredStream, stalls: int) -> _Request:
     )
     request = _Request(summary, measures.itl_samples.nanoseconds, measures.upstream_samples.nanoseconds, None)
     return request if facts is None else request.with_facts(facts)
-
-
-def _decode_time(timeline: Timeline) -> float:
-    first, last = timeline.output_flags.find(1), timeline.output_flags.rfind(1)
-    return (timeline.arrived[last] - timeline.arrived[first]) / SECOND if first >= 0 else 0.0
 
 
 def _derive_facts(requests_by_session: dict[str, list[_Request]]) -> dict[str, list[_Request]]:

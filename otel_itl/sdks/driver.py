@@ -129,6 +129,7 @@ class Driver:
         """
 
         def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+            """Call the SDK's function, and record what it returns where the call streams."""
             description = self.describe(streaming, Call(wrapped, instance, args, kwargs))
             if description is None:
                 return wrapped(*args, **kwargs)

@@ -127,6 +127,7 @@ class StainlessSDK:
         swallowed, errors = self.swallowed_event, driver.errors
 
         def watch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+            """Call `_iter_events`, and return its events with a tap for those that the SDK does not hand out."""
             events = wrapped(*args, **kwargs)
             try:
                 recorder = driver.find_recorder(instance.response)
@@ -166,6 +167,7 @@ def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], An
     errors = driver.errors
 
     def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Call `__stream__`, and return its chunks recorded; where that fails, as they are."""
         chunks = wrapped(*args, **kwargs)
         try:
             recorder = driver.find_recorder(instance.response)
