@@ -15,6 +15,7 @@ from bench.soak.checks import Run, Soak, verdicts
 from bench.soak.ledger import Ledger, held
 from bench.soak.stalls import StallLog
 from bench.soak.upstream import upstream
+from otel_itl.recording.reporters import IDLE_SECONDS
 
 WARM_UP_SHARE: Final = 0.1
 """How long the run goes on beforehand that is not looked at, as a share of the measured time."""
@@ -50,6 +51,7 @@ def _soak(port: int, options: argparse.Namespace, meter: LatenessMeter) -> Soak:
     measured = _run(port, options, options.seconds, stalls)
     gc.collect()
     ledger.close()
+    time.sleep(IDLE_SECONDS + 0.5)  # for the threads that end when they have nothing to do
     after = held()
     bare += _run(port, options, options.seconds / 2)
     return Soak(

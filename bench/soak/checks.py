@@ -11,9 +11,11 @@ from bench.soak.ledger import Held, growth_mb
 from bench.soak.stalls import MAX_DELAY_SECONDS, Report
 
 MAX_GROWTH_MB: Final = 16.0
-MIN_SHARE_OF_BARE: Final = 0.9
-MAX_OWN_THREADS: Final = 3
-"""Threads of the instrumentation: the watchdog, one for callbacks, one for what the garbage collector left."""
+MIN_SHARE_OF_BARE: Final = 0.5
+"""Fewer streams than this mean that the application is held up. The work for each stream of a few chunks costs a share
+of its own where the processors are saturated: `docs/performance.md` has that figure, and it is to become smaller."""
+MAX_STAYING_THREADS: Final = 2
+"""Threads of the instrumentation that stay, asleep: the watchdog and the finalizer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +150,10 @@ def _streams(soak: Soak) -> Verdict:
 
 
 def _threads(soak: Soak) -> Verdict:
-    """Check that no thread of an application is left over, and that there are few of the instrumentation."""
-    before, after = soak.before, soak.after
-    figures = f"{before.threads} before, {after.threads} after, and {after.own_threads} of the instrumentation"
-    return Verdict("threads", after.threads <= before.threads and after.own_threads <= MAX_OWN_THREADS, figures)
+    """Check that no thread stays but the two of the instrumentation."""
+    before, after = soak.before.threads, soak.after.threads
+    figures = f"{before} before, {after} after, {MAX_STAYING_THREADS} of the instrumentation may stay"
+    return Verdict("threads", after <= before + MAX_STAYING_THREADS, figures)
 
 
 def _files(soak: Soak) -> Verdict:

@@ -27,20 +27,16 @@ class Held(NamedTuple):
     memory_mb: float
     """Resident memory."""
     threads: int
-    """Threads that are not the instrumentation's."""
-    own_threads: int
-    """Threads of the instrumentation; their names begin with `otel_itl`."""
+    """Threads of the process, those that Python does not list included."""
     files: int
 
 
 def held() -> Held:
     """Return what this process holds now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    own = sum(thread.name.startswith("otel_itl") for thread in threading.enumerate())
     return Held(
         memory_mb=pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
-        threads=threading.active_count() - own,
-        own_threads=own,
+        threads=len(list(Path("/proc/self/task").iterdir())),
         files=len(list(Path("/proc/self/fd").iterdir())),
     )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+import _thread
 from collections import deque
 from collections.abc import Callable
+from threading import Condition, Lock
 from time import monotonic, sleep
 from typing import Final
 
@@ -18,10 +19,14 @@ Task = Callable[[], object]
 
 
 class ReporterThreads:
-    """Calls functions on daemon threads of its own, which are started when they are needed and end when they are not.
+    """Calls functions on threads of its own, which are started when they are needed and end when they are not.
+
+    `submit()` must not wait, as the watchdog calls it: `threading.Thread.start()` waits until the new thread has run,
+    which takes seconds where many threads compete for the interpreter. So these are plain threads, without a name; the
+    process does not wait for them at its end.
 
     Args:
-        name: the threads' name.
+        name: names the queue where it is counted.
         errors: where a function that raises, and what a full queue drops, is reported.
         where: the identifier that a function that raises is counted under.
         max_threads: as many functions run at the same time; with one thread they run in order.
@@ -38,10 +43,15 @@ class ReporterThreads:
 
     def forget_after_fork(self) -> None:
         """Drop the parent's threads and what waits for them."""
-        self._condition = threading.Condition()
+        self._condition = Condition()
         self._waiting: deque[Task] = deque()
         self._threads = 0
         self._idle = 0
+
+    @property
+    def threads(self) -> int:
+        """How many threads run or are idle."""
+        return self._threads
 
     def submit(self, task: Task) -> None:
         """Have a function called on one of the threads. Returns at once."""
@@ -57,7 +67,7 @@ class ReporterThreads:
                 return
             self._threads += 1
         try:
-            threading.Thread(target=self._run, name=f"otel_itl {self._name}", daemon=True).start()
+            _thread.start_new_thread(self._run, ())
         except RuntimeError:  # the interpreter is shutting down
             with self._condition:
                 self._threads -= 1
@@ -99,7 +109,7 @@ class OrderedReports:
     def __init__(self, errors: InternalErrors) -> None:
         self._errors = errors
         self._waiting: deque[Task] = deque()
-        self._delivering = threading.Lock()
+        self._delivering = Lock()
 
     @property
     def is_waiting(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from threading import Barrier, Event, Thread, current_thread
+from threading import Barrier, Event, Thread
+from time import monotonic, sleep
 
 import pytest
 
@@ -110,9 +111,23 @@ def test_no_thread_stays_once_there_is_nothing_to_do(
     reporters: ReporterThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("otel_itl.recording.reporters.IDLE_SECONDS", 0.01)
-    found: list[Thread] = []
-    reporters.submit(lambda: found.append(current_thread()))
-    assert reporters.wait_until_idle(SECONDS)
-    (thread,) = found
-    thread.join(SECONDS)
-    assert (thread.name, thread.is_alive()) == ("otel_itl reports", False)
+    before = reporters.threads
+    running, over = Event(), Event()
+    reporters.submit(lambda: (running.set(), over.wait(SECONDS)))
+    assert running.wait(SECONDS)
+    meanwhile = reporters.threads
+    over.set()
+    deadline = monotonic() + SECONDS
+    while reporters.threads and monotonic() < deadline:
+        sleep(0.001)
+    assert (before, meanwhile, reporters.threads) == (0, 1, 0)
+
+
+def test_a_function_is_submitted_without_waiting_for_the_thread_that_calls_it(
+    reporters: ReporterThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Where many threads compete for the interpreter, a new one runs only after seconds.
+    started: list[tuple[object, tuple[object, ...]]] = []
+    monkeypatch.setattr("otel_itl.recording.reporters._thread.start_new_thread", lambda *call: started.append(call))
+    reporters.submit(lambda: None)
+    assert (len(started), reporters.threads) == (1, 1)
