@@ -35,8 +35,10 @@ def find_obstacle(path: Path) -> str | None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return _find_obstacle_to_creation(path.parent)
-    except (OSError, ValueError) as error:
-        return f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+    except ValueError:
+        return "it holds a null character"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
     if stat.S_ISDIR(mode):
         return "it is a directory"
     if stat.S_ISLNK(mode):

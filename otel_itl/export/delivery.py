@@ -67,7 +67,7 @@ class Endpoint(NamedTuple):
         """Connect, and return why that is refused; None: it is not, or it takes longer than `CONNECT_SECONDS`."""
         try:
             socket.create_connection((self.host, self.port), timeout=CONNECT_SECONDS).close()
-        except TimeoutError:
+        except (TimeoutError, UnicodeError):  # too slow; no name of a host
             return None
         except OSError as error:
             # No descriptor or no memory is left: that is not the endpoint's fault.
@@ -120,6 +120,7 @@ class DeliveryNotices:
             )
 
     def _is_first(self, fact: object) -> bool:
+        """Note a fact; returns whether it is new."""
         with self._lock:
             if fact in self._logged:
                 return False
@@ -150,6 +151,7 @@ class GuardedExporter:
         if self._endpoint is not None:
             self._name = self._endpoint.name
         self._kept: deque[Any] = deque()
+        self._pid = os.getpid()
         self._exporting_thread: int | None = None
         self._rejection: object = None
         for module in {kind.__module__ for kind in type(exporter).__mro__}:
@@ -162,6 +164,9 @@ class GuardedExporter:
 
     def export(self, batch: Any, *arguments: Any, **options: Any) -> Any:
         """Export a batch, and what was kept before, unless the endpoint refuses connections; returns the result."""
+        if self._pid != os.getpid():  # what a forked process finds is its parent's to send
+            self._pid = os.getpid()
+            self._kept.clear()
         refusal = None if self._endpoint is None else self._endpoint.find_refusal()
         if refusal is not None and self._endpoint is not None:
             self._keep(batch)

@@ -153,7 +153,7 @@ class FileOutput:
             return False
         from otel_itl.export.file.processors import FileSpanProcessor
 
-        provider.add_span_processor(FileSpanProcessor(self._add, self.flush))
+        provider.add_span_processor(FileSpanProcessor(self._add, self.flush, self._errors))
         return True
 
     def _attach_logs(self, provider: Any) -> bool:
@@ -162,7 +162,7 @@ class FileOutput:
             return False
         from otel_itl.export.file.processors import FileLogProcessor
 
-        provider.add_log_record_processor(FileLogProcessor(self._add, self.flush))
+        provider.add_log_record_processor(FileLogProcessor(self._add, self.flush, self._errors))
         return True
 
     def _attach_metrics(self, provider: Any) -> bool:
@@ -214,6 +214,7 @@ class FileOutput:
             return b""
 
     def _warn_once(self, path: str, error: OSError) -> None:
+        """Log why the file cannot be written, the first time since it was named."""
         if not self._has_warned:
             self._has_warned = True
             logger.warning(

@@ -10,26 +10,27 @@ from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.metrics.export import MetricReader, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
-from otel_itl.conventions import SCOPE
+from otel_itl.conventions import SCOPE, Where
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 FLUSH_MILLISECONDS: Final = 30_000
 
 Add = Callable[[str, Any], None]
 """Adds a piece of telemetry of a signal (`traces`, `metrics`, `logs`) to what is to be written. Returns at once."""
 Flush = Callable[[float], bool]
-"""Writes what waits, for at most so many seconds; returns whether that was enough."""
+"""Writes what waits, for at most this number of seconds; returns whether that was enough."""
 
 
 class FileSpanProcessor(SpanProcessor):
     """Hands over every sampled span that ends."""
 
-    def __init__(self, add: Add, flush: Flush) -> None:
-        self._add = add
-        self._flush = flush
+    def __init__(self, add: Add, flush: Flush, errors: InternalErrors) -> None:
+        self._add, self._flush, self.errors = add, flush, errors
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Do nothing: a span is written when it ends."""
 
+    @never_raises(Where.FILE_WRITE, None)
     def on_end(self, span: ReadableSpan) -> None:
         """Have a span written."""
         context = span.get_span_context()
@@ -48,10 +49,10 @@ class FileSpanProcessor(SpanProcessor):
 class FileLogProcessor(LogRecordProcessor):
     """Hands over our log events. The log records of others may hold prompts, and are left out."""
 
-    def __init__(self, add: Add, flush: Flush) -> None:
-        self._add = add
-        self._flush = flush
+    def __init__(self, add: Add, flush: Flush, errors: InternalErrors) -> None:
+        self._add, self._flush, self.errors = add, flush, errors
 
+    @never_raises(Where.FILE_WRITE, None)
     def on_emit(self, log_record: Any) -> None:
         """Have a log event written, if it is ours."""
         scope = log_record.instrumentation_scope
