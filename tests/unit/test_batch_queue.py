@@ -97,7 +97,7 @@ def test_a_flush_gives_up_where_the_output_blocks(make: MakeQueue, output: Outpu
 
 
 def test_a_flush_waits_for_what_was_added_before_it_alone(make: MakeQueue, output: Output) -> None:
-    queue = make(interval=60)
+    queue = make()
     stop = threading.Event()
 
     def add() -> None:
