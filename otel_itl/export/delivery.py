@@ -156,7 +156,8 @@ class GuardedExporter:
         self._rejection: object = None
         for module in {kind.__module__ for kind in type(exporter).__mro__}:
             if module.startswith("opentelemetry.exporter."):
-                logging.getLogger(module).addFilter(self.filter)
+                # Before the exporters' own filter, which drops a message that another signal's exporter just logged.
+                logging.getLogger(module).filters.insert(0, self.filter)
 
     def __getattr__(self, name: str) -> Any:
         """Return what the guarded exporter has of that name."""

@@ -112,6 +112,7 @@ def test_a_script_leaves_its_streams_in_the_file_and_sends_and_prints_nothing(
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.requirement("R67")
 def test_the_providers_of_the_file_are_not_the_global_ones_and_those_of_the_application_take_over(
     start_app: Callable[..., App], path: Path
 ) -> None:
@@ -171,6 +172,7 @@ next(left)
 # --- With providers of the application -------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("R68")
 def test_the_file_is_attached_to_the_providers_of_the_application(start_app: Callable[..., App], path: Path) -> None:
     app = start_app(
         f"""{BEGIN}{SDK}
@@ -279,6 +281,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.requirement("R69")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
 def test_processes_that_were_forked_and_spawned_write_to_one_file(start_app: Callable[..., App], path: Path) -> None:
     finished = start_app(BEGIN + PROCESSES, OTEL_ITL_FILE=str(path)).wait()
@@ -305,8 +308,8 @@ def test_a_variable_that_is_no_file_is_one_warning_with_the_reason(start_app: Ca
         f"{BEGIN}print(stream())", OTEL_ITL_FILE=named, OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none",
         OTEL_LOGS_EXPORTER="none",
     ).wait()  # fmt: skip
-    assert (finished.stdout, finished.stderr) == (
-        "['a', 'b', 'c']\n",
+    warning = (
         f"OTEL_ITL_FILE={named!r} is not accepted, as there is no directory {str(path)!r}: "
-        "it takes the path of a file that may be written, or off. The default None is used.\n",
+        "it takes the path of a file that may be written, or off. The default None is used.\n"
     )
+    assert (finished.stdout, finished.stderr) == ("['a', 'b', 'c']\n", warning)

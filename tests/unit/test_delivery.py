@@ -145,10 +145,11 @@ def test_a_refusal_is_logged_once_with_the_endpoint_and_both_ways_out(
     started = time.monotonic()
     for number in range(20):
         guarded.export([number])
-    assert caplog.messages == [
+    sentence = (
         f"Telemetry is not delivered, as {backend.url.removesuffix('/v1/traces')} does not accept connections "
         "(Connection refused): set OTEL_EXPORTER_OTLP_ENDPOINT to an endpoint that does, or leave it."
-    ]
+    )
+    assert caplog.messages == [sentence]
     assert (exporter.exported, time.monotonic() - started < 5) == ([], True)
 
 

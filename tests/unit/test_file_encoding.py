@@ -87,6 +87,7 @@ def test_scope_and_resource_are_written_and_a_command_line_is_not(spans: Spans) 
     )
 
 
+@pytest.mark.requirement("R68")
 def test_of_a_foreign_span_no_content_is_written(spans: Spans) -> None:
     with spans.tracer.start_as_current_span("chat gpt-4o") as span:
         span.set_attributes({

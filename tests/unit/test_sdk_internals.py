@@ -111,7 +111,7 @@ def test_where_processors_run_concurrently_there_is_no_order_to_change() -> None
     assert (is_first, sorted(flushed)) == (False, ["exporter", "ours"])
 
 
-# --- Metric readers and exporters --------------------------------------------------------------------------------------
+# --- Metric readers and exporters ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_public", [True, False])
