@@ -87,10 +87,12 @@ class DeliveryNotices:
         self._set_up, self._way_out = set_up, way_out
         self._lock = Lock()
         self._logged: set[object] = set()
+        self._is_parent_s = False
 
     def forget_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
+        """Log nothing more: the parent, which has set up the SDK for a stream, has telemetry to deliver as well."""
         self._lock = Lock()
+        self._is_parent_s = True
 
     def delivered(self) -> None:
         """Log where telemetry goes, with the first that arrived there."""
@@ -120,9 +122,9 @@ class DeliveryNotices:
             )
 
     def _is_first(self, fact: object) -> bool:
-        """Note a fact; returns whether it is new."""
+        """Note a fact; returns whether it is new, and for this process to log."""
         with self._lock:
-            if fact in self._logged:
+            if fact in self._logged or self._is_parent_s:
                 return False
             self._logged.add(fact)
             return True
