@@ -136,6 +136,22 @@ def test_an_endpoint_that_is_slow_to_accept_does_not_refuse(monkeypatch: pytest.
     assert Endpoint("http://collector:4318", "collector", 4318).find_refusal() is None
 
 
+def test_a_name_server_that_is_slow_to_refuse_is_asked_once_for_all_signals(
+    monkeypatch: pytest.MonkeyPatch, notices: DeliveryNotices
+) -> None:
+    asked: list[Endpoint] = []
+
+    def refuse_slowly(endpoint: Endpoint) -> str:
+        asked.append(endpoint)
+        time.sleep(0.02)
+        return "Name or service not known"
+
+    monkeypatch.setattr(delivery, "CONNECT_SECONDS", 0.01)
+    monkeypatch.setattr(Endpoint, "find_refusal", refuse_slowly)
+    found = [notices.find_refusal(Endpoint("collector:4317", "collector", 4317)) for _ in range(3)]
+    assert (found, len(asked)) == (["Name or service not known"] * 3, 1)
+
+
 # --- An endpoint that refuses ----------------------------------------------------------------------------------------
 
 

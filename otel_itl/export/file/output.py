@@ -33,6 +33,8 @@ COLLECT_SECONDS: Final = 60.0
 """Seconds between two collections of the metrics while spans are written; a last one is made when the process ends."""
 MAX_WAITING: Final = 2_048
 """Spans, log events and collections that wait to be written; further ones are dropped and counted."""
+MAX_WAIT_FOR_FILE: Final = 2.0
+"""Seconds that the end of the process, or `uninstrument()`, waits for the file to be written."""
 MAX_BATCH: Final = 64
 """Pieces of telemetry of one write: a long stream's span is half a megabyte."""
 
@@ -120,7 +122,7 @@ class FileOutput:
                 " and no ".join(refused),
                 self._file.path,
             )
-        _call_at_end_of_child(partial(self.finish, COLLECT_SECONDS))
+        _call_at_end_of_child(partial(self.finish, MAX_WAIT_FOR_FILE))
 
     def flush(self, seconds: float) -> bool:
         """Write what waits, for at most `seconds`; returns whether that was enough."""

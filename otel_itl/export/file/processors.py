@@ -14,6 +14,8 @@ from otel_itl.conventions import SCOPE, Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 FLUSH_MILLISECONDS: Final = 30_000
+SHUTDOWN_SECONDS: Final = 2.0
+"""How long the shutdown of a provider waits for the file to be written: the process is about to end."""
 
 Add = Callable[[str, Any], None]
 """Adds a piece of telemetry of a signal (`traces`, `metrics`, `logs`) to what is to be written. Returns at once."""
@@ -39,7 +41,7 @@ class FileSpanProcessor(SpanProcessor):
 
     def shutdown(self) -> None:
         """Write what waits."""
-        self.force_flush()
+        self._flush(SHUTDOWN_SECONDS)
 
     def force_flush(self, timeout_millis: int = FLUSH_MILLISECONDS) -> bool:
         """Write what waits; False where that takes longer."""
@@ -61,7 +63,7 @@ class FileLogProcessor(LogRecordProcessor):
 
     def shutdown(self) -> None:
         """Write what waits."""
-        self.force_flush()
+        self._flush(SHUTDOWN_SECONDS)
 
     def force_flush(self, timeout_millis: int = FLUSH_MILLISECONDS) -> bool:
         """Write what waits; False where that takes longer."""
@@ -84,6 +86,6 @@ class FileMetricReader(MetricReader):
         self.collect(timeout_millis=timeout_millis)
         return self._flush(timeout_millis / 1_000)
 
-    def shutdown(self, timeout_millis: float = 30_000, **_: Any) -> None:
+    def shutdown(self, *_: Any, **__: Any) -> None:
         """Collect a last time, and write what waits."""
-        self.force_flush(timeout_millis)
+        self.force_flush(SHUTDOWN_SECONDS * 1_000)
