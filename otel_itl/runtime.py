@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 from opentelemetry import _logs, context, metrics, trace
 
 from otel_itl import conventions as names
-from otel_itl.config import Config, SessionFrom
+from otel_itl.config import Config
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
@@ -32,6 +32,7 @@ from otel_itl.export.span import SpanSink, SpanStarter
 from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
+from otel_itl.option_values import SessionFrom
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.finalizer import Finalizer
 from otel_itl.recording.internal_errors import InternalErrors
