@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # the name of a model must not end a report
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser().parse_command_line(argv)
         code: int = arguments.run(arguments)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 2

@@ -17,7 +17,7 @@ _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
-    if not arguments.json and not _are_installed(_NEEDED_BY_TABLES):
+    if not _can_report(arguments):
         return BAD_USAGE
     from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
     from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
@@ -61,6 +61,14 @@ def run_report(arguments: argparse.Namespace) -> int:
         else:
             print_session(session, open_terminal())
     return 0
+
+
+def _can_report(arguments: argparse.Namespace) -> bool:
+    """Return whether the arguments go together and what they need is installed; print a sentence where not."""
+    if arguments.session is not None and arguments.tool is not None:
+        _print_error("report", f"--session has no figures of another tool: leave out --as {arguments.tool}.")
+        return False
+    return bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
 
 
 def run_demo(arguments: argparse.Namespace) -> int:

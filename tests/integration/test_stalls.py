@@ -853,7 +853,7 @@ with capture_telemetry() as telemetry:
         meter_provider=telemetry.meter_provider,
         logger_provider=telemetry.logger_provider,
         stall=otel_itl.StallPolicy(next_token=0.5),
-        slo=otel_itl.SLO(ttft=5, itl=5),
+        slo=otel_itl.SLO(ttft=5, itl=4),
     )
     client = openai.OpenAI()
     list(client.chat.completions.create(**ASKED))

@@ -78,6 +78,26 @@ def test_one_session_is_printed_as_json(made: Any, write: Any, capsys: pytest.Ca
     assert (code, session["session"], session["requests"][0]["itl_p50"]) == (0, "agent-7", 0.025)
 
 
+@pytest.mark.parametrize(("slo", "met"), [("500ms/50ms", True), ("0.5/0.02", False)])
+def test_the_requests_of_a_session_are_judged_by_a_given_slo(
+    slo: str, met: bool, made: Any, write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(made.spans(made.span(made.timeline(20, 30), **{"session.id": "agent-7"})))
+    main(["report", "--json", "--session", "agent-7", "--slo", slo, file])
+    request = json.loads(capsys.readouterr().out)["session"]["requests"][0]
+    main(["report", "--session", "agent-7", "--slo", slo, file])
+    shown = [line.split()[-2:] for line in capsys.readouterr().out.splitlines() if line.endswith("completed")]
+    assert (request["slo_met"], shown) == (met, [["met" if met else "missed", "completed"]])
+
+
+def test_without_an_slo_the_requests_of_a_session_have_no_verdict(
+    made: Any, write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(made.spans(made.span(made.timeline(20, 30), **{"session.id": "agent-7"})))
+    main(["report", "--session", "agent-7", file])
+    assert "SLO" not in capsys.readouterr().out
+
+
 def test_an_unknown_session_is_exit_code_2_and_one_sentence(
     made: Any, write: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
