@@ -135,6 +135,7 @@ class Runtime:
             self._was_stopped, self._is_started_by_code = True, False
             for processor in self._processors.values():
                 processor.disable()
+        self.callback_threads.drop_waiting()
         self._end_all()
 
     @property
