@@ -61,9 +61,10 @@ examples:
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl demo
 
 exit codes:
-  0  streams were measured
-  1  no stream was measured
-  2  bad usage, a missing SDK, a port in use, or a file that exists
+  0    streams were measured
+  1    no stream was measured
+  2    bad usage, a missing SDK, a port in use, or a file that exists
+  130  interrupted, with the report on what was measured so far, or without one
 """
 _SLO_TAKES = (
     "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
@@ -233,6 +234,7 @@ def _number(kind: type[int | float], minimum: float, maximum: float, noun: str) 
 
 
 def _tool(text: str) -> str:
+    """Convert the argument of `--as`."""
     if text not in TOOLS:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}.{did_you_mean(text, TOOLS)}"

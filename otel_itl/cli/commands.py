@@ -80,19 +80,31 @@ def run_demo(arguments: argparse.Namespace) -> int:
         verb, packages = "is" if len(missing) == 1 else "are", " ".join(SDKS[name].package for name in missing)
         _print_error("demo", f"{' and '.join(missing)} {verb} not installed: pip install {packages}")
         return BAD_USAGE
-    from otel_itl.cli.demo import run  # noqa: PLC0415 - likewise
+    from otel_itl.cli.demo.start import INTERRUPTED, Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
+
+    line = StartLine(is_shown=not arguments.quiet)
+    interrupts = Interrupts(line)
+    interrupts.install()
+    line.show("loading OpenTelemetry")
+    from otel_itl.cli.demo import run  # noqa: PLC0415 - after the first sign of life
     from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
     plans = plan_requests(arguments.seed, arguments.seconds, arguments.sdks)
+    demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet)
+    code, sentence = 0, ""
     try:
-        run.run_demo(plans, output=arguments.output, port=arguments.port, quiet=arguments.quiet)
+        demo.run(output=arguments.output, port=arguments.port)
     except run.CannotStartError as error:
-        _print_error("demo", str(error))
-        return BAD_USAGE
+        code, sentence = BAD_USAGE, str(error)
     except run.NothingMeasuredError as error:
-        _print_error("demo", str(error))
-        return NOTHING_USABLE
-    return 0
+        code, sentence = NOTHING_USABLE, str(error)
+    finally:
+        line.stop()
+    if sentence:
+        _print_error("demo", sentence)
+    sys.stdout.flush()
+    interrupts.stage = Stage.OVER
+    return INTERRUPTED if interrupts.is_requested else code
 
 
 def _are_installed(modules: tuple[str, ...]) -> bool:
