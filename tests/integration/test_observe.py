@@ -495,6 +495,21 @@ def test_without_instrument_a_stream_is_measured_through_the_global_providers(st
     assert (app.stdout, app.stderr) == ("[2]\n", "")
 
 
+def test_without_instrument_and_providers_the_global_sdk_is_set_up(start_app: Callable[..., App]) -> None:
+    app = start_app(
+        """
+        import otel_itl
+        from opentelemetry import trace
+
+        before = type(trace.get_tracer_provider()).__module__
+        list(otel_itl.observe(iter(["Hel", "lo"]), provider="test", model="m"))
+        print(before, type(trace.get_tracer_provider()).__module__)
+        """,
+        **{f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")},
+    ).wait()
+    assert (app.stdout, app.stderr) == ("opentelemetry.trace opentelemetry.sdk.trace\n", "")
+
+
 def test_without_any_sdk_of_a_provider_installed_a_stream_is_measured(start_app: Callable[..., App]) -> None:
     app = start_app("""
         import sys
