@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 from opentelemetry import context
 
 from otel_itl import conventions as names
-from otel_itl.config import Config, SessionFrom
+from otel_itl.config import Config
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
@@ -33,6 +33,7 @@ from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
 from otel_itl.export.summary_lines import SummaryLines
+from otel_itl.option_values import SessionFrom
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.finalizer import Finalizer
 from otel_itl.recording.internal_errors import InternalErrors
@@ -125,6 +126,7 @@ class Runtime:
             self._was_stopped, self._is_started_by_code = True, False
             for processor in self._processors.values():
                 processor.disable()
+        self.callback_threads.drop_waiting()
         self._end_all()
         self.file.start(None)
 
