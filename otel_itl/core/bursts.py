@@ -1,0 +1,77 @@
+"""Whether a stream was buffered on its way, so that its pace is the buffer's and not the model's.
+
+A gap is *inside a burst* if its two chunks, and whatever came between them, came together. All that passed in it is the
+time to decode a chunk, however long the model took for that chunk. Two figures suffer, each in its own way:
+
+* The median is the time to decode a chunk as soon as more than half of the gaps are inside bursts.
+* The mean survives bursts in the middle of a stream, because the pause before a burst is the time that its chunks took.
+  It does not survive the burst that opens the output: its chunks took their time before the first token came. If a
+  quarter of the gaps are inside that burst, the mean of an even upstream is a quarter too short.
+
+A stream of which either is true is *buffered*. So the median of a stream that is not buffered is a gap between two
+separate arrivals, and of an even upstream its mean is at least three quarters of the time that each chunk took (and,
+over the whole stream, up to one gap less: the first burst may be released at any moment before the next chunk).
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, compress
+from typing import NamedTuple
+
+from otel_itl.core.arrivals import Arrivals
+from otel_itl.core.gaps import split_by_choice
+from otel_itl.core.timeline import Timeline
+
+MAX_SHARE_IN_BURSTS = 1 / 2
+"""A stream with a larger share of its gaps inside bursts is buffered: its median is no gap of the upstream's."""
+MAX_SHARE_IN_FIRST_BURST = 1 / 4
+"""The same for the burst that opens the output, which shortens the mean by that share."""
+MIN_PACED_GAPS = 8
+"""Fewer gaps after the first burst have no pace: up to one of them is cut off, which would be more than an eighth."""
+
+
+class Bursts(NamedTuple):
+    """How many gaps of a stream are inside bursts; those of several choices together."""
+
+    gaps: int
+    """All gaps between successive output chunks of a choice."""
+    inside: int = 0
+    """Gaps inside any burst."""
+    inside_first: int = 0
+    """Gaps inside the burst that opens the output of a choice."""
+
+    @property
+    def is_buffered(self) -> bool:
+        """Whether bursts decide the median or the mean of the gaps."""
+        too_many, first_too_long = self.gaps * MAX_SHARE_IN_BURSTS, self.gaps * MAX_SHARE_IN_FIRST_BURST
+        return self.inside > too_many or self.inside_first > first_too_long
+
+    def pace(self, decode_time: int) -> float | None:
+        """Return the mean time per output chunk from burst to burst, in the unit of `decode_time`.
+
+        The chunks of the first burst are left out: the time that they took had passed before the first token came.
+
+        Args:
+            decode_time: from the first output chunk to the last.
+
+        Returns:
+            None where the stream is not buffered, or too few chunks came after the first burst.
+        """
+        paced = self.gaps - self.inside_first
+        return decode_time / paced if self.is_buffered and paced >= MIN_PACED_GAPS else None
+
+
+def count_bursts(timeline: Timeline, arrivals: Arrivals, gaps: int) -> Bursts:
+    """Count the gaps inside bursts, of `gaps` altogether; those that a thinned timeline leaves out count as well."""
+    if 1 not in arrivals.in_burst:
+        return Bursts(gaps)
+    # Chunks of one burst have the same number; a chunk that came alone has a number of its own.
+    numbers = list(accumulate(1 - together for together in arrivals.in_burst))
+    inside = inside_first = 0
+    for selected in split_by_choice(timeline, timeline.output_flags):
+        own = list(compress(numbers, selected))
+        left_out = list(compress(timeline.skipped, selected)) or [0] * len(own)
+        for before, after, skipped in zip(own, own[1:], left_out[1:], strict=False):
+            inside += (1 + skipped) * (after == before)
+            inside_first += (1 + skipped) * (after == own[0])
+    return Bursts(gaps, inside, inside_first)
