@@ -98,7 +98,7 @@ def test_a_backlog_that_the_consumer_caused_is_no_buffer_of_a_proxy() -> None:
 
 
 COLD_PROXY = [824.32, 824.41, 824.48, 824.56, 824.62, 824.69, 824.76, 824.83, 831.27, 850.35]
-"""A gateway's first response, ms after the request: it had to load modules while its upstream sent a token each 18 ms."""
+"""A gateway's first response, in ms: it was loading modules while its upstream sent a token every 18 ms."""
 
 
 def test_the_first_stream_of_a_cold_gateway_is_buffered() -> None:
@@ -143,7 +143,7 @@ def test_a_stream_has_no_pace_where_it_cannot_be_known(timeline: Timeline) -> No
 def behind_a_buffer(draw: st.DrawFn) -> tuple[float, Measures]:
     """The gap (s) of an even upstream, and what is measured behind a buffer that releases at moments of its own.
 
-    From a last such moment on, the buffer passes on what it gets at once: as one that is warm, or is flushed at the end.
+    From the last such moment on, the buffer passes on what it gets at once; it is flushed when the stream ends.
     """
     gap, count = draw(st.integers(5, 40)), draw(st.integers(2, 80))
     made = [100 + gap * index for index in range(count)]
