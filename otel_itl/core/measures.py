@@ -28,7 +28,7 @@ from math import sqrt
 from operator import mul
 
 from otel_itl.core.arrivals import find_arrivals
-from otel_itl.core.bursts import count_bursts
+from otel_itl.core.bursts import find_bursts
 from otel_itl.core.gaps import find_gaps
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.samples import LatencySamples
@@ -100,7 +100,7 @@ class Measures:
     is_buffered: bool
     """Most gaps are inside bursts, or a good part of them inside the first: the pace is that of a buffer on the way."""
     buffered_pace: float | None
-    """Mean time between output chunks from burst to burst; None: not buffered, or too few chunks to know it."""
+    """Mean time between output chunks from burst to burst; None: not buffered, or not known."""
     drift: float | None
     """Slope of the gaps over the position in the response, seconds per 1,000 tokens."""
     chunk_count: int
@@ -129,7 +129,7 @@ def measure(timeline: Timeline) -> Measures:
     samples = sorted(chain.from_iterable(choice.samples for choice in gaps))
     exact, imputed, excluded = (sum(column) for column in zip(*(choice[1:] for choice in gaps), strict=True))
 
-    bursts = count_bursts(timeline, arrivals, exact + imputed + excluded)
+    bursts = find_bursts(timeline, arrivals, exact + imputed + excluded)
 
     first = is_output.find(1)
     last = is_output.rfind(1)
@@ -145,7 +145,6 @@ def measure(timeline: Timeline) -> Measures:
     per_token = None
     if decode is not None and tokens is not None and tokens > 1 and outputs > 1 and not timeline.choices:
         per_token = decode / (tokens - 1) / SECOND
-    pace = None if decode is None or timeline.choices else bursts.pace(decode)
 
     return Measures(
         duration=timeline.end / SECOND,
@@ -169,7 +168,7 @@ def measure(timeline: Timeline) -> Measures:
         has_reported_token_count=timeline.output_tokens is not None,
         burst_ratio=(sum(compress(in_burst, is_output)) if 1 in in_burst else 0) / outputs if outputs > 1 else None,
         is_buffered=bursts.is_buffered,
-        buffered_pace=None if pace is None else pace / SECOND,
+        buffered_pace=None if bursts.pace is None else bursts.pace / SECOND,
         drift=_fit_drift(gaps[0].samples) if len(gaps) == 1 and outputs >= MIN_DRIFT_CHUNKS else None,
         chunk_count=len(kinds) + timeline.unrecorded + sum(timeline.skipped),
         output_chunk_count=outputs,
