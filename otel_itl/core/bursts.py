@@ -30,9 +30,11 @@ MAX_SHARE_IN_FIRST_BURST = 1 / 4
 MIN_PACED_CHUNKS, MIN_PACED_BURSTS = 8, 4
 """Fewer chunks or bursts after the first burst have no pace: up to one gap is cut off, and what a buffer has collected
 it may release in two or three pieces."""
-MAX_PACE_RATIO = 2
+MAX_PACE_RATIO = 1.5
 """The two halves of a stream have one pace if they differ by no more than this: a backlog that is released slowly, and
 then the upstream's own pace, are two."""
+MIN_PACE = 1_000_000
+"""Bursts that bring more than a chunk per this (ns) are the pieces of one that was collected before."""
 
 
 class Bursts(NamedTuple):
@@ -91,4 +93,4 @@ def _find_pace(moments: Sequence[int], numbers: Sequence[int]) -> float | None:
         return (moments[first_of_burst[end]] - moments[first_of_burst[start]]) / (made[end] - made[start])
 
     slower, faster = sorted((pace(0, middle), pace(middle, last)), reverse=True)
-    return pace(0, last) if slower <= MAX_PACE_RATIO * faster else None
+    return pace(0, last) if faster >= MIN_PACE and slower <= MAX_PACE_RATIO * faster else None

@@ -129,6 +129,7 @@ def test_the_pace_of_a_stream_that_only_began_buffered_is_that_of_the_rest() -> 
         pytest.param(bursts(20), id="all came at once"),
         pytest.param(bursts(13, *[1] * 7, pause=18), id="seven chunks after the first burst"),
         pytest.param(bursts(20, 20, 20, 20), id="three bursts after the first: one release may come in pieces"),
+        pytest.param(bursts(*[30] * 6, pause=10), id="a burst that was released in pieces"),
         pytest.param(
             handed_over([100] * 4 + [101.7, 103.4, 105.1, 106.8] + [124, 142, 160, 178]),
             id="a backlog released slowly, then the pace of the upstream",
