@@ -98,7 +98,7 @@ class Measures:
     burst_ratio: float | None
     """Share of the output chunks that arrived together with their predecessor."""
     is_buffered: bool
-    """Most gaps are inside bursts, or a good part of them inside the first: the pace is that of a buffer on the way."""
+    """Most gaps are inside bursts, or the stream began with a backlog: the pace is that of a buffer on the way."""
     buffered_pace: float | None
     """Mean time between output chunks from burst to burst; None: not buffered, or not known."""
     drift: float | None

@@ -1,0 +1,130 @@
+"""A real LiteLLM proxy between a client and a scripted server, instrumented at the client and at the proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import openai
+import pytest
+from gateways import KEY, ExportedSpan, SpanReceiver, litellm_proxy
+
+import otel_itl
+from otel_itl.testing import ScriptedServer, capture_telemetry, chat
+
+httpx_instrumentation = pytest.importorskip(
+    "opentelemetry.instrumentation.httpx", reason="opentelemetry-instrumentation-httpx is not installed"
+)
+
+CHUNKS, FIRST, GAP = 30, 0.1, 0.018
+STREAMS = 3
+OURS, SERVER = "otel_itl", "opentelemetry.instrumentation.fastapi"
+
+pytestmark = pytest.mark.timeout(150)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The spans of the same streams, in the order of their requests, at the client and at the proxy."""
+
+    client: list[Any]
+    http: list[Any]
+    """The client's spans of its HTTP calls."""
+    served: list[ExportedSpan]
+    """The proxy's spans of the requests that it serves."""
+    proxy: list[ExportedSpan]
+    records: int
+    """Our spans at the proxy, whatever they are of."""
+    upstream: int
+    """Chat completions that the upstream was asked for."""
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
+    """Streams through a proxy that has just been started: the first of them finds it cold."""
+    receiver = SpanReceiver()
+    instrumentor = httpx_instrumentation.HTTPXClientInstrumentor()
+    with (
+        ScriptedServer(chat.reply(CHUNKS, first=FIRST, gaps=GAP), process=True) as server,
+        litellm_proxy(tmp_path_factory.mktemp("litellm"), server.openai_url, receiver) as url,
+        capture_telemetry() as telemetry,
+    ):
+        instrumentor.instrument(tracer_provider=telemetry.tracer_provider)
+        otel_itl.instrument(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider)
+        try:
+            with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
+                for _ in range(STREAMS):
+                    asked: Any = [{"role": "user", "content": "hello"}]
+                    for _ in client.chat.completions.create(model="gpt-4o", messages=asked, stream=True):
+                        pass
+        finally:
+            otel_itl.uninstrument()
+            instrumentor.uninstrument()
+        ours = receiver.wait_for_spans(OURS, "chat gpt-4o", STREAMS)
+        served = receiver.wait_for_spans(SERVER, "POST /chat/completions", STREAMS)
+        chats = [span for span in telemetry.spans if span.instrumentation_scope.name == OURS]
+        yield Observed(
+            client=chats,
+            http=[span for span in telemetry.spans if span.instrumentation_scope.name != OURS],
+            served=[served[trace_of(span)] for span in chats],
+            proxy=[ours[trace_of(span)] for span in chats],
+            records=sum(span.scope == OURS for span in receiver.spans()),
+            upstream=sum(exchange.path.endswith("/chat/completions") for exchange in server.exchanges),
+        )
+    receiver.stop()
+
+
+def trace_of(span: Any) -> str:
+    return format(span.context.trace_id, "032x")
+
+
+def hex_of(span_id: int) -> str:
+    return format(span_id, "016x")
+
+
+def test_a_request_is_one_record_at_the_client_and_one_at_the_proxy(observed: Observed) -> None:
+    counts = (len(observed.client), observed.records, observed.upstream)
+    assert counts == (STREAMS, STREAMS, STREAMS)
+
+
+def test_the_spans_of_a_request_are_one_trace(observed: Observed) -> None:
+    # The client's span ▸ its HTTP call ▸ the proxy's request ▸ the proxy's span of its own call.
+    call, served, ours = observed.http[-1], observed.served[-1], observed.proxy[-1]
+    parents = (hex_of(call.parent.span_id), served.parent_id, ours.parent_id)
+    assert parents == (hex_of(observed.client[-1].context.span_id), hex_of(call.context.span_id), served.span_id)
+
+
+def test_both_records_name_the_server_that_they_asked(observed: Observed) -> None:
+    ports = {observed.client[-1].attributes["server.port"], observed.proxy[-1].attributes["server.port"]}
+    assert len(ports) == 2
+
+
+def test_the_first_token_is_later_at_the_client_than_at_the_proxy(observed: Observed) -> None:
+    client, proxy = observed.client[-1].attributes, observed.proxy[-1].attributes
+    name = "itl.time_to_first_token"
+    assert FIRST <= proxy[name] <= client[name] < FIRST + 0.5
+
+
+def test_a_warm_proxy_passes_the_pace_of_the_upstream_on(observed: Observed) -> None:
+    client, proxy = observed.client[-1].attributes, observed.proxy[-1].attributes
+    means = [attributes["itl.latency.mean"] for attributes in (client, proxy)]
+    assert means == pytest.approx([GAP, GAP], rel=0.15)
+    assert (client["itl.burst.buffered"], proxy["itl.burst.buffered"]) == (False, False)
+
+
+def test_the_first_token_of_a_cold_proxy_takes_longer(observed: Observed) -> None:
+    cold, *_, warm = [span.attributes["itl.time_to_first_token"] for span in observed.client]
+    assert cold > 2 * warm
+
+
+def test_the_first_stream_of_a_cold_proxy_is_right_or_marked_at_the_client(observed: Observed) -> None:
+    cold = observed.client[0].attributes
+    assert cold["itl.burst.buffered"] or cold["itl.latency.mean"] == pytest.approx(GAP, rel=0.3)
+
+
+def test_the_first_stream_of_a_cold_proxy_is_right_or_marked_at_the_proxy(observed: Observed) -> None:
+    # Modules are loaded on the event loop that reads the stream: the process held up the chunks that came meanwhile.
+    cold = observed.proxy[0].attributes
+    mean = cold.get("itl.latency.mean")
+    assert mean is None or cold["itl.consumer.bound"] or mean == pytest.approx(GAP, rel=0.3)
