@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -22,16 +24,13 @@ from typing import Any, Final
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-PATIENCE_SECONDS: Final = 50.0
+from otel_itl.testing import ScriptedServer
+
+PATIENCE_SECONDS: Final = 90.0
 """For a gateway to be ready: LiteLLM takes 10 s on an idle machine."""
 KEY: Final = "sk-0123456789abcdef0123456789abcdef"
-"""What LiteLLM takes for a master key that is safe."""
-LITELLM_CONFIG: Final = """
-model_list:
-  - model_name: gpt-4o
-    litellm_params: {model: openai/gpt-4o, api_base: os.environ/UPSTREAM, api_key: none}
-general_settings: {master_key: os.environ/LITELLM_MASTER_KEY}
-"""
+"""The key of docs/gateways.md."""
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "gateways.md").read_text(encoding="utf-8")
 NGINX_CONFIG: Final = """
 daemon off; worker_processes 1; pid pid; error_log error.log;
 events {{ worker_connections 64; }}
@@ -60,6 +59,7 @@ HAS_NGINX: Final = shutil.which("nginx") is not None or Path("/usr/sbin/nginx").
 class ExportedSpan:
     """A span as it was exported: ids in hex, '' without a parent."""
 
+    service: str
     scope: str
     name: str
     trace_id: str
@@ -96,18 +96,18 @@ class SpanReceiver:
     def spans(self) -> list[ExportedSpan]:
         """The spans that have arrived."""
         return [
-            _read_span(scope.scope.name, span)
+            _read_span(_plain(part.resource.attributes)["service.name"], scope.scope.name, span)
             for request in list(self._requests)
             for part in request.resource_spans
             for scope in part.scope_spans
             for span in scope.spans
         ]
 
-    def wait_for_spans(self, scope: str, name: str, count: int) -> dict[str, ExportedSpan]:
-        """The spans of that scope and name by their trace id, as soon as there are that many."""
+    def wait_for_spans(self, service: str, name: str, count: int) -> dict[str, ExportedSpan]:
+        """The spans of that service and name by their trace id, as soon as there are that many."""
         until = time.monotonic() + PATIENCE_SECONDS
-        while len(found := [span for span in self.spans() if (span.scope, span.name) == (scope, name)]) < count:
-            assert time.monotonic() < until, f"{len(found)} spans {name!r} of {scope} arrived, not {count}"
+        while len(found := [span for span in self.spans() if (span.service, span.name) == (service, name)]) < count:
+            assert time.monotonic() < until, f"{len(found)} spans {name!r} of {service} arrived, not {count}"
             time.sleep(0.05)
         return {span.trace_id: span for span in found}
 
@@ -116,8 +116,9 @@ class SpanReceiver:
         self._server.server_close()
 
 
-def _read_span(scope: str, span: Any) -> ExportedSpan:
+def _read_span(service: str, scope: str, span: Any) -> ExportedSpan:
     return ExportedSpan(
+        service=service,
         scope=scope,
         name=span.name,
         trace_id=span.trace_id.hex(),
@@ -137,29 +138,46 @@ def _plain(attributes: Any) -> dict[str, Any]:
     return {attribute.key: value_of(attribute.value) for attribute in attributes}
 
 
-@contextmanager
-def litellm_proxy(folder: Path, upstream: str, receiver: SpanReceiver) -> Iterator[str]:
-    """Run LiteLLM's proxy, instrumented as docs/gateways.md has it; yields its URL as soon as it answers."""
-    programs = Path(sys.executable).parent
-    if not (programs / "litellm").exists() or not (programs / "opentelemetry-instrument").exists():
-        pytest.skip("litellm[proxy] and opentelemetry-distro are not installed")
-    port = free_port()
-    (folder / "config.yaml").write_text(LITELLM_CONFIG, encoding="utf-8")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "OPENAI_"))}
-    environment = kept | {
-        "UPSTREAM": upstream,
-        "LITELLM_MASTER_KEY": KEY,
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # the prices of models are not fetched
-        "OTEL_SERVICE_NAME": "gateway",
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of docs/gateways.md in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def environment(receiver: SpanReceiver, service: str, **more: str) -> dict[str, str]:
+    """The environment of a program that exports to the receiver; it finds the programs of this Python first."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "OPENAI_", "ANTHROPIC_"))
+    }
+    return kept | {
+        "PATH": os.pathsep.join((str(Path(sys.executable).parent), kept.get("PATH", ""))),
+        "OTEL_SERVICE_NAME": service,
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         "OTEL_BSP_SCHEDULE_DELAY": "100",
+        **more,
     }
-    # `--`, because the launcher would take `--config` as one of its own options.
-    command = [str(programs / "opentelemetry-instrument"), "--", str(programs / "litellm")]
-    options = ["--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)]
+
+
+@contextmanager
+def litellm_proxy(folder: Path, server: ScriptedServer, receiver: SpanReceiver) -> Iterator[str]:
+    """Run LiteLLM's proxy as docs/gateways.md has it, in front of a server; yields its URL as soon as it answers."""
+    if not (Path(sys.executable).parent / "litellm").exists():
+        pytest.skip("litellm[proxy] is not installed")
+    port = free_port()
+    (folder / "config.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
+    variables = environment(
+        receiver,
+        "gateway",
+        LITELLM_MASTER_KEY=KEY,
+        LITELLM_LOCAL_MODEL_COST_MAP="True",  # the prices of models are not fetched
+        OPENAI_BASE_URL=server.openai_url,
+        OPENAI_API_KEY="none",
+        ANTHROPIC_API_BASE=server.anthropic_url,
+        ANTHROPIC_API_KEY="none",
+    )
+    command = shlex.split(blocks("bash")[0].splitlines()[-1])
     url = f"http://127.0.0.1:{port}"
-    with running([*command, *options], folder, environment) as process:
+    with running([*command, "--host", "127.0.0.1", "--port", str(port)], folder, variables) as process:
         wait_until_ready(f"{url}/health/liveliness", process, folder)
         yield url
 
@@ -177,10 +195,10 @@ def nginx(folder: Path, upstream: str) -> Iterator[str]:
 
 
 @contextmanager
-def running(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: list[str], folder: Path, variables: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run a program until the block ends; what it prints is in `output.txt` of its folder."""
     with (folder / "output.txt").open("wb") as output:
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, cwd=folder, env=variables, stdout=output, stderr=subprocess.STDOUT)
         try:
             yield process
         finally:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import openai
 import pytest
-from gateways import KEY, ExportedSpan, SpanReceiver, litellm_proxy
+from gateways import KEY, ExportedSpan, SpanReceiver, blocks, environment, litellm_proxy
 
 import otel_itl
-from otel_itl.testing import ScriptedServer, capture_telemetry, chat
+from otel_itl.testing import ScriptedServer, capture_telemetry, chat, messages
 
 httpx_instrumentation = pytest.importorskip(
     "opentelemetry.instrumentation.httpx", reason="opentelemetry-instrumentation-httpx is not installed"
@@ -19,9 +21,10 @@ httpx_instrumentation = pytest.importorskip(
 
 CHUNKS, FIRST, GAP = 30, 0.1, 0.018
 STREAMS = 3
-OURS, SERVER = "otel_itl", "opentelemetry.instrumentation.fastapi"
+OURS = "otel_itl"
+CHAT, REQUEST = "chat gpt-4o", "POST /chat/completions"
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(240)
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,21 @@ class Observed:
     """The spans of the same streams, in the order of their requests, at the client and at the proxy."""
 
     client: list[Any]
+    claude: Any
+    """The client's span of a stream that the proxy asks Anthropic for."""
+    program: ExportedSpan
+    """The span of the page's program, in a process of its own."""
     http: list[Any]
     """The client's spans of its HTTP calls."""
     served: list[ExportedSpan]
     """The proxy's spans of the requests that it serves."""
     proxy: list[ExportedSpan]
-    records: int
-    """Our spans at the proxy, whatever they are of."""
-    upstream: int
-    """Chat completions that the upstream was asked for."""
+    program_at_proxy: ExportedSpan | None
+    """The proxy's span of the call for the page's program; None where it is in another trace."""
+    records: list[str]
+    """The names of all our spans at the proxy."""
+    upstream: list[str]
+    """The paths that the upstream was asked for."""
 
 
 @pytest.fixture(scope="module")
@@ -46,31 +55,43 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
     receiver = SpanReceiver()
     instrumentor = httpx_instrumentation.HTTPXClientInstrumentor()
     with (
-        ScriptedServer(chat.reply(CHUNKS, first=FIRST, gaps=GAP), process=True) as server,
-        litellm_proxy(tmp_path_factory.mktemp("litellm"), server.openai_url, receiver) as url,
+        ScriptedServer(process=True) as server,
+        litellm_proxy(tmp_path_factory.mktemp("litellm"), server, receiver) as url,
         capture_telemetry() as telemetry,
     ):
+        server.always(chat.reply(CHUNKS, first=FIRST, gaps=GAP), model="gpt-4o")
+        server.always(messages.reply(5, gaps=GAP), model="claude-sonnet-4-5")
         instrumentor.instrument(tracer_provider=telemetry.tracer_provider)
         otel_itl.instrument(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider)
         try:
             with openai.OpenAI(base_url=url, api_key=KEY, max_retries=0) as client:
-                for _ in range(STREAMS):
+                for model in [*["gpt-4o"] * STREAMS, "claude"]:
                     asked: Any = [{"role": "user", "content": "hello"}]
-                    for _ in client.chat.completions.create(model="gpt-4o", messages=asked, stream=True):
+                    for _ in client.chat.completions.create(model=model, messages=asked, stream=True):
                         pass
         finally:
             otel_itl.uninstrument()
             instrumentor.uninstrument()
-        ours = receiver.wait_for_spans(OURS, "chat gpt-4o", STREAMS)
-        served = receiver.wait_for_spans(SERVER, "POST /chat/completions", STREAMS)
-        chats = [span for span in telemetry.spans if span.instrumentation_scope.name == OURS]
+        # The page's own program for both sides, of which only the address is another one.
+        program = blocks("python")[1].replace("http://localhost:4000", url)
+        subprocess.run(
+            [sys.executable, "-c", program], env=environment(receiver, "application"), check=True, timeout=60
+        )
+        (program_span,) = receiver.wait_for_spans("application", CHAT, 1).values()
+        ours = receiver.wait_for_spans("gateway", CHAT, STREAMS + 1)
+        served = receiver.wait_for_spans("gateway", REQUEST, STREAMS + 2)
+        *chats, claude = [span for span in telemetry.spans if span.instrumentation_scope.name == OURS]
+        http = {trace_of(span): span for span in telemetry.spans if span.instrumentation_scope.name != OURS}
         yield Observed(
             client=chats,
-            http=[span for span in telemetry.spans if span.instrumentation_scope.name != OURS],
+            claude=claude,
+            program=program_span,
+            program_at_proxy=ours.get(program_span.trace_id),
+            http=[http[trace_of(span)] for span in chats],
             served=[served[trace_of(span)] for span in chats],
             proxy=[ours[trace_of(span)] for span in chats],
-            records=sum(span.scope == OURS for span in receiver.spans()),
-            upstream=sum(exchange.path.endswith("/chat/completions") for exchange in server.exchanges),
+            records=[span.name for span in receiver.spans() if (span.service, span.scope) == ("gateway", OURS)],
+            upstream=[exchange.path for exchange in server.exchanges],
         )
     receiver.stop()
 
@@ -84,8 +105,20 @@ def hex_of(span_id: int) -> str:
 
 
 def test_a_request_is_one_record_at_the_client_and_one_at_the_proxy(observed: Observed) -> None:
-    counts = (len(observed.client), observed.records, observed.upstream)
-    assert counts == (STREAMS, STREAMS, STREAMS)
+    asked = [path for path in observed.upstream if path.endswith("/chat/completions")]
+    assert (len(observed.client), len(asked)) == (STREAMS, STREAMS + 1)  # one more is that of the page's program
+    assert observed.records == [CHAT] * (STREAMS + 1)
+
+
+def test_a_model_that_the_proxy_asks_without_an_sdk_is_recorded_at_the_client_alone(observed: Observed) -> None:
+    assert any(path.endswith("/messages") for path in observed.upstream)
+    assert observed.claude.attributes["itl.output_chunk.count"] == 5
+    assert "chat claude-sonnet-4-5" not in observed.records
+
+
+def test_the_program_of_the_page_is_in_one_trace_with_the_proxy(observed: Observed) -> None:
+    assert observed.program.attributes["itl.output_chunk.count"] == CHUNKS
+    assert observed.program_at_proxy is not None
 
 
 def test_the_spans_of_a_request_are_one_trace(observed: Observed) -> None:
