@@ -26,7 +26,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from otel_itl.testing import ScriptedServer
 
-PATIENCE_SECONDS: Final = 90.0
+PATIENCE_SECONDS: Final = 200.0
 """For a gateway to be ready: LiteLLM takes 10 s on an idle machine."""
 KEY: Final = "sk-0123456789abcdef0123456789abcdef"
 """The key of docs/gateways.md."""

@@ -24,7 +24,7 @@ STREAMS = 3
 OURS = "otel_itl"
 CHAT, REQUEST = "chat gpt-4o", "POST /chat/completions"
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 
 @dataclass(frozen=True)
