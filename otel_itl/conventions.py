@@ -57,6 +57,7 @@ LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
 CONSUMER_BOUND: Final = "itl.consumer.bound"
+BURST_BUFFERED: Final = "itl.burst.buffered"
 STREAMS_AT_START: Final = "itl.streams.at_start"
 STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
@@ -152,6 +153,8 @@ SPAN_MEASURES: Final = {
     "itl.time_per_output_token": "time_per_output_token",
     "itl.tokens_per_chunk": "tokens_per_chunk",
     "itl.burst.ratio": "burst_ratio",
+    BURST_BUFFERED: "is_buffered",
+    "itl.burst.pace": "buffered_pace",
     "itl.drift": "drift",
     CONSUMER_DURATION: "consumer_time",
     CONSUMER_BOUND: "is_consumer_bound",
