@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from otel_itl.cli.arguments import build_parser
+from otel_itl.cli.arguments import parse_arguments
 
 INTERRUPTED = 130
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # the name of a model must not end a report
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
         code: int = arguments.run(arguments)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 2

@@ -15,6 +15,39 @@ _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 
 
+def run_run(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl run`, and return its exit code."""
+    from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - what only this command needs
+    from otel_itl.cli.run import run_command  # noqa: PLC0415 - likewise
+
+    if not _names_program("run", arguments) or not (arguments.quiet or _are_installed(_NEEDED_BY_TABLES)):
+        return BAD_USAGE
+    try:
+        return run_command(
+            arguments.words,
+            module=arguments.module,
+            output=arguments.output,
+            append=arguments.append,
+            quiet=arguments.quiet,
+        )
+    except CannotLaunchError as error:
+        _print_error("run", str(error))
+        return error.exit_code
+
+
+def run_doctor(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl doctor`, and return its exit code."""
+    raise NotImplementedError(arguments)
+
+
+def _names_program(command: str, arguments: argparse.Namespace) -> bool:
+    """Return whether a program is named; print a sentence where none is."""
+    if not arguments.words and arguments.module is None:
+        _print_error(command, f"name a program, such as app.py, -m module or any command (see otel-itl {command} --help)")
+        return False
+    return True
+
+
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     if not arguments.json and not _are_installed(_NEEDED_BY_TABLES):
