@@ -43,6 +43,7 @@ from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
 from otel_itl.session_scope import apply_session
+from otel_itl.test_scope import apply_test_scope
 
 logger = logging.getLogger("otel_itl")
 
@@ -104,7 +105,7 @@ class Runtime:
         self._lock = Lock()
         self._config: Config | None = None
         self._providers = Providers()
-        self._was_stopped = self._is_started_by_code = False
+        self._was_stopped = self._is_started_by_code = self._has_set_up_sdk = False
         self._pipeline: Pipeline | None = None
         self._may_defer = False
         self._processors: WeakKeyDictionary[Any, SpanEventProcessor] = WeakKeyDictionary()
@@ -152,6 +153,11 @@ class Runtime:
         return self._is_started_by_code
 
     @property
+    def has_set_up_sdk(self) -> bool:
+        """Whether the OpenTelemetry SDK was set up here, from the `OTEL_*` environment."""
+        return self._has_set_up_sdk
+
+    @property
     def was_stopped(self) -> bool:
         """Whether `uninstrument()` was called since the last start."""
         return self._was_stopped
@@ -171,7 +177,7 @@ class Runtime:
         pipeline = self._pipeline or self._connect()
         if pipeline is None:
             return None
-        request = apply_session(request)
+        request = apply_test_scope(apply_session(request))
         unix_ns, requested = self._wall_clock(), self._clock()
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
@@ -199,7 +205,7 @@ class Runtime:
         may_be_deferred = self._may_defer and handle.is_own and handle.session_request is None
         recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
         self.open_streams.add(recorder)
-        if config.stall is not None:
+        if config.stall is not None and not recorder.request.is_test:
             log = pipeline.stall_log(handle, recorder.request, recorder.unix_ns)
             monitor = StreamStallMonitor(
                 recorder,
@@ -218,7 +224,7 @@ class Runtime:
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""
-        request = apply_session(request)
+        request = apply_test_scope(apply_session(request))
         recorder.redescribe(request, classify)
         pipeline = self._pipeline
         if pipeline is not None:
@@ -277,6 +283,7 @@ class Runtime:
         """Set up the OpenTelemetry SDK from the `OTEL_*` environment, which is never written to."""
         try:
             exporters = configure_sdk()
+            self._has_set_up_sdk = True
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises for an environment it does not accept
             # Nothing here comes from a prompt: the text may be logged.
             self.errors.counts[Where.SDK_SETUP] += 1
@@ -327,6 +334,7 @@ class Runtime:
         return [
             (recorder.request, recorder.stall_monitor is not None and recorder.stall_monitor.is_stalled)
             for recorder in self.open_streams.recorders()
+            if not recorder.request.is_test
         ]
 
     # --- Forks -----------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from otel_itl.cli.demo.sdks import SDKS
 
 NOTHING_USABLE = 1
+NOT_FINE = 1
 BAD_USAGE = 2
 
 _NEEDED_BY_TABLES = ("rich",)
@@ -37,7 +38,25 @@ def run_run(arguments: argparse.Namespace) -> int:
 
 def run_doctor(arguments: argparse.Namespace) -> int:
     """Run `otel-itl doctor`, and return its exit code."""
-    raise NotImplementedError(arguments)
+    if not _are_installed(_NEEDED_BY_TABLES):
+        return BAD_USAGE
+    from otel_itl.cli.doctor.checks import State  # noqa: PLC0415 - what only this command needs
+    from otel_itl.cli.doctor.examine import examine_here, examine_program  # noqa: PLC0415 - likewise
+    from otel_itl.cli.doctor.render import checks_to_json, print_checks  # noqa: PLC0415 - likewise
+    from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - likewise
+    from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+
+    has_program = arguments.module is not None or bool(arguments.words)
+    try:
+        facts, checks = examine_program(arguments.words, arguments.module) if has_program else examine_here()
+    except CannotLaunchError as error:
+        _print_error("doctor", str(error))
+        return BAD_USAGE
+    if arguments.json:
+        print(checks_to_json(facts, checks))
+    else:
+        print_checks(checks, open_terminal())
+    return NOT_FINE if any(check.state is State.WRONG for check in checks) else 0
 
 
 def _names_program(command: str, arguments: argparse.Namespace) -> bool:
