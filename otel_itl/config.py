@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Final, NamedTuple, cast
 
 from otel_itl.conventions import STANDARD_NAMES, default_generation
+from otel_itl.core.file_path import resolve_file_path
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import Stall, StallPolicy
 
@@ -23,6 +24,8 @@ PREFIX: Final = "OTEL_ITL_"
 DISABLED_VARIABLE: Final = PREFIX + "DISABLED"
 """The operator's switch. It is no option: whatever starts the instrumentation reads it from the environment."""
 OFF: Final = ("off", "none")
+
+_SWITCHES: Final = {"1": True, "true": True, "0": False, "false": False}
 
 SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
 """Finds the id of a request's session in the body and the headers of the request."""
@@ -43,6 +46,9 @@ class Config:
     on_stall: Callable[[Stall], object] | None = None
     slo: Objectives = Objectives()  # noqa: RUF009 - immutable
     session_from: SessionFrom | None = None
+    file: str | None = None
+    """An absolute path; None: no file is written."""
+    summary: bool = False
 
 
 class Option(NamedTuple):
@@ -64,7 +70,7 @@ class Option(NamedTuple):
 
 
 class NotAcceptedError(ValueError):
-    """An option does not accept a value."""
+    """An option does not accept a value; its text, where it has one, is the reason."""
 
 
 def load(
@@ -97,8 +103,8 @@ def load(
             )
         try:
             settings[name] = known[name].parse(value)
-        except NotAcceptedError:
-            message = f"instrument({name}={value!r}) is not accepted: it takes {known[name].accepted}."
+        except NotAcceptedError as error:
+            message = f"instrument({name}={value!r}) is not accepted{_reason(error)}: it takes {known[name].accepted}."
             raise ValueError(message) from None
     return Config(**settings)
 
@@ -123,16 +129,21 @@ def _read_variables(
             continue
         try:
             settings[option.name] = option.parse(value.strip())
-        except NotAcceptedError:
+        except NotAcceptedError as error:
             default = defaults.get(option.name, Config.__dataclass_fields__[option.name].default)
             logger.warning(
-                "%s=%r is not accepted: it takes %s. The default %s is used.",
+                "%s=%r is not accepted%s: it takes %s. The default %s is used.",
                 variable,
                 value,
+                _reason(error),
                 option.accepted,
                 repr(default) if isinstance(default, (str, int, tuple)) else default,
             )
     return settings
+
+
+def _reason(error: NotAcceptedError) -> str:
+    return f", as {error}" if str(error) else ""
 
 
 def _one_of(*accepted: str) -> Callable[[Any], str]:
@@ -244,6 +255,22 @@ def _parse_objective(value: Any) -> SLO:
         raise NotAcceptedError from None
 
 
+def _parse_file(value: Any) -> str | None:
+    """Return the absolute path of a file that may be written; None: no file is written."""
+    try:
+        return None if _is_off(value) else str(resolve_file_path(value))
+    except ValueError as error:
+        raise NotAcceptedError(*error.args) from None
+
+
+def _parse_switch(value: Any) -> bool:
+    """Parse true or false, or 1 or 0 as text."""
+    text = str(value).strip().lower() if isinstance(value, (bool, str)) else ""
+    if text not in _SWITCHES:
+        raise NotAcceptedError
+    return _SWITCHES[text]
+
+
 @dataclass(frozen=True, slots=True)
 class BodyField:
     """Reads a session's id from a field of the request's body, at any depth."""
@@ -346,5 +373,18 @@ OPTIONS: Final = (
         "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME, or a function of "
         "its body and headers",
         _parse_session_from,
+    ),
+    Option(
+        "file",
+        "A file that spans, metrics and log events are appended to as OTLP JSON lines, beside whatever exporters there "
+        "are.",
+        "the path of a file that may be written, or off",
+        _parse_file,
+    ),
+    Option(
+        "summary",
+        "Whether a line about each stream that ended is printed on the standard error.",
+        "true or false",
+        _parse_switch,
     ),
 )

@@ -24,7 +24,8 @@ from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import StallPolicy
 from otel_itl.sdks.registry import SDK_NAMES
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "configuration.md"
 OPTIONS = [option.name for option in config.OPTIONS]
 OTHERS = {
     "token_events": ("each", "log"),
@@ -36,6 +37,8 @@ OTHERS = {
     "on_stall": (print, repr),
     "slo": ("chat", "code"),
     "session_from": ("user", "metadata.id"),
+    "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
+    "summary": ("1", "0"),
 }
 """Option → two values that are not its default, or at least not each other."""
 LOADED = {
@@ -48,6 +51,8 @@ LOADED = {
     "on_stall": (print, repr),
     "slo": (Objectives((("*", PROFILES["chat"]),)), Objectives((("*", PROFILES["code"]),))),
     "session_from": (BodyField(("user",)), BodyField(("metadata", "id"))),
+    "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
+    "summary": (True, False),
 }
 STALL = (
     "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 "

@@ -18,7 +18,7 @@ from otel_itl.cli.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFact
 from otel_itl.cli.doctor.scripted_stream import flush_span
 from otel_itl.cli.doctor.wrappers import find_wrappers
 from otel_itl.config import load
-from otel_itl.export.sdk_internals.exporters import find_outlets
+from otel_itl.export.sdk_internals.outlets import find_outlets
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
 
@@ -94,13 +94,14 @@ def _describe_sdk(entry: SDKEntry) -> SDKFacts:
 
 
 def _providers() -> Mapping[str, Any]:
-    """Return the provider in force of each signal: the one that was given, else the global one."""
+    """Return the provider in force of each signal: that of the first stream; before it, a given or the global one."""
     given = runtime.providers
-    return {
-        "traces": given.tracer_provider or trace.get_tracer_provider(),
-        "metrics": given.meter_provider or metrics.get_meter_provider(),
-        "logs": given.logger_provider or _logs.get_logger_provider(),
-    }
+    found = runtime.provider_choice.chosen or (
+        given.tracer_provider or trace.get_tracer_provider(),
+        given.meter_provider or metrics.get_meter_provider(),
+        given.logger_provider or _logs.get_logger_provider(),
+    )
+    return dict(zip(("traces", "metrics", "logs"), found, strict=True))
 
 
 def _describe_signal(name: str, provider: Any) -> SignalFacts:
@@ -133,10 +134,12 @@ def _who_set(signal: str, provider: Any) -> str:
         runtime.providers.logger_provider,
     ):
         return "given to instrument()"
+    if runtime.file.path is not None and any(provider is own for own in runtime.file.own_providers()):
+        return "of otel_itl, for OTEL_ITL_FILE alone"
     resource = getattr(provider, "resource", None)
     if _AUTO_VERSION in getattr(resource, "attributes", {}):
         return "set by opentelemetry-instrument"
-    if runtime.has_set_up_sdk:
+    if runtime.provider_choice.has_set_up_sdk:
         return "set up by otel_itl from the OTEL_* environment"
     variable = {"traces": "OTEL_PYTHON_TRACER_PROVIDER", "metrics": "OTEL_PYTHON_METER_PROVIDER"}.get(signal, "")
     return f"set by {variable}" if os.environ.get(variable) else "set by the application"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from otel_itl.cli.doctor.facts import ExporterFacts
-from otel_itl.export.sdk_internals.exporters import Answer, endpoint_of, is_otlp, send_empty
+from otel_itl.export.sdk_internals.outlets import Answer, endpoint_of, is_otlp, send_empty
 
 TIMEOUT: Final = 3.0
 """Seconds that an endpoint has to answer."""

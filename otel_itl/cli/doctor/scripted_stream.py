@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
-from opentelemetry import trace
-
 from otel_itl.cli.demo.sdks import SDKS
 from otel_itl.cli.doctor.facts import StreamFacts
 from otel_itl.runtime import runtime
@@ -62,8 +60,9 @@ def send_scripted_stream(server_url: str, names: Iterable[str]) -> StreamFacts |
 def flush_span() -> None:
     """Have the span of the scripted stream exported, so that it can be looked for at once."""
     with suppress(Exception):  # a provider of another make
-        provider: Any = runtime.providers.tracer_provider or trace.get_tracer_provider()
-        provider.force_flush(FLUSH_MILLISECONDS)
+        chosen = runtime.provider_choice.chosen
+        if chosen is not None:
+            chosen[0].force_flush(FLUSH_MILLISECONDS)
 
 
 def _span_of_open_stream() -> Any:

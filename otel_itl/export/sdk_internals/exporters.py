@@ -1,160 +1,62 @@
-"""Find the exporters of a provider and their endpoints, and send an empty request by one: for `otel-itl doctor`."""
+"""Put other exporters in the place of those that the SDK's processors and readers have."""
 
-# ruff: noqa: SLF001, PLC0415 - reaching into the SDK is what this module is for, and only the doctor needs it
+# ruff: noqa: SLF001, PLC0415 - reaching into the SDK is what this module is for, and it does so when it is first used
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-_MESSAGES: Final = {
-    "traces": ("trace", "ExportTraceServiceRequest"),
-    "metrics": ("metrics", "ExportMetricsServiceRequest"),
-    "logs": ("logs", "ExportLogsServiceRequest"),
-}
-"""Signal → its package in `opentelemetry.proto.collector`, and the request of its service."""
-_CREDENTIALS: Final = re.compile(r"^(\w+://)?[^@/]*@")
+OTLP_MODULES: Final = "opentelemetry.exporter.otlp.proto."
+
+Wrap = Callable[[Any, str, str | None], Any]
+"""Takes an exporter, its signal and its endpoint, and returns what is put in its place. The endpoint is as the exporter
+has it: a URL, or host and port; None where it has none."""
 
 
-class Answer(NamedTuple):
-    """What an endpoint answered to an empty request."""
+def wrap_otlp_exporters(wrap: Wrap, tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> int:
+    """Wrap the exporters of some providers that send OTLP over the network, and return how many there are.
 
-    status: int | str | None
-    """The HTTP status, or the name of gRPC's status code; None: there was no answer."""
-    error: BaseException | None = None
-    """Why there was no answer, or gRPC's error."""
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the endpoint takes this signal."""
-        return self.status == "OK" or (isinstance(self.status, int) and 200 <= self.status < 400)  # noqa: PLR2004
-
-
-def find_outlets(provider: Any) -> list[Any] | None:
-    """Find where a provider's telemetry leaves it.
-
-    Returns:
-        The exporters; for a processor or a reader that has none, that object itself. None: the provider is no SDK's, or
-        has changed inside.
+    An exporter of another kind stays as it is, and so does every exporter of an SDK that has changed inside.
     """
-    if not can_find_outlets():
-        return None
-    try:
-        return list(_outlets(provider))
-    except Exception:  # noqa: BLE001 - a provider that is built like the SDK's, but is not
-        return None
+    if not can_replace_exporters():
+        return 0
+    count = 0
+    for signal, owner in _owners(tracer_provider, meter_provider, logger_provider):
+        exporter = owner._exporter
+        if type(exporter).__module__.startswith(OTLP_MODULES):
+            owner._exporter = wrap(exporter, signal, getattr(exporter, "_endpoint", None))
+            count += 1
+    return count
 
 
 @cache
-def can_find_outlets() -> bool:
-    """Prove, once, on providers of our own, that the exporters that were added are found."""
-    from opentelemetry.sdk._logs import LoggerProvider
-    from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
-    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+def can_replace_exporters() -> bool:
+    """Prove, once, that the SDK reads `_exporter` for each export.
 
-    resource = Resource.get_empty()
-    spans, reader = ConsoleSpanExporter(), InMemoryMetricReader()
-    logs: Any = ConsoleSpanExporter()  # the exporter for logs has no name that all releases share
-    tracing = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False)
-    tracing.add_span_processor(SimpleSpanProcessor(spans))
-    logging = LoggerProvider(resource, shutdown_on_exit=False)
-    logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
+    By its code: a trial would leave threads and fork handlers behind.
+    """
     try:
-        metrics = MeterProvider([reader], resource, shutdown_on_exit=False)
-        found = [outlet for provider in (tracing, metrics, logging) for outlet in _outlets(provider)]
-        metrics.shutdown()
+        from opentelemetry.sdk._shared_internal import BatchProcessor
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+        functions = (BatchProcessor._export, PeriodicExportingMetricReader._receive_metrics)
+        return all({"_exporter", "export"} <= set(function.__code__.co_names) for function in functions)
     except Exception:  # noqa: BLE001 - an SDK that has changed inside may raise anything
         return False
-    return found == [spans, reader, logs]
 
 
-def endpoint_of(outlet: Any) -> str | None:
-    """Return the endpoint of an OTLP exporter, without credentials and query; None where it has none."""
-    endpoint = getattr(outlet, "_endpoint", None)
-    if not isinstance(endpoint, str):
-        return None
-    return _CREDENTIALS.sub(r"\1", endpoint).partition("?")[0]
-
-
-def is_otlp(outlet: Any) -> bool:
-    """Return whether an outlet is an OTLP exporter, which `send_empty` can use."""
-    return _protocol_of(outlet) is not None
-
-
-def send_empty(outlet: Any, signal: str, seconds: float) -> Answer:
-    """Send an empty OTLP request as an exporter would: to its endpoint, with its headers and certificates.
-
-    Args:
-        outlet: an OTLP exporter; it may have been shut down.
-        signal: `traces`, `metrics` or `logs`.
-        seconds: how long to wait for an answer.
-
-    Raises:
-        Exception: whatever an exporter raises that has changed inside.
-    """
-    package, message = _MESSAGES[signal]
-    if _protocol_of(outlet) == "grpc":
-        module: Any = import_module(f"opentelemetry.proto.collector.{package}.v1.{package}_service_pb2")
-        return _send_by_grpc(outlet, getattr(module, message)(), seconds)
-    return _send_by_http(outlet, seconds)
-
-
-def _outlets(provider: Any) -> Iterator[Any]:
-    """Yield the outlets of a provider; those of another class than the SDK's raise AttributeError."""
-    if hasattr(provider, "_active_span_processor"):
-        members = provider._active_span_processor._span_processors
-    elif hasattr(provider, "_multi_log_record_processor"):
-        members = provider._multi_log_record_processor._log_record_processors
-    else:
-        # In older releases, the readers are in the configuration.
-        is_new = hasattr(provider, "_metric_readers")
-        members = provider._metric_readers if is_new else provider._sdk_config.metric_readers
-    for member in members:
-        batch = getattr(member, "_batch_processor", None)
-        exporter = getattr(batch, "_exporter", None) or getattr(member, "span_exporter", None)
-        yield exporter or getattr(member, "_exporter", None) or member
-
-
-def _protocol_of(outlet: Any) -> str | None:
-    module = type(outlet).__module__
-    if not module.startswith("opentelemetry.exporter.otlp.proto."):
-        return None
-    return "grpc" if module.startswith("opentelemetry.exporter.otlp.proto.grpc") else "http"
-
-
-def _send_by_http(exporter: Any, seconds: float) -> Answer:
-    """Send an empty body, which is an empty request in protobuf."""
-    client = getattr(exporter, "_client", None)
-    if client is None:  # before OpenTelemetry 1.42 or so, the exporter is its own client
-        try:
-            response = exporter._export(b"", seconds)
-        except OSError as error:  # of which `requests` makes its exceptions
-            return Answer(None, error)
-        return Answer(response.status_code)
-    result = client._transport.request(
-        "POST", client._endpoint, headers=client._headers, timeout=seconds, data=client._compress(b"")
-    )
-    return Answer(result.status_code, result.error)
-
-
-def _send_by_grpc(exporter: Any, request: Any, seconds: float) -> Answer:
-    import grpc
-
-    try:
-        try:
-            exporter._client.Export(request=request, metadata=exporter._headers, timeout=seconds)
-        except ValueError:  # its channel is closed: the provider has been shut down
-            exporter._initialize_channel_and_stub()
-            exporter._client.Export(request=request, metadata=exporter._headers, timeout=seconds)
-            exporter._channel.close()
-    except grpc.RpcError as error:
-        return Answer(error.code().name, error)
-    return Answer("OK")
+def _owners(tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each object that has an `_exporter` from which it exports, with its signal."""
+    spans = getattr(getattr(tracer_provider, "_active_span_processor", None), "_span_processors", ())
+    records = getattr(getattr(logger_provider, "_multi_log_record_processor", None), "_log_record_processors", ())
+    # Before OpenTelemetry 1.44 the readers are in the configuration.
+    readers: Any = getattr(meter_provider, "_metric_readers", None)
+    if readers is None:
+        readers = getattr(getattr(meter_provider, "_sdk_config", None), "metric_readers", ())
+    yield from (("metrics", reader) for reader in readers if hasattr(reader, "_exporter"))
+    for signal, processors in (("traces", spans), ("logs", records)):
+        for processor in processors:
+            if hasattr(getattr(processor, "_batch_processor", None), "_exporter"):
+                yield signal, processor._batch_processor
