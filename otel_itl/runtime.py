@@ -45,7 +45,6 @@ from otel_itl.sdks.installer import SDKInstaller
 from otel_itl.session_scope import apply_session
 from otel_itl.test_scope import apply_test_scope
 
-
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
 MAX_WAIT_FOR_REPORTS = 1.0

@@ -242,7 +242,10 @@ def _check_provider(signal: SignalFacts, facts: Facts) -> Check:
         if is_off or signal.name != "traces":
             return _note(topic, signal.name, f"{found}; without an exporter")
         return _wrong(
-            topic, signal.name, f"{found}; it has no exporter, so that no span leaves the process", _exporter_remedy(signal)
+            topic,
+            signal.name,
+            f"{found}; it has no exporter, so that no span leaves the process",
+            _exporter_remedy(signal),
         )
     return _fine(topic, signal.name, f"{found}; {', '.join(map(_describe_exporter, signal.exporters))}")
 
@@ -250,7 +253,9 @@ def _check_provider(signal: SignalFacts, facts: Facts) -> Check:
 def _exporter_remedy(signal: SignalFacts) -> str:
     if signal.set_by == "set by opentelemetry-instrument":
         return "set OTEL_TRACES_EXPORTER=otlp, or pip install opentelemetry-distro"
-    return "add one to the provider, such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
+    return (
+        "add one to the provider, such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
+    )
 
 
 def _describe_exporter(exporter: ExporterFacts) -> str:
@@ -286,7 +291,9 @@ def _check_streams(facts: Facts) -> Iterator[Check]:
             "ask for one (stream=True) in the calls that docs/supported.md lists, and let the program make one",
         )
     elif facts.streams is not None:
-        yield _fine(topic, "program", f"{facts.streams} of its streams {'was' if facts.streams == 1 else 'were'} measured")
+        yield _fine(
+            topic, "program", f"{facts.streams} of its streams {'was' if facts.streams == 1 else 'were'} measured"
+        )
     yield from (
         _wrong(
             topic,

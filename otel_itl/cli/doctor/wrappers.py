@@ -12,7 +12,9 @@ from typing import Any, Final
 _OWN: Final = "otel_itl"
 _WITHOUT_CALLS: Final = ".types"
 """The part of an SDK that holds data classes alone: thousands, and none of them is wrapped."""
-_HARMLESS: Final = frozenset({_OWN, "wrapt", "pydantic", "pydantic_core", "typing_extensions", *sys.stdlib_module_names})
+_HARMLESS: Final = frozenset(
+    {_OWN, "wrapt", "pydantic", "pydantic_core", "typing_extensions", *sys.stdlib_module_names}
+)
 """Packages by which SDKs decorate functions of their own."""
 MAX_LISTED: Final = 6
 """Functions that are named for each wrapper."""
@@ -39,7 +41,9 @@ def _functions(package: str) -> Iterator[tuple[str, str, Any]]:
         for name, value in list(vars(module).items()):
             if isinstance(value, type):
                 if value.__module__ == module_name:
-                    yield from ((value.__qualname__, attribute, found) for attribute, found in list(vars(value).items()))
+                    yield from (
+                        (value.__qualname__, attribute, found) for attribute, found in list(vars(value).items())
+                    )
             elif callable(value):
                 yield module_name, name, value
 

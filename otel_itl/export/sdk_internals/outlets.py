@@ -114,9 +114,7 @@ def _outlets(provider: Any) -> Iterator[Any]:
     elif hasattr(provider, "_multi_log_record_processor"):
         members = provider._multi_log_record_processor._log_record_processors
     else:
-        # In older releases, the readers are in the configuration.
-        is_new = hasattr(provider, "_metric_readers")
-        members = provider._metric_readers if is_new else provider._sdk_config.metric_readers
+        members = tuple(provider._measurement_consumer._reader_storages)
     for member in members:
         batch = getattr(member, "_batch_processor", None)
         exporter = getattr(batch, "_exporter", None) or getattr(member, "span_exporter", None)
@@ -150,7 +148,7 @@ def _send_by_http(exporter: Any, seconds: float) -> Answer:
 
 
 def _send_by_grpc(exporter: Any, request: Any, seconds: float) -> Answer:
-    import grpc
+    import grpc  # type: ignore[import-untyped, unused-ignore]  # no types
 
     try:
         try:
