@@ -62,9 +62,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 def _names_program(command: str, arguments: argparse.Namespace) -> bool:
     """Return whether a program is named; print a sentence where none is."""
     if not arguments.words and arguments.module is None:
-        _print_error(
-            command, f"name a program, such as app.py, -m module or any command (see otel-itl {command} --help)"
-        )
+        _print_error(command, f"name a program: app.py, -m module, or any command (see otel-itl {command} --help).")
         return False
     return True
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from otel_itl.cli.doctor.endpoint_remedies import remedy_for
 from otel_itl.cli.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts
+from otel_itl.report.render.number_format import pluralize
 
 OLDEST_OPENTELEMETRY: Final = (1, 37)
 _NO_EXPORTER: Final = "none"
@@ -63,6 +64,7 @@ def _wrong(topic: str, name: str, finding: str, remedy: str) -> Check:
 
 
 def _check_packages(facts: Facts) -> Iterator[Check]:
+    """Check that what otel_itl needs is installed, recent enough, and of one release."""
     topic = "packages"
     yield _fine(topic, "python", f"{facts.python_version} ({facts.python})")
     for name, version in facts.packages.items():
@@ -138,6 +140,7 @@ def _check_exporter_variables(facts: Facts) -> Iterator[Check]:
 
 
 def _check_sdks(facts: Facts) -> Iterator[Check]:
+    """Check every SDK that is installed, and that the program uses one."""
     topic = "SDKs"
     for sdk in facts.sdks:
         if sdk.version is not None:
@@ -149,7 +152,7 @@ def _check_sdks(facts: Facts) -> Iterator[Check]:
             topic,
             "none",
             "no supported SDK is installed",
-            "pip install 'otel-itl[openai]', or another of docs/supported.md; otel_itl.observe() measures anything else",
+            "pip install 'otel-itl[openai]' (docs/supported.md has the others), or use otel_itl.observe()",
         )
     elif facts.streams is not None and not any(sdk.is_imported for sdk in facts.sdks):
         yield _wrong(
@@ -208,6 +211,7 @@ def _check_launcher(facts: Facts) -> Iterator[Check]:
 
 
 def _check_providers(facts: Facts) -> Iterator[Check]:
+    """Check the provider of each signal, and that its sampler keeps spans."""
     for signal in facts.signals:
         yield _check_provider(signal, facts)
         if signal.sampler is not None and signal.sampler.startswith(_OFF_SAMPLERS):
@@ -223,17 +227,7 @@ def _check_provider(signal: SignalFacts, facts: Facts) -> Check:
     """Check that a signal has a provider, and that the provider has an exporter."""
     topic = "providers"
     if signal.provider is None:
-        others = [other for other in facts.signals if other.provider is not None]
-        if not others:
-            return _note(topic, signal.name, "no provider is set; the first stream sets one up from the environment")
-        if signal.name == "traces":
-            return _wrong(
-                topic,
-                signal.name,
-                f"no provider is set, and so no span is made: the one for {others[0].name} is {others[0].set_by}",
-                "set a tracer provider as well: opentelemetry.trace.set_tracer_provider()",
-            )
-        return _note(topic, signal.name, "no provider is set: this signal is not made")
+        return _check_missing_provider(signal, facts)
     found = f"{signal.provider}, {signal.set_by}"
     if signal.exporters is None:
         return _note(topic, signal.name, f"{found}; its exporters are unknown")
@@ -250,12 +244,27 @@ def _check_provider(signal: SignalFacts, facts: Facts) -> Check:
     return _fine(topic, signal.name, f"{found}; {', '.join(map(_describe_exporter, signal.exporters))}")
 
 
+def _check_missing_provider(signal: SignalFacts, facts: Facts) -> Check:
+    """Check whether a signal without a provider gets one with the first stream: only if no signal has one."""
+    topic = "providers"
+    others = [other for other in facts.signals if other.provider is not None]
+    if not others:
+        return _note(topic, signal.name, "no provider is set; the first stream sets one up from the environment")
+    if signal.name != "traces":
+        return _note(topic, signal.name, "no provider is set: this signal is not made")
+    return _wrong(
+        topic,
+        signal.name,
+        f"no provider is set, and so no span is made: the one for {others[0].name} was {others[0].set_by}",
+        "set a tracer provider as well: opentelemetry.trace.set_tracer_provider()",
+    )
+
+
 def _exporter_remedy(signal: SignalFacts) -> str:
+    """Return how to get the spans of a provider without an exporter out of the process."""
     if signal.set_by == "set by opentelemetry-instrument":
         return "set OTEL_TRACES_EXPORTER=otlp, or pip install opentelemetry-distro"
-    return (
-        "add one to the provider, such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
-    )
+    return "add one, such as BatchSpanProcessor(OTLPSpanExporter()), or set OTEL_ITL_FILE=otel-itl.jsonl"
 
 
 def _describe_exporter(exporter: ExporterFacts) -> str:
@@ -291,9 +300,7 @@ def _check_streams(facts: Facts) -> Iterator[Check]:
             "ask for one (stream=True) in the calls that docs/supported.md lists, and let the program make one",
         )
     elif facts.streams is not None:
-        yield _fine(
-            topic, "program", f"{facts.streams} of its streams {'was' if facts.streams == 1 else 'were'} measured"
-        )
+        yield _fine(topic, "program", f"{pluralize(facts.streams, 'stream')} measured when this was written")
     yield from (
         _wrong(
             topic,

@@ -29,6 +29,11 @@ def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
             f"cannot be asked ({exporter.problem})",
             f"check {_variable(signal, 'ENDPOINT')} and the network between here and there",
         )
+    return _remedy_for_status(signal, exporter, status)
+
+
+def _remedy_for_status(signal: str, exporter: ExporterFacts, status: str) -> tuple[str, str]:
+    """Return what an answer means, and the remedy."""
     finding = f"answers {status}"
     if status in _FORBIDDEN:
         return (

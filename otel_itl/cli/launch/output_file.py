@@ -71,7 +71,7 @@ class OutputFile:
         """Refuse what is no file of ours.
 
         Raises:
-            CannotLaunchError: the path is a link, a directory or a device, or holds something else than OTLP JSON lines.
+            CannotLaunchError: it is a link, a directory or a device, or holds something else than OTLP JSON lines.
             OSError: it cannot be read.
         """
         try:
