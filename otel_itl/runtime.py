@@ -311,6 +311,7 @@ class Runtime:
         self.metrics.pending.record_all()
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
+        """Return the request of every open stream but those of tests, and whether the stream is stalled now."""
         return [
             (recorder.request, recorder.stall_monitor is not None and recorder.stall_monitor.is_stalled)
             for recorder in self.open_streams.recorders()

@@ -70,7 +70,7 @@ def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:
         return
     _print_report(report)
     print(
-        f"\ntelemetry: {file.name} (OTLP JSON lines); this report again: otel-itl report {quote(file.name)}",
+        f"\ntelemetry: {file.name} (OTLP JSON lines); the same report: otel-itl report {quote(file.name)}",
         file=sys.stderr,
     )
 

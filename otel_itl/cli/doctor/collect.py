@@ -81,6 +81,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _describe_sdk(entry: SDKEntry) -> SDKFacts:
+    """Describe one supported SDK: whether it is there and hooked, and who else has wrapped it."""
     is_imported = entry.package in sys.modules
     return SDKFacts(
         name=entry.name,
@@ -120,6 +121,7 @@ def _describe_signal(name: str, provider: Any) -> SignalFacts:
 
 
 def _describe_outlets(outlets: list[Any], signal: str) -> Iterator[ExporterFacts]:
+    """Describe where a signal leaves the process: our own processors count only if they write a file."""
     for outlet in outlets:
         module = type(outlet).__module__
         if not module.startswith("otel_itl.") or module.startswith("otel_itl.export.file"):

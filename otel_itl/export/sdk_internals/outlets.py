@@ -148,6 +148,7 @@ def _send_by_http(exporter: Any, seconds: float) -> Answer:
 
 
 def _send_by_grpc(exporter: Any, request: Any, seconds: float) -> Answer:
+    """Send a request on the exporter's channel, or on a new one where that is closed."""
     import grpc  # type: ignore[import-untyped, unused-ignore]  # no types
 
     try:
