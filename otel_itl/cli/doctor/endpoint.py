@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterator
+from http.client import HTTPException
 from typing import Any, Final
 
 from otel_itl.cli.doctor.facts import ExporterFacts
@@ -47,12 +48,13 @@ def _classify(answer: Answer) -> str | None:
     details = str(getattr(answer.error, "details", lambda: "")() or "").lower() if answer.status is not None else ""
     if details:
         return _classify_grpc(str(answer.status), details)
-    kinds = (
+    kinds: tuple[tuple[type[BaseException], str], ...] = (
         (ssl.SSLError, "tls"),
         (ConnectionRefusedError, "refused"),
         (socket.gaierror, "dns"),
         (TimeoutError, "timeout"),
         (ConnectionError, "closed"),
+        (HTTPException, "closed"),  # an answer that is not HTTP
     )
     causes = list(_causes(answer.error))
     for kind, name in kinds:
