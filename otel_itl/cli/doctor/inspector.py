@@ -12,6 +12,7 @@ from opentelemetry import _logs, metrics, trace
 
 from otel_itl.cli.doctor.collect import collect_facts
 from otel_itl.cli.doctor.scripted_stream import send_scripted_stream
+from otel_itl.export.sdk_internals.outlets import can_find_outlets
 from otel_itl.launched import write_note
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
@@ -31,6 +32,7 @@ class Inspector:
 
     def start(self) -> None:
         """Start the thread that watches for the first stream, also in processes that are forked later."""
+        can_find_outlets()  # imports the OpenTelemetry SDK, which fails at the exit of the interpreter
         atexit.register(self.write)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._start_in_child)
@@ -44,12 +46,13 @@ class Inspector:
                 self._collect_and_write()
 
     def _collect_and_write(self) -> None:
-        """Send the scripted stream if the program uses an SDK, and write the facts, or why there are none."""
+        """Send the scripted stream if the program made one, and write the facts, or why there are none."""
         try:
             streams = runtime.open_streams.newest_key + 1
             sdks = [sdk for sdk in SDK_NAMES if sdk in runtime.installer.installed and _is_imported(sdk)]
             url = os.environ.get(SERVER_VARIABLE, "")
-            stream = send_scripted_stream(url, sdks) if url else None
+            # A program that made no stream may be at its exit, where the OpenTelemetry SDK can no more be set up.
+            stream = send_scripted_stream(url, sdks) if url and streams else None
             facts = collect_facts(stream=stream, streams=streams, has_program=True)
             write_note({"pid": os.getpid(), "facts": facts.to_json()})
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever the doctor comes upon

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final
 
+from wrapt import FunctionWrapper
+
 _OWN: Final = "otel_itl"
 _WITHOUT_CALLS: Final = ".types"
 """The part of an SDK that holds data classes alone: thousands, and none of them is wrapped."""
@@ -39,12 +41,13 @@ def _functions(package: str) -> Iterator[tuple[str, str, Any]]:
         if not is_part or _WITHOUT_CALLS in module_name or not isinstance(module, ModuleType):
             continue
         for name, value in list(vars(module).items()):
-            if isinstance(value, type):
+            # By the type: looking for an attribute makes a lazy object of the SDK load what it stands for.
+            if issubclass(type(value), type):
                 if value.__module__ == module_name:
                     yield from (
                         (value.__qualname__, attribute, found) for attribute, found in list(vars(value).items())
                     )
-            elif callable(value):
+            elif issubclass(type(value), FunctionType | FunctionWrapper):
                 yield module_name, name, value
 
 
@@ -57,18 +60,21 @@ def _origins(value: Any, top: str) -> Iterator[str]:
             module = _module_of_wrapper(value, top)
             if module is not None and module.partition(".")[0] not in {top, *_HARMLESS}:
                 yield module
-        value = vars(value).get("__wrapped__") if isinstance(value, FunctionType) else _wrapped(value)
+        value = _wrapped(value)
 
 
 def _wrapped(value: Any) -> Any:
+    """Return what a wrapper wraps; None: it is no wrapper. An object of wrapt is an instance of what it wraps, too."""
+    if issubclass(type(value), FunctionWrapper):
+        return value.__wrapped__
     if isinstance(value, (staticmethod, classmethod)):
         return value.__func__
-    return getattr(value, "__wrapped__", None) if hasattr(value, "_self_wrapper") else None
+    return vars(value).get("__wrapped__") if isinstance(value, FunctionType) else None
 
 
 def _module_of_wrapper(value: Any, top: str) -> str | None:
     """Return the module of the wrapper that `value` is; None: it is no wrapper."""
-    wrapper = getattr(value, "_self_wrapper", None)
+    wrapper = getattr(value, "_self_wrapper", None) if issubclass(type(value), FunctionWrapper) else None
     if wrapper is not None:
         function = getattr(wrapper, "__func__", wrapper)
         return str(getattr(function, "__module__", None) or type(wrapper).__module__)

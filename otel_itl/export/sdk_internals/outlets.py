@@ -51,6 +51,14 @@ def find_outlets(provider: Any) -> list[Any] | None:
 @cache
 def can_find_outlets() -> bool:
     """Prove, once, on providers of our own, that the exporters that were added are found."""
+    try:
+        return _trial()
+    except Exception:  # noqa: BLE001 - an SDK that has changed inside may raise anything
+        return False
+
+
+def _trial() -> bool:
+    """Return whether the exporters of three providers are found."""
     from opentelemetry.sdk._logs import LoggerProvider
     from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
     from opentelemetry.sdk.metrics import MeterProvider
@@ -67,12 +75,9 @@ def can_find_outlets() -> bool:
     tracing.add_span_processor(SimpleSpanProcessor(spans))
     logging = LoggerProvider(resource, shutdown_on_exit=False)
     logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
-    try:
-        metrics = MeterProvider([reader], resource, shutdown_on_exit=False)
-        found = [outlet for provider in (tracing, metrics, logging) for outlet in _outlets(provider)]
-        metrics.shutdown()
-    except Exception:  # noqa: BLE001 - an SDK that has changed inside may raise anything
-        return False
+    metrics = MeterProvider([reader], resource, shutdown_on_exit=False)
+    found = [outlet for provider in (tracing, metrics, logging) for outlet in _outlets(provider)]
+    metrics.shutdown()
     return found == [spans, reader, logs]
 
 
