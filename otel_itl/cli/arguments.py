@@ -94,10 +94,10 @@ exit codes:
 _DOCTOR = """\
 Check the installation, and print what is not fine with its remedy: packages,
 SDKs and what wraps them, OpenTelemetry's providers and exporters, whether the
-endpoints accept telemetry, and variables that switch something off. One stream
-of a scripted model is sent through, marked with itl.test and not in the metrics.
+endpoints accept telemetry, and variables that switch something off. A stream
+of a scripted model is sent through, marked with itl.test and in no metric.
 
-With COMMAND, all this is found out inside the program, when its first stream
+With COMMAND, all this is examined inside the program, when its first stream
 has ended or at its end; its standard output goes to standard error.
 """
 _DOCTOR_EXAMPLES = """\
@@ -190,7 +190,7 @@ def _add_run(subparsers: Any) -> None:
     )
     run.add_argument("--append", action="store_true", help="add to the file, and report on all that it holds")
     run.add_argument("--quiet", action="store_true", help="print nothing at the end")
-    _add_program(run)
+    _add_program(run, "[-h] [-o FILE] [--append] [--quiet]")
     run.set_defaults(run=commands.run_run)
 
 
@@ -198,12 +198,20 @@ def _add_doctor(subparsers: Any) -> None:
     """Add the command `doctor` and its arguments."""
     doctor = _add_command(subparsers, "doctor", "find out what is missing", _DOCTOR, _DOCTOR_EXAMPLES)
     doctor.add_argument("--json", action="store_true", help="print JSON; docs/doctor.md has its schema")
-    _add_program(doctor)
+    _add_program(doctor, "[-h] [--json]", is_required=False)
     doctor.set_defaults(run=commands.run_doctor)
 
 
-def _add_program(command: argparse.ArgumentParser) -> None:
-    """Add what names a program. `parse_arguments` sets `words` to the program and its arguments."""
+def _add_program(command: argparse.ArgumentParser, options: str, *, is_required: bool = True) -> None:
+    """Add what names a program. `parse_arguments` sets `words` to the program and its arguments.
+
+    Args:
+        command: the command that launches it.
+        options: the command's own options, as the usage shows them.
+        is_required: the command does nothing without a program.
+    """
+    program = "COMMAND [ARG ...]" if is_required else "[COMMAND [ARG ...]]"
+    command.usage = f"{command.prog} {options} {program}\n       {command.prog} {options} -m MODULE [ARG ...]"
     command.add_argument("-m", dest="module", metavar="MODULE", help="run a Python module, as python -m does")
     command.add_argument("words", nargs="*", metavar="COMMAND [ARG ...]", help=argparse.SUPPRESS)
     command.allow_abbrev = False

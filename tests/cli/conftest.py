@@ -64,7 +64,12 @@ def plain_environ(streaming_server: ScriptedServer) -> dict[str, str]:
     """An environment without settings of telemetry or of Python, in which the openai SDK finds the scripted server."""
     foreign = ("OTEL_", "OPENAI_", "PYTHON", "COLUMNS", "NO_COLOR", "FORCE_COLOR")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    return {**environ, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": streaming_server.openai_url, "OPENAI_API_KEY": "none"}
+    return {
+        **environ,
+        "PYTHONPATH": str(ROOT),
+        "OPENAI_BASE_URL": streaming_server.openai_url,
+        "OPENAI_API_KEY": "none",
+    }
 
 
 @pytest.fixture(scope="module")

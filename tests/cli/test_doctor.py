@@ -134,7 +134,9 @@ def ended(launch: Launch, receivers: dict[str, Receiver]) -> dict[str, Ended]:
             **variables["launcher"],
         ),
         "refused": launch(
-            *("doctor", "app.py"), files={"app.py": "print('nothing')"}, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9"
+            *("doctor", "app.py"),
+            files={"app.py": "print('nothing')"},
+            OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
         ),
     }
     return {name: process.end() for name, process in launched.items()}

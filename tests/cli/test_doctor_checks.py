@@ -25,7 +25,12 @@ FINE = Facts(
     python_version="3.12.1",
     packages={
         **dict.fromkeys(("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-exporter-otlp"), "1.45.2"),
-        **{"otel-itl": "0.2.0", "opentelemetry-instrumentation": "0.66b2", "wrapt": "2.0", "opentelemetry-distro": None},
+        **{
+            "otel-itl": "0.2.0",
+            "opentelemetry-instrumentation": "0.66b2",
+            "wrapt": "2.0",
+            "opentelemetry-distro": None,
+        },
     },
     sdks=[OPENAI, SDKFacts(name="groq", requirement="groq>=0.13")],
     signals=[TRACES, replace(TRACES, name="metrics"), replace(TRACES, name="logs")],
@@ -81,7 +86,11 @@ CASES: list[tuple[Facts, str, str]] = [
         "1.36.0 is older than 1.37",
         "pip install --upgrade 'opentelemetry-api>=1.37'",
     ),
-    (with_package("opentelemetry-sdk", "1.40.0"), "are of different releases", "pip install --upgrade opentelemetry-api"),
+    (
+        with_package("opentelemetry-sdk", "1.40.0"),
+        "are of different releases",
+        "pip install --upgrade opentelemetry-api",
+    ),
     (with_variables(OTEL_ITL_DISABLED="true"), "nothing is measured", "unset OTEL_ITL_DISABLED"),
     (with_variables(OTEL_SDK_DISABLED="TRUE"), "nothing is measured", "unset OTEL_SDK_DISABLED"),
     (with_variables(OTEL_TRACES_SAMPLER="always_off"), "no span is recorded", "unset OTEL_TRACES_SAMPLER"),
@@ -96,7 +105,11 @@ CASES: list[tuple[Facts, str, str]] = [
         "correct or unset OTEL_ITL_SLO",
     ),
     # --- SDKs
-    (replace(FINE, sdks=[SDKFacts(name="groq", requirement="groq>=0.13")]), "no supported SDK is installed", "observe()"),
+    (
+        replace(FINE, sdks=[SDKFacts(name="groq", requirement="groq>=0.13")]),
+        "no supported SDK is installed",
+        "observe()",
+    ),
     (with_sdk(is_imported=False), "the program has imported no supported SDK", "otel_itl.observe()"),
     (with_sdk(version="1.2", is_hooked=False), "1.2 is not hooked", "pip install --upgrade 'openai>=1.40'"),
     (
@@ -104,7 +117,11 @@ CASES: list[tuple[Facts, str, str]] = [
         "instrument() was not called",
         "call otel_itl.instrument(), or start the program by otel-itl run",
     ),
-    (with_sdk(missing=["openai._base_client:SyncAPIClient.request"]), "what passes there is not measured", "docs/supported"),
+    (
+        with_sdk(missing=["openai._base_client:SyncAPIClient.request"]),
+        "what passes there is not measured",
+        "docs/supported",
+    ),
     # --- providers
     (
         replace(FINE, launcher="opentelemetry-instrument"),
@@ -124,7 +141,11 @@ CASES: list[tuple[Facts, str, str]] = [
     (with_endpoint(status=None, problem="dns"), "does not resolve", "correct the host"),
     (with_endpoint(status=None, problem="timeout"), "does not answer within 3 s", "can be reached from here"),
     (with_endpoint(status=None, problem="tls"), "fails the TLS handshake", "OTEL_EXPORTER_OTLP_CERTIFICATE"),
-    (with_endpoint(status=None, problem="closed"), "closes the connection", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"),
+    (
+        with_endpoint(status=None, problem="closed"),
+        "closes the connection",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+    ),
     (with_endpoint(status=None, problem="closed", **HTTP), "closes the connection", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc"),
     (with_endpoint(status="401", **HTTP), "credentials are missing or wrong", "OTEL_EXPORTER_OTLP_METRICS_HEADERS"),
     (with_endpoint(status="PERMISSION_DENIED"), "credentials are missing or wrong", "OTEL_EXPORTER_OTLP_HEADERS"),
@@ -141,7 +162,11 @@ CASES: list[tuple[Facts, str, str]] = [
     # --- streams
     (replace(FINE, streams=0), "no stream that is measured", "stream=True"),
     (replace(FINE, internal_errors={"stream.end": 2}), "failed 2 times in stream.end", "report it"),
-    (replace(FINE, stream=StreamFacts(sdk="openai", error="APIError")), "failed in openai with APIError", "openai itself"),
+    (
+        replace(FINE, stream=StreamFacts(sdk="openai", error="APIError")),
+        "failed in openai with APIError",
+        "openai itself",
+    ),
     (replace(FINE, stream=StreamFacts(sdk="openai")), "no span was made", "correct what is not fine above"),
     (
         replace(FINE, stream=StreamFacts(sdk="openai", trace_id="0af7")),

@@ -106,7 +106,9 @@ def test_the_headers_of_the_exporter_are_sent(http_server: Callable[[int], str])
     assert found_with(exporter) == ("200", True, None)
 
 
-def test_an_exporter_that_was_shut_down_is_asked_all_the_same(http_server: Callable[[int], str], grpc_endpoint: str) -> None:
+def test_an_exporter_that_was_shut_down_is_asked_all_the_same(
+    http_server: Callable[[int], str], grpc_endpoint: str
+) -> None:
     over_http = OTLPSpanExporter(endpoint=http_server(200))
     over_grpc = GrpcSpanExporter(endpoint=grpc_endpoint, headers={"authorization": "Bearer key"})
     over_http.shutdown()

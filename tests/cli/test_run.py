@@ -164,7 +164,9 @@ def test_the_report_follows_the_programs_error_output(ended: dict[str, Ended]) -
     assert own == ""
     assert "inter-token latency" in report
     assert "gpt-4o" in report
-    assert report.endswith("\ntelemetry: otel-itl.jsonl (OTLP JSON lines); the same report: otel-itl report otel-itl.jsonl\n")
+    assert report.endswith(
+        "\ntelemetry: otel-itl.jsonl (OTLP JSON lines); the same report: otel-itl report otel-itl.jsonl\n"
+    )
 
 
 def test_a_quiet_run_writes_the_file_and_prints_nothing(ended: dict[str, Ended], launched: dict[str, Launched]) -> None:
