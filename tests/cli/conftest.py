@@ -77,7 +77,7 @@ def launch(plain_environ: dict[str, str], tmp_path_factory: pytest.TempPathFacto
     """Start `otel-itl` with arguments, in a new folder with these files (name → source); keywords are variables."""
     started: list[Launched] = []
 
-    def start(*arguments: str, files: Mapping[str, str] = {}, **variables: str) -> Launched:  # noqa: B006 - never changed
+    def start(*arguments: str, files: Mapping[str, str] = {}, **variables: str) -> Launched:
         folder = tmp_path_factory.mktemp("launched")
         for name, source in files.items():
             (folder / name).parent.mkdir(exist_ok=True)

@@ -25,12 +25,10 @@ FINE = Facts(
     python_version="3.12.1",
     packages={
         **dict.fromkeys(("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-exporter-otlp"), "1.45.2"),
-        **{
-            "otel-itl": "0.2.0",
-            "opentelemetry-instrumentation": "0.66b2",
-            "wrapt": "2.0",
-            "opentelemetry-distro": None,
-        },
+        "otel-itl": "0.2.0",
+        "opentelemetry-instrumentation": "0.66b2",
+        "wrapt": "2.0",
+        "opentelemetry-distro": None,
     },
     sdks=[OPENAI, SDKFacts(name="groq", requirement="groq>=0.13")],
     signals=[TRACES, replace(TRACES, name="metrics"), replace(TRACES, name="logs")],

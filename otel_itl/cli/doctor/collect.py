@@ -67,7 +67,7 @@ def collect_facts(*, stream: StreamFacts | None, streams: int | None, has_progra
         internal_errors=dict(runtime.errors.counts),
         stream=stream,
     )
-    # An exporter that nobody listens to would try for seconds.
+    # Without a listener, an exporter would try for seconds.
     if stream is not None and any(exporter.is_accepted for exporter in facts.exporters_of("traces")):
         flush_span()
     return facts
