@@ -19,7 +19,7 @@ from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
-from otel_itl.export.file.output import FileOutput
+from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
@@ -49,8 +49,6 @@ MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
 MAX_WAIT_FOR_REPORTS = 1.0
 """Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
-MAX_WAIT_FOR_FILE = 2.0
-"""Seconds that it waits for the telemetry file to be written."""
 
 
 class Runtime:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+_OTHER_KINDS: Final = (
+    (stat.S_ISDIR, "it is a directory"),
+    (stat.S_ISLNK, "it is a symbolic link"),
+    (lambda mode: not stat.S_ISREG(mode), "it is no regular file"),
+)
+"""Whether the mode of a file is that of another kind than a regular file, and what that is."""
 
 
 def resolve_file_path(value: Any) -> Path:
@@ -14,7 +21,7 @@ def resolve_file_path(value: Any) -> Path:
     Raises:
         ValueError: it is no path, or lines cannot be appended; the message is the end of a sentence, or empty.
     """
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value).strip():
         raise ValueError
     try:
         path = Path(value).expanduser().absolute()
@@ -35,14 +42,13 @@ def find_obstacle(path: Path) -> str | None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return _find_obstacle_to_creation(path.parent)
-    except (OSError, ValueError) as error:
-        return f"it cannot be read: {getattr(error, 'strerror', None) or error}"
-    if stat.S_ISDIR(mode):
-        return "it is a directory"
-    if stat.S_ISLNK(mode):
-        return "it is a symbolic link"
-    if not stat.S_ISREG(mode):
-        return "it is no regular file"
+    except ValueError:
+        return "it holds a null character"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+    for is_kind, obstacle in _OTHER_KINDS:
+        if is_kind(mode):
+            return obstacle
     return None if os.access(path, os.R_OK | os.W_OK) else "it may not be written"
 
 

@@ -12,6 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
 from threading import Lock, get_ident
+from time import monotonic
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,6 +23,8 @@ logger = logging.getLogger("otel_itl")
 
 CONNECT_SECONDS: Final = 0.5
 """How long an endpoint may take to accept a connection. A slower one is left to the exporter and its own timeout."""
+SLOW_REFUSAL_SECONDS: Final = 5.0
+"""How long a refusal holds that took longer than `CONNECT_SECONDS`, as that of a name server: for the other signals."""
 MAX_KEPT: Final = 2_048
 """Spans or log records that wait for an endpoint to listen again; the oldest are dropped and counted."""
 
@@ -67,7 +70,7 @@ class Endpoint(NamedTuple):
         """Connect, and return why that is refused; None: it is not, or it takes longer than `CONNECT_SECONDS`."""
         try:
             socket.create_connection((self.host, self.port), timeout=CONNECT_SECONDS).close()
-        except TimeoutError:
+        except (TimeoutError, UnicodeError):  # too slow; no name of a host
             return None
         except OSError as error:
             # No descriptor or no memory is left: that is not the endpoint's fault.
@@ -78,6 +81,8 @@ class Endpoint(NamedTuple):
 class DeliveryNotices:
     """Logs what happens to the telemetry of the exporters that were set up here, each fact once.
 
+    The exporters of all signals share it.
+
     Args:
         set_up: the sentence for the first delivery: that the SDK was set up, and where telemetry goes.
         way_out: what to do besides naming another endpoint, where an endpoint refuses connections.
@@ -87,10 +92,24 @@ class DeliveryNotices:
         self._set_up, self._way_out = set_up, way_out
         self._lock = Lock()
         self._logged: set[object] = set()
+        self._slow_refusals: dict[Endpoint, tuple[float, str]] = {}
+        self._is_parent_s = False
 
     def forget_after_fork(self) -> None:
-        """Replace the lock, which a thread of the parent may have held."""
+        """Log nothing more: the parent, which has set up the SDK for a stream, has telemetry to deliver as well."""
         self._lock = Lock()
+        self._is_parent_s = True
+
+    def find_refusal(self, endpoint: Endpoint) -> str | None:
+        """Return why an endpoint refuses connections now; None: it does not, or takes too long to be known."""
+        started = monotonic()
+        until, slow_refusal = self._slow_refusals.get(endpoint, (0.0, None))
+        if started < until:
+            return slow_refusal
+        refusal = endpoint.find_refusal()
+        if refusal is not None and monotonic() - started > CONNECT_SECONDS:
+            self._slow_refusals[endpoint] = (monotonic() + SLOW_REFUSAL_SECONDS, refusal)
+        return refusal
 
     def delivered(self) -> None:
         """Log where telemetry goes, with the first that arrived there."""
@@ -120,8 +139,9 @@ class DeliveryNotices:
             )
 
     def _is_first(self, fact: object) -> bool:
+        """Note a fact; returns whether it is new, and for this process to log."""
         with self._lock:
-            if fact in self._logged:
+            if fact in self._logged or self._is_parent_s:
                 return False
             self._logged.add(fact)
             return True
@@ -150,11 +170,13 @@ class GuardedExporter:
         if self._endpoint is not None:
             self._name = self._endpoint.name
         self._kept: deque[Any] = deque()
+        self._pid = os.getpid()
         self._exporting_thread: int | None = None
         self._rejection: object = None
         for module in {kind.__module__ for kind in type(exporter).__mro__}:
             if module.startswith("opentelemetry.exporter."):
-                logging.getLogger(module).addFilter(self.filter)
+                # Before the exporters' own filter, which drops a message that another signal's exporter just logged.
+                logging.getLogger(module).filters.insert(0, self.filter)
 
     def __getattr__(self, name: str) -> Any:
         """Return what the guarded exporter has of that name."""
@@ -162,7 +184,10 @@ class GuardedExporter:
 
     def export(self, batch: Any, *arguments: Any, **options: Any) -> Any:
         """Export a batch, and what was kept before, unless the endpoint refuses connections; returns the result."""
-        refusal = None if self._endpoint is None else self._endpoint.find_refusal()
+        if self._pid != os.getpid():  # what a forked process finds is its parent's to send
+            self._pid = os.getpid()
+            self._kept.clear()
+        refusal = None if self._endpoint is None else self._notices.find_refusal(self._endpoint)
         if refusal is not None and self._endpoint is not None:
             self._keep(batch)
             self._notices.refused(self._endpoint, refusal)

@@ -1,4 +1,4 @@
-"""Which OpenTelemetry providers a pipeline reports to: given ones, the application's, the file's, or a set-up of ours."""
+"""Chooses the OpenTelemetry providers of a pipeline: given ones, the application's, the file's, or those we set up."""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import select
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +20,9 @@ PRINT_SECONDS: Final = 0.05
 """Seconds after which a line is printed, together with others."""
 MAX_WAITING: Final = 1_000
 """Lines that may wait for a slow terminal; further ones are dropped and counted."""
+
+WRITE_SECONDS: Final = 0.5
+"""Seconds that a terminal, or the reader of a pipe, may take until it has room for a line."""
 
 ABSENT: Final = "-"
 _RED, _GREEN, _YELLOW, _BOLD, _DIM, _RESET = (f"\33[{code}m" for code in (31, 32, 33, 1, 2, 0))
@@ -39,13 +44,14 @@ class _Summary(NamedTuple):
 class SummaryLines:
     """A sink of the pipeline that prints on a thread of its own, so that a slow terminal delays no stream.
 
-    A standard error that is closed or broken is ignored.
+    A standard error that is closed or broken is ignored, and one that has no room for a line loses it.
 
     Args:
-        errors: counts the lines that a full queue drops.
+        errors: counts the lines that are dropped.
     """
 
     def __init__(self, errors: InternalErrors) -> None:
+        self._errors = errors
         self.queue: BatchQueue[_Summary] = BatchQueue(
             "summary",
             errors,
@@ -73,14 +79,43 @@ class SummaryLines:
         )
 
     def _print(self, batch: Sequence[_Summary]) -> None:
-        """Print lines in one write. Runs on the queue's thread."""
+        """Print lines, each in one write; what a terminal does not take in time is dropped. Runs on the thread."""
         stream = sys.stderr
         if stream is None or stream.closed:  # as under pythonw, or in a daemon
             return
         paint = _painter(stream, os.environ)
-        with suppress(OSError, ValueError):  # the reader is gone, or another thread closes the stream just now
-            stream.write("".join(_line(summary, paint) for summary in batch))
-            stream.flush()
+        for printed, summary in enumerate(batch):
+            if not _can_write(stream):
+                self._errors.counts[Where.QUEUE_SUMMARY] += len(batch) - printed
+                return
+            with suppress(OSError, ValueError):  # the reader is gone, or another thread closes the stream just now
+                _write(stream, _line(summary, paint))
+
+
+def _descriptor(stream: Any) -> int | None:
+    """Return the file descriptor of a standard error that is no replacement of the application's; None: it is one."""
+    # A notebook replaces it by an object whose descriptor is that of the server's terminal.
+    return stream.fileno() if type(stream) is io.TextIOWrapper and hasattr(select, "poll") else None
+
+
+def _can_write(stream: Any) -> bool:
+    """Return whether the stream takes a line within `WRITE_SECONDS`."""
+    descriptor = _descriptor(stream)
+    if descriptor is None:
+        return True
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLOUT)
+    return bool(waiting.poll(WRITE_SECONDS * 1_000))
+
+
+def _write(stream: Any, line: str) -> None:
+    """Write a line to the descriptor itself: in the stream's own buffer it would keep a full pipe's process alive."""
+    descriptor = _descriptor(stream)
+    if descriptor is None:
+        stream.write(line)
+        stream.flush()
+    else:
+        os.write(descriptor, line.encode(stream.encoding, "backslashreplace"))
 
 
 def _painter(stream: Any, environ: Mapping[str, str]) -> Callable[[str, str], str]:

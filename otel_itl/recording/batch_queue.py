@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from threading import RLock
-from time import monotonic, sleep
+from threading import Event, RLock
+from time import monotonic
 from typing import Generic, TypeVar
 
 from otel_itl.recording.internal_errors import InternalErrors
@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 MAX_PATIENCE = 1.0
 """Seconds that a fork waits for a batch that is being processed."""
+FLUSH_STEP = 0.02
+"""Seconds after which a flush looks whether the thread is still there."""
 
 
 class BatchQueue(Generic[T]):
@@ -49,9 +51,8 @@ class BatchQueue(Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        self._waiting: deque[T] = deque()
+        self._waiting: deque[T | Event] = deque()
         self._processing = RLock()
-        self._is_processing = False
 
     def forget_after_fork(self) -> None:
         """Drop what waits, which is the parent's to process, and the parent's thread."""
@@ -74,19 +75,21 @@ class BatchQueue(Generic[T]):
             return
 
     def flush(self, seconds: float) -> bool:
-        """Process what waits, on the thread where that runs, else here; returns False where `seconds` were not enough.
+        """Process what waits now, on the thread where that runs, else here; returns False where `seconds` are too few.
 
         Where the output blocks, the thread is stuck and not the caller.
         """
         deadline = monotonic() + seconds
-        while self._waiting or self._is_processing:
+        done = Event()
+        self._waiting.append(done)
+        while not done.is_set():
             if not self._thread.is_alive:
                 self._process_batch()
             elif monotonic() > deadline:
                 return False
             else:
                 self._thread.hurry()
-                sleep(0.001)
+                done.wait(FLUSH_STEP)
         return True
 
     def pause(self) -> Callable[[], None]:
@@ -98,17 +101,19 @@ class BatchQueue(Generic[T]):
         return bool(self._waiting)
 
     def _process_batch(self) -> bool:
-        """Process one batch; returns whether more waits. A round of the thread."""
+        """Process one batch and set the events of the flushes in it; returns whether more waits. A round."""
         with self._processing:
-            self._is_processing = True
+            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
+            batch = [item for item in taken if not isinstance(item, Event)]
             try:
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
                 if batch:
                     self._process(batch)
             except Exception as error:  # noqa: BLE001 - the guard: the thread processes later batches as well
                 self._errors.report(self._where, error)
             finally:
-                self._is_processing = False
+                for item in taken:
+                    if isinstance(item, Event):
+                        item.set()
         return bool(self._waiting)
 
 

@@ -67,6 +67,7 @@ SESSION = (
     "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME, or a function of "
     "its body and headers"
 )
+FILE = "the path of a file that may be written, or off"
 VARIABLE_OPTIONS = [option for option in OPTIONS if option != "on_stall"]
 """A variable cannot hold a function."""
 ARGUMENTS: list[tuple[str, Any, str]] = [
@@ -127,6 +128,16 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("session_from", "metadata..id", SESSION),
     ("session_from", 3, SESSION),
     ("session_from", AsyncMock(), SESSION),
+    ("file", "", FILE),
+    ("file", "  ", FILE),
+    ("file", 3, FILE),
+    ("file", b"otel-itl.jsonl", FILE),
+    ("file", "a\0b", FILE),
+    ("file", ROOT, FILE),
+    ("file", ROOT / "none" / "otel-itl.jsonl", FILE),
+    ("summary", "yes", "true or false"),
+    ("summary", 1, "true or false"),
+    ("summary", None, "true or false"),
 ]
 """Option, a value that it does not take, what it takes by the message."""
 VARIABLES = [
@@ -159,6 +170,8 @@ def variable(option: str) -> str:
 def text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -176,6 +189,8 @@ def test_without_arguments_and_variables_there_are_the_defaults() -> None:
         on_stall=None,
         slo=Objectives(),
         session_from=None,
+        file=None,
+        summary=False,
     )
     assert load({}, {}) == expected
 
@@ -285,6 +300,25 @@ def test_a_session_that_a_request_does_not_name_is_none(body: dict[str, Any]) ->
     assert found(body, {}) is None
 
 
+@pytest.mark.parametrize("given", ["off", "NONE", None])
+def test_no_file_may_be_asked_for(given: str | None) -> None:
+    assert load({"file": given}, {"OTEL_ITL_FILE": "otel-itl.jsonl"}).file is None
+
+
+def test_the_path_of_a_file_is_made_absolute_when_it_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = [load({"file": given}, {}).file for given in ("x.jsonl", Path("x.jsonl"), "~/x.jsonl")]
+    assert found == [str(tmp_path / "x.jsonl")] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(True, True), (False, False), ("1", True), ("TRUE", True), ("0", False), ("false", False)]
+)
+def test_a_summary_is_asked_for_by_true_or_1(given: Any, expected: bool) -> None:
+    assert load({"summary": given}, {}).summary is expected
+
+
 # --- A wrong argument raises ---------------------------------------------------------------------------------------
 
 
@@ -297,6 +331,11 @@ def test_a_wrong_argument_raises_with_what_is_accepted(option: str, value: Any, 
 def test_the_message_of_a_wrong_argument_names_the_call_the_option_and_the_value() -> None:
     with pytest.raises(ValueError, match=r"^instrument\(token_events='every'\) is not accepted: it takes one of "):
         load({"token_events": "every"}, {})
+
+
+def test_where_there_is_a_reason_the_message_has_it_before_what_is_accepted() -> None:
+    with pytest.raises(ValueError, match="is not accepted, as it is a directory: it takes the path of a file "):
+        load({"file": ROOT}, {})
 
 
 def test_a_wrong_argument_is_the_only_exception_of_its_traceback() -> None:

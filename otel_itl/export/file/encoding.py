@@ -98,6 +98,7 @@ def _scope(scope: Any) -> dict[str, Any]:
 
 
 def _span(span: ReadableSpan) -> Document:
+    """Encode one span."""
     context = span.get_span_context()
     return {
         **_ids(context),
@@ -122,6 +123,7 @@ def _span(span: ReadableSpan) -> Document:
 
 
 def _log_record(record: Any) -> Document:
+    """Encode one log record."""
     ids = {"traceId": f"{record.trace_id:032x}", "spanId": f"{record.span_id:016x}"} if record.trace_id else {}
     severity = record.severity_number
     return {

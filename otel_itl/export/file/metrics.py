@@ -20,20 +20,24 @@ def encode_metrics(collections: Iterable[MetricsData]) -> Document:
 
     Empty where there are none.
     """
+    # One collection at a time: the encoder keeps one part for each resource, and two providers may have the same.
+    resources = [resource for data in collections for resource in _encode(data)]
+    return {"resourceMetrics": resources} if resources else {}
+
+
+def _encode(data: MetricsData) -> list[Document]:
+    """Encode one collection."""
     from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
     from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics as to_message
 
     ours = [
         replace(resource, scope_metrics=[scope for scope in resource.scope_metrics if scope.scope.name == SCOPE])
-        for data in collections
         for resource in data.resource_metrics
     ]
     ours = [resource for resource in ours if any(scope.metrics for scope in resource.scope_metrics)]
-    if not ours:
-        return {}
     message = to_message(MetricsData(resource_metrics=ours))
-    document: dict[str, Any] = MessageToDict(message, use_integers_for_enums=True)
-    for resource in document["resourceMetrics"]:
+    resources: list[Document] = MessageToDict(message, use_integers_for_enums=True).get("resourceMetrics", [])
+    for resource in resources:
         attributes = resource["resource"].get("attributes", ())
         resource["resource"]["attributes"] = [
             attribute for attribute in attributes if not attribute["key"].startswith(LEFT_OUT_OF_RESOURCES)
@@ -41,10 +45,10 @@ def encode_metrics(collections: Iterable[MetricsData]) -> Document:
         for exemplar in _exemplars(resource):
             for name in exemplar.keys() & {"traceId", "spanId"}:
                 exemplar[name] = b64decode(exemplar[name]).hex()  # OTLP writes ids in hex, protobuf's JSON does not
-    return document
+    return resources
 
 
-def _exemplars(resource: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _exemplars(resource: Document) -> Iterator[dict[str, Any]]:
     """Yield the exemplars of every data point."""
     for scope in resource["scopeMetrics"]:
         for metric in scope["metrics"]:

@@ -33,6 +33,8 @@ COLLECT_SECONDS: Final = 60.0
 """Seconds between two collections of the metrics while spans are written; a last one is made when the process ends."""
 MAX_WAITING: Final = 2_048
 """Spans, log events and collections that wait to be written; further ones are dropped and counted."""
+MAX_WAIT_FOR_FILE: Final = 2.0
+"""Seconds that the end of the process, or `uninstrument()`, waits for the file to be written."""
 MAX_BATCH: Final = 64
 """Pieces of telemetry of one write: a long stream's span is half a megabyte."""
 
@@ -120,7 +122,7 @@ class FileOutput:
                 " and no ".join(refused),
                 self._file.path,
             )
-        _call_at_end_of_child(partial(self.finish, COLLECT_SECONDS))
+        _call_at_end_of_child(partial(self.finish, MAX_WAIT_FOR_FILE))
 
     def flush(self, seconds: float) -> bool:
         """Write what waits, for at most `seconds`; returns whether that was enough."""
@@ -153,7 +155,7 @@ class FileOutput:
             return False
         from otel_itl.export.file.processors import FileSpanProcessor
 
-        provider.add_span_processor(FileSpanProcessor(self._add, self.flush))
+        provider.add_span_processor(FileSpanProcessor(self._add, self.flush, self._errors))
         return True
 
     def _attach_logs(self, provider: Any) -> bool:
@@ -162,7 +164,7 @@ class FileOutput:
             return False
         from otel_itl.export.file.processors import FileLogProcessor
 
-        provider.add_log_record_processor(FileLogProcessor(self._add, self.flush))
+        provider.add_log_record_processor(FileLogProcessor(self._add, self.flush, self._errors))
         return True
 
     def _attach_metrics(self, provider: Any) -> bool:
@@ -214,6 +216,7 @@ class FileOutput:
             return b""
 
     def _warn_once(self, path: str, error: OSError) -> None:
+        """Log why the file cannot be written, the first time since it was named."""
         if not self._has_warned:
             self._has_warned = True
             logger.warning(

@@ -10,26 +10,29 @@ from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.metrics.export import MetricReader, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
-from otel_itl.conventions import SCOPE
+from otel_itl.conventions import SCOPE, Where
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 FLUSH_MILLISECONDS: Final = 30_000
+SHUTDOWN_SECONDS: Final = 2.0
+"""How long the shutdown of a provider waits for the file to be written: the process is about to end."""
 
 Add = Callable[[str, Any], None]
 """Adds a piece of telemetry of a signal (`traces`, `metrics`, `logs`) to what is to be written. Returns at once."""
 Flush = Callable[[float], bool]
-"""Writes what waits, for at most so many seconds; returns whether that was enough."""
+"""Writes what waits, for at most this number of seconds; returns whether that was enough."""
 
 
 class FileSpanProcessor(SpanProcessor):
     """Hands over every sampled span that ends."""
 
-    def __init__(self, add: Add, flush: Flush) -> None:
-        self._add = add
-        self._flush = flush
+    def __init__(self, add: Add, flush: Flush, errors: InternalErrors) -> None:
+        self._add, self._flush, self.errors = add, flush, errors
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Do nothing: a span is written when it ends."""
 
+    @never_raises(Where.FILE_WRITE, None)
     def on_end(self, span: ReadableSpan) -> None:
         """Have a span written."""
         context = span.get_span_context()
@@ -38,7 +41,7 @@ class FileSpanProcessor(SpanProcessor):
 
     def shutdown(self) -> None:
         """Write what waits."""
-        self.force_flush()
+        self._flush(SHUTDOWN_SECONDS)
 
     def force_flush(self, timeout_millis: int = FLUSH_MILLISECONDS) -> bool:
         """Write what waits; False where that takes longer."""
@@ -48,10 +51,10 @@ class FileSpanProcessor(SpanProcessor):
 class FileLogProcessor(LogRecordProcessor):
     """Hands over our log events. The log records of others may hold prompts, and are left out."""
 
-    def __init__(self, add: Add, flush: Flush) -> None:
-        self._add = add
-        self._flush = flush
+    def __init__(self, add: Add, flush: Flush, errors: InternalErrors) -> None:
+        self._add, self._flush, self.errors = add, flush, errors
 
+    @never_raises(Where.FILE_WRITE, None)
     def on_emit(self, log_record: Any) -> None:
         """Have a log event written, if it is ours."""
         scope = log_record.instrumentation_scope
@@ -60,7 +63,7 @@ class FileLogProcessor(LogRecordProcessor):
 
     def shutdown(self) -> None:
         """Write what waits."""
-        self.force_flush()
+        self._flush(SHUTDOWN_SECONDS)
 
     def force_flush(self, timeout_millis: int = FLUSH_MILLISECONDS) -> bool:
         """Write what waits; False where that takes longer."""
@@ -83,6 +86,6 @@ class FileMetricReader(MetricReader):
         self.collect(timeout_millis=timeout_millis)
         return self._flush(timeout_millis / 1_000)
 
-    def shutdown(self, timeout_millis: float = 30_000, **_: Any) -> None:
+    def shutdown(self, *_: Any, **__: Any) -> None:
         """Collect a last time, and write what waits."""
-        self.force_flush(timeout_millis)
+        self.force_flush(SHUTDOWN_SECONDS * 1_000)

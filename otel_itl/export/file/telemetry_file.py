@@ -144,7 +144,8 @@ def _lock(descriptor: int, deadline: float) -> None:
 
 def _unlock(descriptor: int) -> None:
     if fcntl is not None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def _last_byte(descriptor: int, size: int) -> bytes:
