@@ -1,10 +1,9 @@
-"""Who has wrapped the functions of an SDK: found however the wrapper was made, and the SDK's own decorators left out."""
+"""Who has wrapped the functions of an SDK: found however that was done; the SDK's own decorators are left out."""
 
 from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -52,7 +51,7 @@ def by_functools(function):
 
 
 @pytest.fixture
-def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
+def modules(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """A small SDK, and a tool that wraps its functions."""
     made = []
     for name, source in (("littlesdk", SOURCE), ("sometool.patches", OTHER)):
@@ -61,7 +60,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
         exec(compile(source, module.__file__, "exec"), vars(module))  # noqa: S102 - the source is in this file
         monkeypatch.setitem(sys.modules, name, module)
         made.append(module)
-    yield made[0], made[1]
+    return made[0], made[1]
 
 
 def test_functions_that_only_the_sdk_decorates_are_not_wrapped(modules: tuple[Any, Any]) -> None:

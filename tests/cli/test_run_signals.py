@@ -81,7 +81,7 @@ def test_a_program_that_is_killed_ends_the_command_likewise(launch: Launch) -> N
 def test_an_ignored_signal_stays_ignored_in_the_program(plain_environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)")
     command = f'trap "" HUP; exec "{sys.executable}" -m otel_itl run --quiet app.py'
-    ran = subprocess.run(["sh", "-c", command], env=plain_environ, cwd=tmp_path, capture_output=True, check=True)
+    ran = subprocess.run(["/bin/sh", "-c", command], env=plain_environ, cwd=tmp_path, capture_output=True, check=True)
     assert ran.stdout == b"True\n"
 
 
@@ -118,7 +118,7 @@ class OnTerminal:
         if self.pid == 0:
             os.chdir(folder)
             command = [sys.executable, "shell.py", sys.executable, "-m", "otel_itl", *OUTPUT]
-            os.execve(sys.executable, command, dict(environ))
+            os.execve(sys.executable, command, dict(environ))  # noqa: S606 - the command under test
         self._read = b""
 
     def type(self, keys: bytes) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 from processes import PATIENCE_SECONDS, needs
 
 from otel_itl.testing import ScriptedServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [needs("uvicorn"), pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM")]
 
@@ -27,7 +25,8 @@ APPLICATION: Final = """
 import os
 import openai
 
-client = openai.OpenAI(base_url=os.environ["SERVER"], api_key="none", http_client=openai.DefaultHttpxClient(verify=False))
+http_client = openai.DefaultHttpxClient(verify=False)
+client = openai.OpenAI(base_url=os.environ["SERVER"], api_key="none", http_client=http_client)
 
 def answer():
     asked = [{"role": "user", "content": "hello"}]
@@ -55,13 +54,14 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Served:
     """Ask until both workers have answered, then end the command as a supervisor does."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "app.py").write_text(APPLICATION)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "OPENAI_"))}
     environ |= {"PYTHONPATH": str(ROOT), "SERVER": server.openai_url}
-    port = "8" + str(os.getpid() % 1000 + 1000)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
     command = [sys.executable, "-m", "otel_itl", "run", sys.executable, "-m", "uvicorn", "app:app", "--workers", "2"]
     process = subprocess.Popen(
         [*command, "--port", port, "--log-level", "warning"],
@@ -78,7 +78,7 @@ def served(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> 
     finally:
         process.kill()
         process.wait()
-    yield Served(workers, process.returncode, stdout, stderr, models_in(folder / "otel-itl.jsonl"))
+    return Served(workers, process.returncode, stdout, stderr, models_in(folder / "otel-itl.jsonl"))
 
 
 def ask_until_two_answered(url: str) -> set[str]:
