@@ -19,9 +19,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # the name of a model must not end a report
     try:
-        from otel_itl.cli.arguments import build_parser  # noqa: PLC0415 - where an interrupt is handled
+        from otel_itl.cli.arguments import parse_arguments  # noqa: PLC0415 - where an interrupt is handled
 
-        arguments = build_parser().parse_command_line(argv)
+        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
         code: int = arguments.run(arguments)
         sys.stdout.flush()  # here, where it may fail: at exit, Python would print its own words about it
     except SystemExit as leaving:
