@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
@@ -90,6 +92,8 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
     on_stall: Callable[[Stall], object] | Unset | None = _UNSET,
     slo: SLO | str | Mapping[str, SLO | str] | Unset | None = _UNSET,
     session_from: str | Callable[[Mapping[str, Any], Mapping[str, Any]], object] | Unset | None = _UNSET,
+    file: str | PathLike[str] | Unset | None = _UNSET,
+    summary: bool | Unset = _UNSET,
     tracer_provider: TracerProvider | Unset | None = _UNSET,
     meter_provider: MeterProvider | Unset | None = _UNSET,
     logger_provider: LoggerProvider | Unset | None = _UNSET,
@@ -114,6 +118,9 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
             for such calls.
         slo: The objectives for TTFT and ITL, one for all models or by model.
         session_from: Where a request names the session that it belongs to.
+        file: A file that spans, metrics and log events are appended to as OTLP JSON lines, beside whatever exporters
+            there are.
+        summary: Whether a line about each stream that ended is printed on the standard error.
         tracer_provider: Makes the spans; None: the global provider.
         meter_provider: Makes the metrics; None: the global provider.
         logger_provider: Makes the log events; None: the global provider. Where neither these arguments nor the

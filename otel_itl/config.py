@@ -17,9 +17,11 @@ from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.spelling import did_you_mean, find_nearest
 from otel_itl.core.stalls import Stall, StallPolicy
 from otel_itl.option_values import (
+    FILE,
     NotAcceptedError,
     SessionFrom,
     parse_callback,
+    parse_file,
     parse_names,
     parse_objectives,
     parse_one_of,
@@ -27,6 +29,7 @@ from otel_itl.option_values import (
     parse_session_from,
     parse_some_of,
     parse_stall,
+    parse_switch,
 )
 
 logger = logging.getLogger("otel_itl")
@@ -53,6 +56,9 @@ class Config:
     on_stall: Callable[[Stall], object] | None = None
     slo: Objectives = Objectives()  # noqa: RUF009 - immutable
     session_from: SessionFrom | None = None
+    file: str | None = None
+    """An absolute path; None: no file is written."""
+    summary: bool = False
 
 
 class Option(NamedTuple):
@@ -226,5 +232,18 @@ OPTIONS: Final = (
         f"{_SESSION_TEXT}, or a function of its body and headers",
         parse_session_from,
         f"{_SESSION_TEXT}, or off",
+    ),
+    Option(
+        "file",
+        "A file that spans, metrics and log events are appended to as OTLP JSON lines, beside whatever exporters there "
+        "are.",
+        FILE,
+        parse_file,
+    ),
+    Option(
+        "summary",
+        "Whether a line about each stream that ended is printed on the standard error.",
+        "true or false",
+        parse_switch,
     ),
 )

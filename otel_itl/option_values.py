@@ -8,11 +8,15 @@ from inspect import iscoroutinefunction, signature
 from typing import Any, Final, cast
 
 from otel_itl.core.durations import parse_seconds
+from otel_itl.core.file_path import resolve_file_path
 from otel_itl.core.slo import PROFILES, SLO, MillisecondsError, Objectives
 from otel_itl.core.spelling import did_you_mean
 from otel_itl.core.stalls import StallPolicy
 
 OFF: Final = ("off", "none")
+FILE: Final = "the path of a file that may be written, or off"
+"""Completes the sentence "it takes …"."""
+_SWITCHES: Final = {"1": True, "true": True, "0": False, "false": False}
 _ALL_MODELS: Final = "*"
 
 SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
@@ -220,6 +224,22 @@ class Header:
         """Return the value of the header, whatever its case; None: there is no such header."""
         # The request's own come last; the client may have a header of that name in another case.
         return next((headers[name] for name in reversed([*headers]) if name.lower() == self.name), None)
+
+
+def parse_file(value: Any) -> str | None:
+    """Return the absolute path of a file that may be written; None: no file is written."""
+    try:
+        return None if _is_off(value) else str(resolve_file_path(value))
+    except ValueError as error:
+        raise NotAcceptedError(f"{error}; it takes {FILE}." if str(error) else "") from None
+
+
+def parse_switch(value: Any) -> bool:
+    """Parse true or false, or 1 or 0 as text."""
+    text = str(value).strip().lower() if isinstance(value, (bool, str)) else ""
+    if text not in _SWITCHES:
+        raise NotAcceptedError
+    return _SWITCHES[text]
 
 
 def parse_session_from(value: Any) -> SessionFrom | None:

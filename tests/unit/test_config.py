@@ -25,7 +25,8 @@ from otel_itl.core.stalls import StallPolicy
 from otel_itl.option_values import BodyField
 from otel_itl.sdks.registry import SDK_NAMES
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "configuration.md"
 OPTIONS = [option.name for option in config.OPTIONS]
 OTHERS = {
     "token_events": ("each", "log"),
@@ -37,6 +38,8 @@ OTHERS = {
     "on_stall": (print, repr),
     "slo": ("chat", "code"),
     "session_from": ("user", "metadata.id"),
+    "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
+    "summary": ("1", "0"),
 }
 """Option → two values that are not its default, or at least not each other."""
 LOADED = {
@@ -49,6 +52,8 @@ LOADED = {
     "on_stall": (print, repr),
     "slo": (Objectives((("*", PROFILES["chat"]),)), Objectives((("*", PROFILES["code"]),))),
     "session_from": (BodyField(("user",)), BodyField(("metadata", "id"))),
+    "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
+    "summary": (True, False),
 }
 STALL_TEXT = (
     "first_token=10,reasoning=10,next_token=500ms,relative=20,abort_after=60 (above 0, in seconds without a unit, or "
@@ -61,6 +66,7 @@ SLOS = f"{SLO_TEXT}, an SLO, or off; each may be given for models, as {{'gpt-4o*
 SLO_TEXTS = f"{SLO_TEXT}, or off; each may be given for models, as gpt-4o*=chat,*=batch"
 SESSION_TEXT = "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME"
 SESSION = f"{SESSION_TEXT}, or a function of its body and headers"
+FILE = "the path of a file that may be written, or off"
 VARIABLE_OPTIONS = [option for option in OPTIONS if option != "on_stall"]
 """A variable cannot hold a function."""
 ARGUMENTS: list[tuple[str, Any, str]] = [
@@ -128,6 +134,16 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("session_from", "metadata..id", SESSION),
     ("session_from", 3, SESSION),
     ("session_from", AsyncMock(), SESSION),
+    ("file", "", FILE),
+    ("file", "  ", FILE),
+    ("file", 3, FILE),
+    ("file", b"otel-itl.jsonl", FILE),
+    ("file", "a\0b", FILE),
+    ("file", ROOT, FILE),
+    ("file", ROOT / "none" / "otel-itl.jsonl", FILE),
+    ("summary", "yes", "true or false"),
+    ("summary", 1, "true or false"),
+    ("summary", None, "true or false"),
 ]
 """Option, a value that it does not take, what it takes by the message."""
 VARIABLES = [
@@ -160,6 +176,8 @@ def variable(option: str) -> str:
 def text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -177,6 +195,8 @@ def test_without_arguments_and_variables_there_are_the_defaults() -> None:
         on_stall=None,
         slo=Objectives(),
         session_from=None,
+        file=None,
+        summary=False,
     )
     assert load({}, {}) == expected
 
@@ -291,6 +311,25 @@ def test_a_session_that_a_request_does_not_name_is_none(body: dict[str, Any]) ->
     assert found(body, {}) is None
 
 
+@pytest.mark.parametrize("given", ["off", "NONE", None])
+def test_no_file_may_be_asked_for(given: str | None) -> None:
+    assert load({"file": given}, {"OTEL_ITL_FILE": "otel-itl.jsonl"}).file is None
+
+
+def test_the_path_of_a_file_is_made_absolute_when_it_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = [load({"file": given}, {}).file for given in ("x.jsonl", Path("x.jsonl"), "~/x.jsonl")]
+    assert found == [str(tmp_path / "x.jsonl")] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(True, True), (False, False), ("1", True), ("TRUE", True), ("0", False), ("false", False)]
+)
+def test_a_summary_is_asked_for_by_true_or_1(given: Any, expected: bool) -> None:
+    assert load({"summary": given}, {}).summary is expected
+
+
 # --- A wrong argument raises ---------------------------------------------------------------------------------------
 
 
@@ -303,6 +342,11 @@ def test_a_wrong_argument_raises_with_what_is_accepted(option: str, value: Any, 
 def test_the_message_of_a_wrong_argument_names_the_call_the_option_and_the_value() -> None:
     with pytest.raises(ValueError, match=r"^instrument\(token_events='every'\) is not accepted: it takes one of "):
         load({"token_events": "every"}, {})
+
+
+def test_where_there_is_a_reason_the_message_has_it_before_what_is_accepted() -> None:
+    with pytest.raises(ValueError, match="is not accepted: it is a directory; it takes the path of a file "):
+        load({"file": ROOT}, {})
 
 
 def test_a_wrong_argument_is_the_only_exception_of_its_traceback() -> None:
@@ -412,7 +456,8 @@ def test_a_variable_in_milliseconds_is_one_warning_with_the_seconds(caplog: pyte
 
 @pytest.mark.parametrize("option", VARIABLE_OPTIONS)
 def test_the_warning_about_a_variable_names_text_forms_alone(option: str, caplog: pytest.LogCaptureFixture) -> None:
-    load({}, {variable(option): "header:" if option == "session_from" else ","})
+    malformed = {"session_from": "header:", "file": str(ROOT)}
+    load({}, {variable(option): malformed.get(option, ",")})
     (message,) = caplog.messages
     assert re.search(r"\b(StallPolicy|an SLO|list|function)\b|\{", message) is None
 
