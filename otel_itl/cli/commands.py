@@ -7,10 +7,7 @@ import sys
 from importlib.util import find_spec
 
 from otel_itl.cli.demo.sdks import SDKS
-
-NOTHING_USABLE = 1
-NOT_FINE = 1
-BAD_USAGE = 2
+from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_USABLE
 
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
@@ -132,7 +129,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
         verb, packages = "is" if len(missing) == 1 else "are", " ".join(SDKS[name].package for name in missing)
         _print_error("demo", f"{' and '.join(missing)} {verb} not installed: pip install {packages}")
         return BAD_USAGE
-    from otel_itl.cli.demo.start import INTERRUPTED, Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
+    from otel_itl.cli.demo.start import Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
 
     line = StartLine(is_shown=not arguments.quiet)
     interrupts = Interrupts(line)
