@@ -21,7 +21,8 @@ from opentelemetry.trace import (
 
 from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
-from otel_itl.core.codec import encode_each, encode_lazily
+from otel_itl.core.codec import LazyEvent, encode_each, encode_lazily
+from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.sketch import sketch
@@ -136,29 +137,38 @@ class SpanSink:
         self._measured_spans.mark(span.get_span_context().span_id)
         is_own = report.handle.is_own
         span.set_attributes(
-            {
-                **(attributes.of_response(finished, report.measures, self._standard_names) if is_own else {}),
-                **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
-                **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
-                **attributes.of_stalls(finished),
-                **attributes.of_slo(report.slo),
-                **attributes.of_session(report.session),
-            }
+            attributes.rounded(
+                {
+                    **(attributes.of_response(finished, report.measures, self._standard_names) if is_own else {}),
+                    **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
+                    **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
+                    **attributes.of_stalls(finished),
+                    **attributes.of_slo(report.slo),
+                    **attributes.of_session(report.session),
+                }
+            )
         )
+        if is_own and finished.timeline.outcome is Outcome.ERROR:
+            # Without the exception's text, which may quote the prompt.
+            failure = {names.EXCEPTION_TYPE: finished.error_type or "unknown"}
+            span.add_event(names.SPAN_EXCEPTION_EVENT, failure, _unix_ns(finished.timeline, finished.timeline.end))
         for stall in finished.stalls[: names.MAX_REPORTED_STALLS]:
-            began = finished.timeline.request_unix_ns + round(stall.start * SECOND)
-            span.add_event(names.STALL_EVENT, attributes.of_stall(stall), began)
+            began = _unix_ns(finished.timeline, stall.start * SECOND)
+            span.add_event(names.STALL_EVENT, attributes.rounded(attributes.of_stall(stall)), began)
         if self._token_events in {"packed", "each"}:
-            self._add_token_events(span, finished.timeline)
+            self._add_token_events(span, finished.timeline, _milestones(finished.timeline, report.measures))
 
-    def _add_token_events(self, span: Span, timeline: Timeline) -> None:
+    def _add_token_events(self, span: Span, timeline: Timeline, milestones: list[LazyEvent]) -> None:
         """Add the token events of a stream to its span: packed, or one for each output chunk.
 
-        Where the span's limit is too low for one each, the stream is packed, with one warning for all streams.
+        Where the span's limit is too low for one each, the stream is packed, with one warning for all streams. The
+        milestones are added where there is room for them beside the token events.
         """
         limit = event_limit(span)
         each = encode_each(timeline, limit) if self._token_events == "each" else None
         if each is not None:
+            if len(milestones) + len(each) <= limit:
+                add_events(span, milestones, self._errors)
             for event in each:
                 span.add_event(event.name, event.attributes, event.unix_ns)
             return
@@ -169,7 +179,27 @@ class SpanSink:
                 "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
-        add_events(span, encode_lazily(timeline, limit), self._errors)
+        packed = encode_lazily(timeline, limit)
+        has_room = len(milestones) + len(packed) <= limit
+        add_events(span, [*milestones, *packed] if has_room else packed, self._errors)
+
+
+def _milestones(timeline: Timeline, measures: Measures) -> list[LazyEvent]:
+    """Make the events for the first and the last token, so that a waterfall shows them; none for a hidden arrival."""
+    moments = {
+        names.FIRST_TOKEN_EVENT: measures.time_to_first_token,
+        names.LAST_TOKEN_EVENT: measures.time_to_last_token,
+    }
+    return [
+        LazyEvent(name, _unix_ns(timeline, seconds * SECOND), dict)
+        for name, seconds in moments.items()
+        if seconds is not None
+    ]
+
+
+def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
+    """Return the wall-clock time (ns since the epoch) of a moment after the request."""
+    return timeline.request_unix_ns + round(offset_ns)
 
 
 def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
@@ -179,7 +209,7 @@ def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
         getattr(span, "__dict__", {}).pop("end", None)
         return
     if timeline.outcome is Outcome.ERROR:
-        span.set_status(Status(StatusCode.ERROR))
+        span.set_status(Status(StatusCode.ERROR, finished.error_type))
     with without_suppression():
         span.end(end_time=timeline.request_unix_ns + timeline.end)
 

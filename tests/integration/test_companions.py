@@ -264,7 +264,7 @@ def test_however_a_stream_ends_their_span_says_how_it_ended(ended: str, captured
 def test_however_a_stream_ends_their_span_has_the_token_timeline(
     ended: str, captured_telemetry: CapturedTelemetry
 ) -> None:
-    assert [event.name for event in only(captured_telemetry).events] == ["itl.tokens"]
+    assert "itl.tokens" in [event.name for event in only(captured_telemetry).events]
 
 
 @official
