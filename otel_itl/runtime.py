@@ -42,6 +42,7 @@ from otel_itl.recording.reporters import ReporterThreads
 from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
+from otel_itl.sdks.open_call import Moment
 from otel_itl.session_scope import apply_session
 
 logger = logging.getLogger("otel_itl")
@@ -163,8 +164,21 @@ class Runtime:
 
     # --- Open a recording ------------------------------------------------------------------------------------------
 
-    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
-        """Open the recording of a request; None where it is not to be measured."""
+    def now(self) -> Moment:
+        """Return the present moment."""
+        return Moment(self._wall_clock(), self._clock())
+
+    def open(
+        self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
+    ) -> StreamRecorder | None:
+        """Open the recording of a request; None where it is not to be measured.
+
+        Args:
+            request: what is asked for.
+            classify: what a chunk carries.
+            sent: when the request was made; None: now.
+            sdk_span: the span that the SDK has started for the request; None: it has none that records.
+        """
         config = self._config
         if config is None or is_suppressed() or is_disabled():
             return None
@@ -172,11 +186,11 @@ class Runtime:
         if pipeline is None:
             return None
         request = apply_session(request)
-        unix_ns, requested = self._wall_clock(), self._clock()
+        unix_ns, requested = sent or self.now()
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
-            pipeline.start(handle, request, unix_ns)
+            pipeline.start(handle, request, unix_ns, sdk_span)
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.loop_lags,
                 unix_ns=unix_ns, requested=requested, clock=self._clock,
@@ -210,7 +224,7 @@ class Runtime:
                 on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)
-        if not handle.is_own:
+        if not handle.records_standard:
             pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
         self.watchdog.thread.wake()
         self.finalizer.thread.wake()
@@ -228,6 +242,8 @@ class Runtime:
     """Makes a context current, and returns what `detach` takes."""
     detach = staticmethod(context.detach)
     """Makes the context that was current before current again."""
+    current_context = staticmethod(context.get_current)
+    """Returns the context that is current."""
 
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 

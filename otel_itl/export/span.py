@@ -33,6 +33,7 @@ from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.other_instrumentations import is_other_in_charge, metrics_recorded_within, without_suppression
 from otel_itl.export.sdk_internals.lazy_events import add_events
 from otel_itl.export.sdk_internals.span_limits import event_limit
+from otel_itl.export.sdk_spans import add_missing, hold_end
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors
 
@@ -53,13 +54,14 @@ class SpanStarter:
         self._sessions = sessions
         self._measured_spans = measured_spans
 
-    def start(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
-        """Start the span of a request, or join the one that another instrumentation has started for it.
+    def start(self, handle: SpanHandle, request: Request, unix_ns: int, sdk_span: Span | None = None) -> None:
+        """Start the span of a request, or join the one that another instrumentation or the SDK has started for it.
 
         Args:
             handle: gets the span; where this fails, it has the span if that was started.
             request: what is asked for.
             unix_ns: when, nanoseconds since the epoch.
+            sdk_span: the span that the SDK has started itself, if it records.
         """
         context = get_current()
         outer = get_current_span(context)
@@ -68,6 +70,13 @@ class SpanStarter:
             for link in links:
                 outer.add_link(link)
             handle.join_span(outer, context)
+        elif sdk_span is not None:
+            handle.adopt_span(sdk_span, metrics_recorded_within(outer))
+            hold_end(handle)
+            add_missing(sdk_span, attributes.at_start(request))
+            for link in links:
+                sdk_span.add_link(link)
+            self._mark_enclosing(outer)
         else:
             start = partial(
                 self._tracer.start_span,
@@ -135,11 +144,14 @@ class SpanSink:
         if not span.is_recording():
             return
         self._measured_spans.mark(span.get_span_context().span_id)
-        is_own = report.handle.is_own
+        is_own, records_standard = report.handle.is_own, report.handle.records_standard
+        standard = attributes.of_response(finished, report.measures, self._standard_names) if records_standard else {}
+        if not is_own:
+            add_missing(span, attributes.rounded(standard))
         span.set_attributes(
             attributes.rounded(
                 {
-                    **(attributes.of_response(finished, report.measures, self._standard_names) if is_own else {}),
+                    **(standard if is_own else {}),
                     **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
                     **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
                     **attributes.of_stalls(finished),
@@ -148,7 +160,7 @@ class SpanSink:
                 }
             )
         )
-        if is_own and finished.timeline.outcome is Outcome.ERROR:
+        if records_standard and finished.timeline.outcome is Outcome.ERROR:
             # Without the exception's text, which may quote the prompt.
             failure = {names.EXCEPTION_TYPE: finished.error_type or "unknown"}
             span.add_event(names.SPAN_EXCEPTION_EVENT, failure, _unix_ns(finished.timeline, finished.timeline.end))
@@ -203,15 +215,20 @@ def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
 
 
 def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
-    """End our span of a stream that ended, or give the end of another instrumentation's span back to it."""
+    """End our span of a stream that ended, or give the end of the SDK's or another instrumentation's span back to it.
+
+    A span that the SDK has ended meanwhile ends with the time at which the SDK did so.
+    """
     span, timeline = handle.span, finished.timeline
-    if not handle.is_own:
-        getattr(span, "__dict__", {}).pop("end", None)
-        return
-    if timeline.outcome is Outcome.ERROR:
+    if handle.records_standard and timeline.outcome is Outcome.ERROR:
         span.set_status(Status(StatusCode.ERROR, finished.error_type))
-    with without_suppression():
-        span.end(end_time=timeline.request_unix_ns + timeline.end)
+    if handle.is_own:
+        with without_suppression():
+            span.end(end_time=timeline.request_unix_ns + timeline.end)
+    else:
+        getattr(span, "__dict__", {}).pop("end", None)
+        if handle.noted_ends:
+            span.end(handle.noted_ends[0])
 
 
 def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> None:
