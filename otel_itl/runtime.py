@@ -224,7 +224,9 @@ class Runtime:
                 on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)
-        if not handle.records_standard:
+        if handle.is_adopted:
+            pipeline.hold_sdk_span(handle, partial(_end_left, ref(recorder)))
+        elif not handle.is_own:
             pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
         self.watchdog.thread.wake()
         self.finalizer.thread.wake()
@@ -390,6 +392,13 @@ def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedS
     """Return a stream as if it ended now; None: it is gone."""
     recorder = reference()
     return None if recorder is None else finalizer.snapshot(recorder)
+
+
+def _end_left(reference: ref[StreamRecorder]) -> None:
+    """End a stream whose span the SDK has ended as closed, unless a pull, or a call that is about to raise, ends it."""
+    recorder = reference()
+    if recorder is not None and recorder.headers is not None:
+        recorder.end_closed()
 
 
 runtime = Runtime()

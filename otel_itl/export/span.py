@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -33,7 +32,6 @@ from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.other_instrumentations import is_other_in_charge, metrics_recorded_within, without_suppression
 from otel_itl.export.sdk_internals.lazy_events import add_events
 from otel_itl.export.sdk_internals.span_limits import event_limit
-from otel_itl.export.sdk_spans import add_missing, hold_end
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors
 
@@ -72,8 +70,8 @@ class SpanStarter:
             handle.join_span(outer, context)
         elif sdk_span is not None:
             handle.adopt_span(sdk_span, metrics_recorded_within(outer))
-            hold_end(handle)
-            add_missing(sdk_span, attributes.at_start(request))
+            if request.session_id is not None:
+                sdk_span.set_attribute(names.SESSION_ID, request.session_id)
             for link in links:
                 sdk_span.add_link(link)
             self._mark_enclosing(outer)
@@ -144,23 +142,19 @@ class SpanSink:
         if not span.is_recording():
             return
         self._measured_spans.mark(span.get_span_context().span_id)
-        is_own, records_standard = report.handle.is_own, report.handle.records_standard
-        standard = attributes.of_response(finished, report.measures, self._standard_names) if records_standard else {}
-        if not is_own:
-            add_missing(span, attributes.rounded(standard))
-        span.set_attributes(
-            attributes.rounded(
-                {
-                    **(standard if is_own else {}),
-                    **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
-                    **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
-                    **attributes.of_stalls(finished),
-                    **attributes.of_slo(report.slo),
-                    **attributes.of_session(report.session),
-                }
-            )
-        )
-        if records_standard and finished.timeline.outcome is Outcome.ERROR:
+        handle = report.handle
+        described = {
+            **(attributes.of_response(finished, report.measures, self._standard_names) if handle.is_own else {}),
+            **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
+            **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
+            **attributes.of_stalls(finished),
+            **attributes.of_slo(report.slo),
+            **attributes.of_session(report.session),
+        }
+        if handle.is_adopted:  # the SDK reports this one itself
+            described.pop(names.RESPONSE_TIME_TO_FIRST_CHUNK, None)
+        span.set_attributes(attributes.rounded(described))
+        if handle.records_standard and finished.timeline.outcome is Outcome.ERROR:
             # Without the exception's text, which may quote the prompt.
             failure = {names.EXCEPTION_TYPE: finished.error_type or "unknown"}
             span.add_event(names.SPAN_EXCEPTION_EVENT, failure, _unix_ns(finished.timeline, finished.timeline.end))
@@ -229,24 +223,6 @@ def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
         getattr(span, "__dict__", {}).pop("end", None)
         if handle.noted_ends:
             span.end(handle.noted_ends[0])
-
-
-def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> None:
-    """Have `describe` called just before another instrumentation ends its span, which may be before the stream ends."""
-    span: Any = handle.span
-    if not span.is_recording():
-        return
-    end = span.end
-
-    def describe_and_end(*args: Any, **kwargs: Any) -> None:
-        span.__dict__.pop("end", None)
-        describe()
-        end(*args, **kwargs)
-
-    try:
-        span.end = describe_and_end
-    except AttributeError:  # a span that takes no attributes
-        return
 
 
 def _name_of(request: Request) -> str:

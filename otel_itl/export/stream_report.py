@@ -41,7 +41,7 @@ class SpanHandle:
         self.is_own = False
         """We have started the span, and end it."""
         self.records_standard = False
-        """We record the standard attributes and metrics; False: another instrumentation does."""
+        """We record the standard metrics; False: another instrumentation does."""
         self.noted_ends: list[int] = []
         """When the SDK ended its own span (ns since the epoch), which is kept open until the stream is described on it:
         the first counts."""
@@ -52,6 +52,11 @@ class SpanHandle:
         self.claim_report: Callable[[], bool] = partial(Lock().acquire, blocking=False)
         """Returns True to its first caller alone, which reports the stream. No function of ours, so that none can fail
         between the claim and its result."""
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the span is the SDK's own."""
+        return self.records_standard and not self.is_own
 
     def join_session(self, session_request: TrackedRequest) -> None:
         """Set the request's place in its session."""
@@ -68,7 +73,10 @@ class SpanHandle:
         self.recorded_elsewhere = recorded_elsewhere
 
     def adopt_span(self, span: Span, recorded_elsewhere: frozenset[str]) -> None:
-        """Report to the span that the SDK has started for this very request, instead of one of our own."""
+        """Report to the span that the SDK has started for this very request, instead of one of our own.
+
+        The SDK describes request and response and counts the tokens there; we add the latency.
+        """
         self.span, self.records_standard = span, True
         self.context = set_span_in_context(span)
         self.recorded_elsewhere = recorded_elsewhere
