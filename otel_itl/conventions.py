@@ -180,6 +180,8 @@ LAST_TOKEN_EVENT: Final = "itl.last_token"
 
 SPAN_EXCEPTION_EVENT: Final = "exception"
 EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"
+"""The class again: an exception's own text may quote the prompt."""
 
 # Log events.
 EXCEPTION_EVENT: Final = "gen_ai.client.operation.exception"

@@ -11,7 +11,7 @@ from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, WeakMethod, WeakSet, ref
 
 from opentelemetry import _logs, context, metrics, trace
 
@@ -24,6 +24,7 @@ from otel_itl.core.stream import FinishedStream
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
+from otel_itl.export.others_spans import hold_end
 from otel_itl.export.pipeline import Pipeline
 from otel_itl.export.scope import get_logger, get_meter, get_tracer
 from otel_itl.export.sdk_internals.configurator import application_has_providers, configure_sdk, has_exporters
@@ -164,20 +165,18 @@ class Runtime:
 
     # --- Open a recording ------------------------------------------------------------------------------------------
 
-    def now(self) -> Moment:
-        """Return the present moment."""
+    def prepare(self) -> Moment:
+        """Connect to OpenTelemetry, so that an SDK's own span of the first request records; returns the moment."""
+        if self._pipeline is None and not (is_suppressed() or is_disabled()):
+            self._connect()
         return Moment(self._wall_clock(), self._clock())
 
     def open(
         self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
     ) -> StreamRecorder | None:
-        """Open the recording of a request; None where it is not to be measured.
+        """Open the recording of a request made at `sent` (None: now); None where it is not to be measured.
 
-        Args:
-            request: what is asked for.
-            classify: what a chunk carries.
-            sent: when the request was made; None: now.
-            sdk_span: the span that the SDK has started for the request; None: it has none that records.
+        `sdk_span` is the span that the SDK has started for the request; None: it has none that records.
         """
         config = self._config
         if config is None or is_suppressed() or is_disabled():
@@ -186,7 +185,7 @@ class Runtime:
         if pipeline is None:
             return None
         request = apply_session(request)
-        unix_ns, requested = sent or self.now()
+        unix_ns, requested = sent or Moment(self._wall_clock(), self._clock())
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
@@ -225,7 +224,7 @@ class Runtime:
             )
             recorder.watch_with(monitor)
         if handle.is_adopted:
-            pipeline.hold_sdk_span(handle, partial(_end_left, ref(recorder)))
+            hold_end(handle, WeakMethod(recorder.end_with_span))
         elif not handle.is_own:
             pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
         self.watchdog.thread.wake()
@@ -392,13 +391,6 @@ def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedS
     """Return a stream as if it ended now; None: it is gone."""
     recorder = reference()
     return None if recorder is None else finalizer.snapshot(recorder)
-
-
-def _end_left(reference: ref[StreamRecorder]) -> None:
-    """End a stream whose span the SDK has ended as closed, unless a pull, or a call that is about to raise, ends it."""
-    recorder = reference()
-    if recorder is not None and recorder.headers is not None:
-        recorder.end_closed()
 
 
 runtime = Runtime()

@@ -27,7 +27,7 @@ def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> Non
         return
 
 
-def hold_end(handle: SpanHandle, end_stream: Callable[[], None]) -> None:
+def hold_end(handle: SpanHandle, end_stream: Callable[[], Callable[[], None] | None]) -> None:
     """Keep the SDK's own span open until the stream is described on it: its end is noted in the handle.
 
     An SDK ends its span when it has read the last event, a moment before the stream ends. A span that takes no
@@ -35,7 +35,7 @@ def hold_end(handle: SpanHandle, end_stream: Callable[[], None]) -> None:
 
     Args:
         handle: of that span.
-        end_stream: called with the SDK's end: a stream that no pull is about to end, ends with it.
+        end_stream: a weak reference to what ends the stream as well, unless a pull is about to do so.
     """
     span: Any = handle.span
     end = span.end
@@ -45,7 +45,9 @@ def hold_end(handle: SpanHandle, end_stream: Callable[[], None]) -> None:
             end(end_time)
             return
         handle.noted_ends.append(time_ns() if end_time is None else end_time)
-        end_stream()
+        found = end_stream()
+        if found is not None:
+            found()
 
     try:
         span.end = note_end

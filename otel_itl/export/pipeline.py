@@ -22,7 +22,7 @@ from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export.logs import EventLog
 from otel_itl.export.measured_stream import MeasuredStream, measured_stream
 from otel_itl.export.metrics import StreamMetrics
-from otel_itl.export.others_spans import describe_before_end, hold_end
+from otel_itl.export.others_spans import describe_before_end
 from otel_itl.export.span import SpanSink, SpanStarter, end_span
 from otel_itl.export.stream_log import EndLog, StallLog
 from otel_itl.export.stream_report import SpanHandle, StreamReport
@@ -100,10 +100,6 @@ class Pipeline:
                 found.describe_unfinished(handle, unfinished)
 
         describe_before_end(handle, describe)
-
-    def hold_sdk_span(self, handle: SpanHandle, end_stream: Callable[[], None]) -> None:
-        """Keep the SDK's own span open until its stream was reported; `end_stream` is called when the SDK ends it."""
-        hold_end(handle, end_stream)
 
     def describe_unfinished(self, handle: SpanHandle, snapshot: Callable[[], FinishedStream | None]) -> None:
         """Describe a stream that has not ended on its span."""

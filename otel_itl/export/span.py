@@ -155,8 +155,8 @@ class SpanSink:
             described.pop(names.RESPONSE_TIME_TO_FIRST_CHUNK, None)
         span.set_attributes(attributes.rounded(described))
         if handle.records_standard and finished.timeline.outcome is Outcome.ERROR:
-            # Without the exception's text, which may quote the prompt.
-            failure = {names.EXCEPTION_TYPE: finished.error_type or "unknown"}
+            # Without the exception's text, which may quote the prompt: viewers show the class where that would be.
+            failure = dict.fromkeys((names.EXCEPTION_TYPE, names.EXCEPTION_MESSAGE), finished.error_type or "unknown")
             span.add_event(names.SPAN_EXCEPTION_EVENT, failure, _unix_ns(finished.timeline, finished.timeline.end))
         for stall in finished.stalls[: names.MAX_REPORTED_STALLS]:
             began = _unix_ns(finished.timeline, stall.start * SECOND)

@@ -204,7 +204,7 @@ class Driver:
         if recorder is not None:
             self._opener.redescribe(recorder, description.request, description.classify)
         elif description.awaits_sdk_span:
-            open_later = partial(self._open, description, self._opener.now())
+            open_later = partial(self._open, description, self._opener.prepare())
             return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
             recorder = self._opener.open(description.request, description.classify)

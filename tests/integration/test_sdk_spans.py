@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
@@ -103,9 +106,9 @@ def test_so_has_an_asynchronous_request(
     clients: Clients, instrument: Instrument, captured_telemetry: CapturedTelemetry
 ) -> None:
     async def stream() -> None:
-        client = clients.async_anthropic(**traced_by(captured_telemetry.tracer_provider))
-        async for _ in await client.messages.create(stream=True, **ASKED):
-            pass
+        async with clients.async_anthropic(**traced_by(captured_telemetry.tracer_provider)) as client:
+            async for _ in await client.messages.create(stream=True, **ASKED):
+                pass
 
     instrument()
     asyncio.run(stream())
@@ -138,6 +141,27 @@ def test_the_standard_metrics_are_recorded_once(
     usage = {point.attributes["gen_ai.token.type"]: (point.count, point.value) for point in points}
     (duration,) = captured_telemetry.metrics["gen_ai.client.operation.duration"]
     assert (usage, duration.count) == ({"input": (1, 10), "output": (1, SIZE)}, 1)
+
+
+FIRST: Final = """
+import anthropic, otel_itl
+from otel_itl.testing import ScriptedServer, messages
+
+otel_itl.instrument()
+with ScriptedServer() as server, anthropic.Anthropic(base_url=server.anthropic_url, api_key="none") as client:
+    server.always(messages.reply(5))
+    for _ in range(2):
+        list(client.messages.create(model="m", max_tokens=9, messages=[], stream=True))
+"""
+
+
+def test_the_first_request_of_a_process_in_which_we_set_up_the_sdk_has_one_span_as_well() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    exporters = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST], env=environment | exporters, capture_output=True, text=True, check=True
+    )
+    assert re.findall(r'^    "name": "(.*)"', done.stdout, re.MULTILINE) == [THEIRS, THEIRS]
 
 
 # --- Where the SDK's span does not record ---------------------------------------------------------------------------
@@ -338,7 +362,7 @@ def test_a_failure_is_on_the_sdks_span_by_its_class_and_without_its_text(
     failures = [dict(event.attributes) for event in span.events if event.name == "exception"]
     assert (span.status.description, failures, span.attributes["itl.stream.outcome"], "canary" in span.to_json()) == (
         raised.type.__qualname__,
-        [{"exception.type": raised.type.__qualname__}],
+        [dict.fromkeys(("exception.type", "exception.message"), raised.type.__qualname__)],
         "error",
         False,
     )
