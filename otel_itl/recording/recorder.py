@@ -278,6 +278,11 @@ class StreamRecorder:
         else:
             self._end(Outcome.CLOSED)
 
+    def end_with_span(self) -> None:
+        """End a stream whose span the SDK has ended: as closed, unless a pull, or a call about to raise, ends it."""
+        if self.headers is not None:
+            self.end_closed()
+
     @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
         """End a stream that its caller threw an exception into."""

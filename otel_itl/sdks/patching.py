@@ -31,6 +31,8 @@ class Target(NamedTuple):
     wrapper: Wrapper
     replaces_code: bool = False
     """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
+    is_optional: bool = False
+    """Not every supported release of the SDK has the function: where it is missing, that is no loss."""
 
 
 class _SwitchableWrapper:
@@ -105,7 +107,7 @@ class PackagePatches:
             try:
                 self._patch(target)
             except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target
-                if target not in self._missing:
+                if target not in self._missing and not target.is_optional:
                     self._missing.add(target)
                     logger.warning(
                         "otel_itl does not find %s in %s: what passes there is not measured.",
