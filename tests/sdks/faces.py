@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from inspect import isawaitable
 from typing import Any, Final, Literal, TypeVar
 
@@ -61,9 +61,12 @@ async def taken(iterable: Any, enough: Callable[[], bool] = lambda: False) -> li
 
 @asynccontextmanager
 async def entered(manager: Any) -> AsyncIterator[Any]:
-    """The block of `with` or `async with`."""
+    """The block of `with` or `async with`; of `with closing(…)` for what is no context manager."""
     if hasattr(manager, "__aenter__"):
         async with manager as inside:
+            yield inside
+    elif not hasattr(manager, "__enter__"):
+        with closing(manager) as inside:
             yield inside
     else:
         with manager as inside:
@@ -89,8 +92,10 @@ async def close(stream: Any) -> None:
 
 
 def response_of(stream: Any) -> Any:
-    """The HTTP response under a stream; OpenAI's helpers keep it to themselves."""
-    return stream.response if hasattr(stream, "response") else stream._response
+    """The HTTP response under a stream; OpenAI's helpers and botocore keep it to themselves."""
+    if hasattr(stream, "response"):
+        return stream.response
+    return stream._response if hasattr(stream, "_response") else stream._raw_stream
 
 
 def generator_of(stream: Any) -> Any:
