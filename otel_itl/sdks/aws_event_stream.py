@@ -19,6 +19,7 @@ from otel_itl.recording.abort import shut_down_socket
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.ownership import refer_to
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.response_body import WatchedBody
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.sdks.driver import bind_stream
 from otel_itl.sdks.patching import Target, Wrapper
@@ -50,7 +51,6 @@ class EventStreams:
         """Return what is patched."""
         return (
             Target("botocore.eventstream", "EventStream.__iter__", self._iterating(_iterate)),
-            Target("botocore.eventstream", "EventStream.close", self._close),
             Target("aiobotocore.eventstream", "AioEventStream.__aiter__", self._iterating(_aiterate)),
         )
 
@@ -58,7 +58,10 @@ class EventStreams:
         """Record the event stream in a response of the SDK; one of another make is recorded by a proxy."""
         metadata = response.get("ResponseMetadata", {})
         recorder.response.response_id = metadata.get("RequestId")
-        field = next(field for field in STREAM_FIELDS if field in response)
+        field = next((field for field in STREAM_FIELDS if field in response), None)
+        if field is None:  # made by an event handler of the caller
+            recorder.end_exhausted()
+            return response
         stream: Any = unwrap(response[field])  # another instrumentation may have put a proxy around it
         if not hasattr(stream, "_event_generator"):
             response[field] = bind_stream(response[field], recorder)
@@ -67,6 +70,7 @@ class EventStreams:
         recorder.add_owner(stream)
         recorder.enable_abort(EventStreamAborter(stream))
         twin = _take_source(stream)
+        stream._raw_stream = WatchedBody(stream._raw_stream, recorder)  # noqa: SLF001 - what `close()` closes
         record, source = (
             (record_async_iterator, twin.__aiter__()) if hasattr(twin, "__aiter__") else (record_iterator, iter(twin))
         )
@@ -78,26 +82,16 @@ class EventStreams:
 
         def start(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             """Return a loop over the recorded chunks; where nothing is recorded, or no longer, the SDK's own."""
-            recording = self._find(instance)
-            if recording is None or recording.recorder.is_over:
-                return wrapped(*args, **kwargs)
-            return iterate(instance, recording.chunks)
+            chunks = self._find_chunks(instance)
+            return wrapped(*args, **kwargs) if chunks is None else iterate(instance, chunks)
 
         return start
 
-    def _close(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Close the stream, and end its recording."""
+    def _find_chunks(self, stream: Any) -> Any:
+        """Return the recorded chunks of a stream; None where it is not recorded, or no longer."""
         try:
-            return wrapped(*args, **kwargs)
-        finally:
-            recording = self._find(instance)
-            if recording is not None:
-                recording.recorder.end_closed()
-
-    def _find(self, stream: Any) -> Recording | None:
-        """Return the recording of a stream; None where it has none."""
-        try:
-            return self._recordings.get(stream)
+            recording = self._recordings.get(stream)
+            return None if recording is None or recording.recorder.is_over else recording.chunks
         except Exception as error:  # noqa: BLE001 - the guard
             self._errors.report(Where.RESPONSE_FOLLOW, error)
             return None
@@ -131,7 +125,9 @@ class EventStreamAborter:
     def make_error(self, message: str) -> Exception:
         """Make the SDK's own timeout error."""
         module, name = (
-            ("aiobotocore.response", "AioReadTimeoutError") if self._is_async else ("botocore.exceptions", "ReadTimeoutError")
+            ("aiobotocore.response", "AioReadTimeoutError")
+            if self._is_async
+            else ("botocore.exceptions", "ReadTimeoutError")
         )
         error: Exception = getattr(import_module(module), name)(endpoint_url="", error=message)
         error.args = (message,)

@@ -1,7 +1,7 @@
 """Steps of the streams of Amazon Bedrock: of `converse_stream`, and of `invoke_model_with_response_stream`.
 
-Both are AWS's binary event stream. Every function makes one `Step`, sent `after` seconds after the one before, unless it
-makes a whole well-formed `Script`: `reply` for `converse_stream`, `anthropic_reply`, `nova_reply`, `llama_reply`,
+Both are AWS's binary event stream. Every function makes one `Step`, sent `after` seconds after the one before, unless
+it makes a whole well-formed `Script`: `reply` for `converse_stream`, `anthropic_reply`, `nova_reply`, `llama_reply`,
 `mistral_reply` and `titan_reply` for what those families of models answer to `invoke_model_with_response_stream`.
 """
 

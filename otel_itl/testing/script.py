@@ -49,7 +49,8 @@ _CONTROL: frozenset[Kind] = frozenset({"close", "reset", "hold"})
 class Event:
     """One event: server-sent, unless it has a `frame` of its own.
 
-    The builders (`chat`, `completions`, `responses`, `messages`, `bedrock`, `faults`) make these; make your own where they end.
+    The builders (`chat`, `completions`, `responses`, `messages`, `bedrock`, `faults`) make these; make your own where
+    they end.
     """
 
     kind: Kind

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from faces import Face
+if TYPE_CHECKING:
+    from faces import Face
 
 KEYS: Final = {"aws_access_key_id": "none", "aws_secret_access_key": "none"}
 
@@ -29,7 +30,7 @@ def make_client(face: Face, origin: str, *, timeout: float = 5.0, **options: Any
     from botocore.config import Config
 
     if face == "async":
-        from aiobotocore.config import AioConfig as Config  # noqa: F811 - the same, with more options
+        from aiobotocore.config import AioConfig as Config
 
     config = Config(read_timeout=timeout, retries={"total_max_attempts": 1})
     made = _session(face).create_client(

@@ -124,5 +124,5 @@ def test_every_row_of_the_matrix_installs_every_sdk() -> None:
 @every
 def test_the_matrix_has_the_oldest_release_of_an_sdk(sdk: SDKEntry) -> None:
     (oldest,) = [row for row in matrix_rows() if row.startswith("oldest")]
-    (pin,) = re.findall(rf"{sdk.distribution}==(\S+)", oldest)
+    (pin,) = re.findall(rf"(?<!\S){sdk.distribution}==(\S+)", oldest)
     assert tuple(map(int, pin.split(".")))[: len(sdk.oldest)] == sdk.oldest

@@ -67,10 +67,9 @@ def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> None:
     written = valid_count(usage.get("cacheWriteInputTokens", usage.get("cacheWriteInputTokenCount")))
     output, total = valid_count(usage.get("outputTokens")), valid_count(usage.get("totalTokens"))
     uncached = valid_count(usage.get("inputTokens"))
-    if total is not None and output is not None and uncached is not None:
-        counted = max(total - output, uncached)
-    else:
-        counted = None if uncached is None else uncached + (read or 0) + (written or 0)
+    counted = None if uncached is None else uncached + (read or 0) + (written or 0)
+    if total is not None and output is not None:
+        counted = max(total - output, uncached or 0)
     response_info.update_token_counts(
         input_tokens=valid_count(counted),
         output_tokens=output,
