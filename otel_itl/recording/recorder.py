@@ -18,7 +18,6 @@ from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
 from otel_itl.recording.stall_monitor import StreamStallMonitor
 
-
 ErrorNamer = Callable[[BaseException], str | None]
 """Names an exception of an SDK, as `error.type` shows it; None: by its class."""
 

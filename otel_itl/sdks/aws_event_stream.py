@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary, ref
 
 from otel_itl.conventions import Where
 from otel_itl.recording.abort import shut_down_socket
-from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import refer_to
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.recording.response_body import WatchedBody
+from otel_itl.recording.response_body import WatchedClose
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.sdks.driver import bind_stream
 from otel_itl.sdks.patching import Target, Wrapper
@@ -44,7 +44,7 @@ class EventStreams:
     """
 
     def __init__(self, errors: InternalErrors) -> None:
-        self._errors = errors
+        self.errors = errors
         self._recordings: WeakKeyDictionary[Any, Recording] = WeakKeyDictionary()
 
     def targets(self) -> tuple[Target, ...]:
@@ -70,7 +70,7 @@ class EventStreams:
         recorder.add_owner(stream)
         recorder.enable_abort(EventStreamAborter(stream))
         twin = _take_source(stream)
-        stream._raw_stream = WatchedBody(stream._raw_stream, recorder)  # noqa: SLF001 - what `close()` closes
+        stream._raw_stream = WatchedClose(stream._raw_stream, recorder)  # noqa: SLF001 - what `close()` closes
         record, source = (
             (record_async_iterator, twin.__aiter__()) if hasattr(twin, "__aiter__") else (record_iterator, iter(twin))
         )
@@ -87,14 +87,11 @@ class EventStreams:
 
         return start
 
+    @never_raises(Where.RESPONSE_FOLLOW, None)
     def _find_chunks(self, stream: Any) -> Any:
         """Return the recorded chunks of a stream; None where it is not recorded, or no longer."""
-        try:
-            recording = self._recordings.get(stream)
-            return None if recording is None or recording.recorder.is_over else recording.chunks
-        except Exception as error:  # noqa: BLE001 - the guard
-            self._errors.report(Where.RESPONSE_FOLLOW, error)
-            return None
+        recording = self._recordings.get(stream)
+        return None if recording is None or recording.recorder.is_over else recording.chunks
 
 
 class EventStreamAborter:
