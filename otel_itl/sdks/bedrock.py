@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -44,10 +45,13 @@ def describe(call: Call) -> Description | None:
 
     Runs for every call of every AWS service: the operation is looked at first.
     """
-    classify, read_body = OPERATIONS.get(call.args[0] if call.args else "", (None, None))
-    meta = call.instance.meta
-    if classify is None or read_body is None or meta.service_model.service_name != "bedrock-runtime":
+    operation = call.args[0] if call.args else call.kwargs.get("operation_name")
+    if operation not in OPERATIONS:
         return None
+    meta = call.instance.meta
+    if meta.service_model.service_name != "bedrock-runtime":
+        return None
+    classify, read_body = OPERATIONS[operation]
     parameters: Mapping[str, Any] = call.args[1] if len(call.args) > 1 else call.kwargs["api_params"]
     body = read_body(parameters)
     host, port = _split_endpoint(meta.endpoint_url)
@@ -100,10 +104,12 @@ def _split_endpoint(endpoint_url: str) -> tuple[str | None, int]:
     return url.hostname, url.port or (443 if url.scheme == "https" else 80)
 
 
+@dataclass(frozen=True, slots=True)
 class BedrockSDK:
     """The two packages by which a Python program calls Bedrock."""
 
-    name = "bedrock"
+    name: str = "bedrock"
+    """Its name in the registry."""
 
     def targets(self, driver: Driver) -> tuple[Target, ...]:
         """Return what is patched: each waits for its own module, as `import botocore` loads none of them."""
