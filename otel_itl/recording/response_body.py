@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from copy import deepcopy
 from typing import Any
 
 from wrapt import ObjectProxy
@@ -33,6 +34,12 @@ class WatchedClose(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it wo
     def __init__(self, body: Any, recorder: StreamRecorder) -> None:
         super().__init__(body)
         self._self_recorder = recorder
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return deepcopy(self.__wrapped__, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__wrapped__.__reduce_ex__(protocol)
 
     def close(self) -> None:
         """Close the body and end the recording."""

@@ -15,25 +15,31 @@ import aws
 import pytest
 from clients import play, sdk_of
 from faces import FACES, Face, close, drop, entered, run, settled, taken
-from measuring import bare, measured, measured_by, spans_within, timeline_of, wait_for_a_span
+from measuring import bare, instrument, measured, measured_by, spans_within, timeline_of, wait_for_a_span
 from opentelemetry.trace import StatusCode
 from surfaces import ANTHROPIC, BEDROCK, CONVERSE, MESSAGE, OTHER_STREAMS, Surface
 
 import otel_itl
+from otel_itl.core.stalls import StallPolicy
 from otel_itl.core.timeline import Kind
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, bedrock, faults, messages
 
 STREAMS: Final = [surface for surface in OTHER_STREAMS if surface.host is BEDROCK]
 CONVERSE_STREAM, INVOCATION = STREAMS
 WHOLE: Final = bedrock.reply(4)
-EXCEPTIONS: Final = (
-    "internalServerException",
-    "modelStreamErrorException",
-    "modelTimeoutException",
-    "serviceUnavailableException",
-    "throttlingException",
-    "validationException",
-)
+EXCEPTIONS: Final = [
+    (surface, code)
+    for surface in STREAMS
+    for code in (
+        "internalServerException",
+        "modelStreamErrorException",
+        "modelTimeoutException",
+        "serviceUnavailableException",
+        "throttlingException",
+        "validationException",
+    )
+    if surface is INVOCATION or code != "modelTimeoutException"
+]
 
 streams = pytest.mark.parametrize("surface", STREAMS, ids=lambda surface: surface.wire)
 
@@ -139,11 +145,12 @@ def test_a_loop_keeps_a_stream_that_nothing_else_refers_to(
 # --- failures --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", EXCEPTIONS)
+@pytest.mark.parametrize(("surface", "code"), EXCEPTIONS, ids=str)
 def test_an_exception_event_fails_the_stream_with_its_code(
-    code: str, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
+    surface: Surface, code: str, face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
 ) -> None:
-    server.always(WHOLE.cut(2) + bedrock.error("no", kind=code))
+    whole = WHOLE if surface is CONVERSE_STREAM else bedrock.nova_reply(4)
+    server.always(whole.cut(2) + bedrock.error("no", kind=code))
 
     async def scenario(surface: Surface, client: Any) -> None:
         from botocore.exceptions import EventStreamError
@@ -151,7 +158,7 @@ def test_an_exception_event_fails_the_stream_with_its_code(
         with pytest.raises(EventStreamError):
             await read(surface, client)
 
-    play(scenario, CONVERSE_STREAM, face, server)
+    play(scenario, surface, face, server)
     (span,) = telemetry.spans
     attributes = only(telemetry)
     assert (attributes["error.type"], attributes["itl.output_chunk.count"]) == (code, 2)
@@ -192,14 +199,8 @@ def test_an_aborted_stream_raises_the_timeout_error_of_the_sdk(face: Face, serve
             seen.append(error)
 
     with measured_by() as captured:
-        otel_itl.uninstrument()
-        otel_itl.instrument(
-            tracer_provider=captured.tracer_provider,
-            meter_provider=captured.meter_provider,
-            logger_provider=captured.logger_provider,
-            stall_after=0.1,
-            abort_after=0.3,
-        )
+        bare()
+        instrument(captured, stall=StallPolicy(next_token=0.1, abort_after=0.2))
         play(scenario, CONVERSE_STREAM, face, server)
         from botocore.exceptions import ReadTimeoutError
 
