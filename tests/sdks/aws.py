@@ -39,11 +39,9 @@ def make_client(face: Face, origin: str, *, timeout: float = 5.0, **options: Any
     return made if face == "async" else _closing(made)
 
 
-@cache
-def has_cache_counts() -> bool:
-    """Whether the installed release knows the counts of cached tokens: it leaves out what it does not know."""
-    model = _session("sync").get_service_model("bedrock-runtime")
-    return "cacheReadInputTokens" in model.shape_for("TokenUsage").members
+def is_known(shape: str, member: str) -> bool:
+    """Whether the installed release knows a member of a shape: it leaves out what it does not know."""
+    return member in _session("sync").get_service_model("bedrock-runtime").shape_for(shape).members
 
 
 @contextmanager
