@@ -39,7 +39,9 @@ async def settled(value: Any) -> Any:
 
 
 async def pulled(iterator: Any) -> Any:
-    """The next chunk, or `END`."""
+    """The next chunk, or `END`; of an event stream of botocore, which is no iterator, by a loop of its own."""
+    if hasattr(iterator, "_event_generator"):
+        iterator = aiter(iterator) if hasattr(iterator, "__aiter__") else iter(iterator)
     return await anext(iterator, END) if hasattr(iterator, "__anext__") else next(iterator, END)
 
 
@@ -100,6 +102,8 @@ def response_of(stream: Any) -> Any:
 
 def generator_of(stream: Any) -> Any:
     """The SDK's own generator that a stream iterates over, under its helper where there is one."""
+    if hasattr(stream, "_event_generator"):
+        return stream._event_generator
     return getattr(stream, "_raw_stream", stream)._iterator
 
 
