@@ -20,7 +20,7 @@ from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.recorder import ErrorNamer, StreamRecorder, name_class
 from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
@@ -59,6 +59,8 @@ class Description(NamedTuple):
     """The request's headers, likewise."""
     awaits_sdk_span: bool = False
     """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
+    name_error: ErrorNamer = name_class
+    """Names the SDK's exceptions."""
 
 
 Describe = Callable[[Call], Description | None]
@@ -210,6 +212,7 @@ class Driver:
             recorder = self._opener.open(description.request, description.classify)
         if recorder is None:
             return None
+        recorder.name_errors_by(description.name_error)
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
 
     def _open(self, description: Description, sent: Moment, sdk_span: Any) -> StreamRecorder | None:
