@@ -108,6 +108,7 @@ class Where:
     EVENT_LOOP_WATCH: Final = "event_loop.watch"
     METRICS_OBSERVE: Final = "metrics.observe"
     METRICS_RECORD: Final = "metrics.record"
+    PROCESS_END: Final = "process.end"
     PROCESSOR_FLUSH: Final = "processor.flush"
     QUEUE_ABANDONED: Final = "queue.abandoned"
     QUEUE_CALLBACKS: Final = "queue.callbacks"

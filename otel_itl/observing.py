@@ -9,9 +9,10 @@ from otel_itl.config import load
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
+from otel_itl.providers import Providers
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream, proxy_stream
-from otel_itl.runtime import Providers, runtime
+from otel_itl.runtime import runtime
 from otel_itl.sdks.driver import Description
 from otel_itl.sdks.duck_typing import classify_by_shape
 from otel_itl.sdks.registry import SDK_NAMES

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
-from opentelemetry import _logs, context, metrics, trace
+from opentelemetry import context
 
 from otel_itl import conventions as names
 from otel_itl.config import Config, SessionFrom
@@ -32,6 +30,9 @@ from otel_itl.export.span import SpanSink, SpanStarter
 from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
+from otel_itl.flushing import Flusher
+from otel_itl.process_end import ProcessEnd
+from otel_itl.providers import Providers
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.finalizer import Finalizer
 from otel_itl.recording.internal_errors import InternalErrors
@@ -50,20 +51,6 @@ MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
 MAX_WAIT_FOR_REPORTS = 1.0
 """Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Providers:
-    """The OpenTelemetry providers that were given; None stands for the global one."""
-
-    tracer_provider: trace.TracerProvider | None = None
-    meter_provider: metrics.MeterProvider | None = None
-    logger_provider: _logs.LoggerProvider | None = None
-
-    @property
-    def are_given(self) -> bool:
-        """Whether any provider was given."""
-        return any((self.tracer_provider, self.meter_provider, self.logger_provider))
 
 
 class Runtime:
@@ -111,6 +98,8 @@ class Runtime:
         self._runs_first: WeakSet[Any] = WeakSet()
         """Tracer providers on which our processor runs first, so that `force_flush()` finalizes pending streams before
         it exports."""
+        self.flusher = Flusher(self._end_all, self._flush, self._providers_to_flush)
+        self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)
 
     # --- Start and stop --------------------------------------------------------------------------------------------
 
@@ -126,6 +115,7 @@ class Runtime:
             self._config, self._providers, self._pipeline = config, providers, None
             self._was_stopped = False
             self._is_started_by_code = by_code or self._is_started_by_code
+        self.process_end.watch_signals()
 
     def stop(self) -> None:
         """Stop recording; streams that are open end as abandoned."""
@@ -134,6 +124,7 @@ class Runtime:
             self._was_stopped, self._is_started_by_code = True, False
             for processor in self._processors.values():
                 processor.disable()
+        self.process_end.leave_signals()
         self._end_all()
 
     @property
@@ -171,6 +162,8 @@ class Runtime:
         pipeline = self._pipeline or self._connect()
         if pipeline is None:
             return None
+        if self.process_end.awaits_main_thread:
+            self.process_end.watch_signals()
         request = apply_session(request)
         unix_ns, requested = self._wall_clock(), self._clock()
         handle = SpanHandle()
@@ -246,8 +239,7 @@ class Runtime:
         if not given.are_given and not application_has_providers():
             self._set_up_sdk()
         generation = names.STANDARD_NAMES[config.standard_names]
-        tracer_provider = given.tracer_provider or trace.get_tracer_provider()
-        meter_provider = given.meter_provider or metrics.get_meter_provider()
+        tracer_provider, meter_provider, logger_provider = given.resolve()
         stream_metrics = self.metrics.create(
             get_meter(meter_provider, config.standard_names),
             generation,
@@ -259,10 +251,8 @@ class Runtime:
         is_flushed = tracer_provider in self._runs_first or not hasattr(tracer_provider, "add_span_processor")
         # A flush of log events reaches nothing of ours.
         self._may_defer = is_flushed and config.token_events != "log"
-        # Again for every set of providers: what is registered last runs first, before they shut down.
-        atexit.unregister(self._end_all)
-        atexit.register(self._end_all)
-        stream_logger = get_logger(given.logger_provider or _logs.get_logger_provider(), config.standard_names)
+        self.process_end.register()
+        stream_logger = get_logger(logger_provider, config.standard_names)
         return Pipeline(
             SpanStarter(get_tracer(tracer_provider, config.standard_names), Sessions(), self.measured_spans),
             SpanSink(self.measured_spans, generation, config.token_events, self.errors),
@@ -323,6 +313,10 @@ class Runtime:
         self.finalizer.finalize_pending()
         self.metrics.pending.record_all()
 
+    def _providers_to_flush(self) -> list[Any]:
+        """Return the providers that export; none where this process has opened no stream. Takes no lock."""
+        return [] if self._pipeline is None else self._providers.find_exporting()
+
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
         return [
             (recorder.request, recorder.stall_monitor is not None and recorder.stall_monitor.is_stalled)
@@ -354,6 +348,7 @@ class Runtime:
         """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
         self._lock = Lock()
         self._pipeline = None
+        self.flusher.forget_after_fork()
         self.finalizer.forget_after_fork()
         self.open_streams.forget_after_fork()
         self.watchdog.forget_after_fork()
