@@ -142,8 +142,9 @@ def uninstrument() -> None:
 def flush(seconds: float = 2.0) -> bool:
     """Export the streams that have ended, before the process is frozen or leaves by `os._exit()`.
 
-    Finalizes them and flushes the tracer, meter and logger provider that they are reported to, all at once. Streams that
-    are open stay open. Blocks the caller for at most `seconds`: on an event loop, `await asyncio.to_thread(flush)`.
+    Finalizes them and flushes the tracer, meter and logger provider that they are reported to, all at once. Streams
+    that are open stay open. Blocks the caller for at most `seconds`; on an event loop, `await
+    asyncio.to_thread(otel_itl.flush)`.
 
     Args:
         seconds: how long to wait for exporters. One that takes longer goes on in the background.
@@ -154,7 +155,7 @@ def flush(seconds: float = 2.0) -> bool:
     Raises:
         ValueError: `seconds` is not a positive number.
     """
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_FLUSH_SECONDS:
+    if type(seconds) not in {int, float} or not 0 < seconds <= MAX_FLUSH_SECONDS:
         message = f"flush(seconds={seconds!r}) is not accepted: it takes a number of seconds above 0, up to a day."
         raise ValueError(message)
     from otel_itl.runtime import runtime  # noqa: PLC0415 - see _HOMES

@@ -51,6 +51,8 @@ MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
 MAX_WAIT_FOR_REPORTS = 1.0
 """Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
+PATIENCE_AT_SIGNAL = 0.25
+"""The same where a signal ends the process: what is waited for may wait for the thread that the signal interrupted."""
 
 
 class Runtime:
@@ -98,7 +100,7 @@ class Runtime:
         self._runs_first: WeakSet[Any] = WeakSet()
         """Tracer providers on which our processor runs first, so that `force_flush()` finalizes pending streams before
         it exports."""
-        self.flusher = Flusher(self._end_all, self._flush, self._providers_to_flush)
+        self.flusher = Flusher(partial(self._end_all, PATIENCE_AT_SIGNAL), self._flush, self._providers_to_flush)
         self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)
 
     # --- Start and stop --------------------------------------------------------------------------------------------
@@ -303,10 +305,10 @@ class Runtime:
                 self._runs_first.add(provider)
             self._processors[provider] = processor
 
-    def _end_all(self) -> None:
-        """End every open stream as abandoned, and give the reports of stalls a second to be emitted."""
-        self.finalizer.abandon_all()
-        self.log_threads.wait_until_idle(MAX_WAIT_FOR_REPORTS)
+    def _end_all(self, patience: float = MAX_WAIT_FOR_REPORTS) -> None:
+        """End every open stream as abandoned, and give reports of stalls `patience` seconds to be emitted."""
+        self.finalizer.abandon_all(patience)
+        self.log_threads.wait_until_idle(patience)
 
     def _flush(self) -> None:
         """Finalize the streams that ended, and record their metrics: for flushes of a tracer provider."""

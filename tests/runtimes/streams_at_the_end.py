@@ -1,4 +1,4 @@
-"""What the programs of test_process_end.py do: streams that complete, one that stays open, and web applications."""
+"""What the programs of test_end_of_process.py do: streams that complete, one that stays open, and web applications."""
 
 from __future__ import annotations
 
