@@ -44,11 +44,6 @@ class Flusher:
         self._finalizing = Lock()
         self._exporting = (Lock(), Lock(), Lock())
 
-    @property
-    def has_work(self) -> bool:
-        """Whether there is anything to flush. Takes no lock."""
-        return bool(self._find_providers())
-
     def flush(self, seconds: float) -> bool:
         """Export the streams that ended; returns whether all of it was exported within `seconds`."""
         return self._export_after(self._finalize_ended, seconds)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import reduce
+from operator import or_
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -52,6 +56,7 @@ class ProcessEnd:
         self._end_streams = end_streams
         self._finalizer: Any = None
 
+    @never_raises(Where.PROCESS_END, None)
     def register(self) -> None:
         """Have the end of this process noticed. Called in each process, when its first stream opens."""
         # Again for every set of providers: what is registered last runs first, before they shut down.
@@ -75,18 +80,18 @@ class ProcessEnd:
         _hook_uvicorn(self.end)
         self.awaits_main_thread = threading.current_thread() is not threading.main_thread()
         if not self.awaits_main_thread:
-            self._replace(signal.SIG_DFL, self._handle)
+            self._replace(signal.SIG_DFL, self._handle, except_for=_changed_outside_python())
 
     @never_raises(Where.PROCESS_END, None)
     def leave_signals(self) -> None:
         """Restore the default disposition where the handler is still ours."""
         self._replace(self._handle, signal.SIG_DFL)
 
-    def _replace(self, old: object, new: Any) -> None:
-        """Set the handler `new` for those signals that have the handler `old`."""
+    def _replace(self, old: object, new: Any, except_for: int = 0) -> None:
+        """Set the handler `new` for those signals that have the handler `old`, `except_for` a mask of signals."""
         with suppress(ValueError):  # of sub-interpreters and of threads that are not the main one
             for signum in SIGNALS:
-                if signal.getsignal(signum) == old:
+                if signal.getsignal(signum) == old and not except_for >> (signum - 1) & 1:
                     signal.signal(signum, new)
 
     def _handle(self, signum: int, _: FrameType | None) -> None:
@@ -102,11 +107,10 @@ class ProcessEnd:
             return
         signal.signal(signum, signal.SIG_DFL)  # a second signal is not kept waiting
         try:
-            if self._flusher.has_work:
-                running = _native("allocate_lock")()
-                running.acquire()
-                _native("start_new_thread")(self._end_and_release, (running,))
-                running.acquire(timeout=MAX_SECONDS)
+            running = _native("allocate_lock")()
+            running.acquire()
+            _native("start_new_thread")(self._end_and_release, (running,))
+            running.acquire(timeout=MAX_SECONDS)
         except Exception as error:  # noqa: BLE001 - the guard; no more threads, for instance
             self.errors.note(Where.PROCESS_END, error)
         finally:
@@ -169,6 +173,18 @@ def _hook_uvicorn(end: Callable[[], object]) -> None:
     captured = getattr(server, "_captured_signals", None)
     if type(captured) is list and type(server).__module__.partition(".")[0] == "uvicorn":
         server._captured_signals = _RaisedAgain(captured, end)  # type: ignore[union-attr]  # noqa: SLF001 - no other seam
+
+
+def _changed_outside_python() -> int:
+    """Return the mask of the signals that the process handles or ignores; 0 where the system does not report it.
+
+    `signal.getsignal()` does not know of a handler that C code has set: a server that embeds Python, such as uWSGI.
+    """
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        masks = re.findall(r"^Sig(?:Cgt|Ign):\s*([0-9a-f]+)$", status, re.MULTILINE)
+        return reduce(or_, (int(mask, 16) for mask in masks), 0)
+    return 0
 
 
 def _native(name: str) -> Any:

@@ -316,7 +316,7 @@ class Runtime:
         self.metrics.pending.record_all()
 
     def _providers_to_flush(self) -> list[Any]:
-        """Return the providers that export; none where this process has opened no stream. Takes no lock."""
+        """Return the providers that export; none where this process has opened no stream."""
         return [] if self._pipeline is None else self._providers.find_exporting()
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:

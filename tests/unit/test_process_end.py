@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -62,6 +64,15 @@ def test_a_signal_that_the_application_ignores_or_handles_is_left_to_it(
     signal.signal(signal.SIGTERM, disposition)
     process_end.watch_signals()
     assert signal.getsignal(signal.SIGTERM) == disposition
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not report handlers of C code")
+def test_a_signal_that_c_code_handles_is_left_to_it(process_end: ProcessEnd) -> None:
+    libc = ctypes.CDLL(None)
+    libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    libc.signal(signal.SIGTERM, ctypes.cast(libc.abs, ctypes.c_void_p))
+    process_end.watch_signals()
+    assert (signal.getsignal(signal.SIGTERM), is_handled(signal.SIGHUP)) == (signal.SIG_DFL, True)
 
 
 def test_ctrl_c_is_left_to_python(process_end: ProcessEnd) -> None:
