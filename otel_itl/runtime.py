@@ -34,7 +34,7 @@ from otel_itl.flushing import Flusher
 from otel_itl.process_end import ProcessEnd
 from otel_itl.providers import Providers
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.recording.finalizer import Finalizer
+from otel_itl.recording.finalizer import PATIENCE_SECONDS, Finalizer
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
@@ -310,9 +310,9 @@ class Runtime:
         self.finalizer.abandon_all(patience)
         self.log_threads.wait_until_idle(patience)
 
-    def _flush(self) -> None:
-        """Finalize the streams that ended, and record their metrics: for flushes of a tracer provider."""
-        self.finalizer.finalize_pending()
+    def _flush(self, patience: float = PATIENCE_SECONDS) -> None:
+        """Finalize the streams that ended, and record their metrics, waiting `patience` seconds for other threads."""
+        self.finalizer.finalize_pending(min(patience, PATIENCE_SECONDS))
         self.metrics.pending.record_all()
 
     def _providers_to_flush(self) -> list[Any]:

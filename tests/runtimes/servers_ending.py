@@ -78,10 +78,10 @@ class Scenario:
         """Whether the program listens."""
         return any("{socket}" in word for word in self.command)
 
-    def run(self, folder: Path) -> Ended:
-        """Run the program in a folder of its own, to its end."""
+    def run(self, folder: Path, server: str) -> Ended:
+        """Run the program in a folder of its own, to its end; `server` is the URL that it finds in `SERVER`."""
         receiver = HttpReceiver()
-        process = self._start(folder, self.endpoint or receiver.url)
+        process = self._start(folder, self.endpoint or receiver.url, server)
         response = b""
         slow: http.client.HTTPResponse | None = None
         try:
@@ -113,7 +113,7 @@ class Scenario:
             stderr.replace(receiver.setup_notice, ""),
         )
 
-    def _start(self, folder: Path, endpoint: str) -> subprocess.Popen[str]:
+    def _start(self, folder: Path, endpoint: str, server: str) -> subprocess.Popen[str]:
         """Start the program, in a process group of its own: a server that is killed leaves no children behind."""
         (folder / "program.py").write_text(self.program, encoding="utf-8")
         paths = (str(ROOT), str(ROOT / "tests" / "runtimes"), str(folder))
@@ -121,6 +121,7 @@ class Scenario:
         environ |= {
             "PYTHONPATH": os.pathsep.join(paths),
             "PYTHONWARNINGS": "ignore",
+            "SERVER": server,
             "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
             "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
             "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": OTHERS,

@@ -20,6 +20,8 @@ import pytest
 from processes import PATIENCE_SECONDS, needs
 from servers_ending import Ended, Scenario, send
 
+from otel_itl.testing import ScriptedServer
+
 pytestmark = [
     pytest.mark.requirement("R28"),
     pytest.mark.skipif(os.name != "posix", reason="this system has no signals that ask a process to end"),
@@ -105,6 +107,16 @@ logging.getLogger().addHandler(handler)
 with runtime.finalizer._finalizing, handler.lock:
     be_stopped()
 """
+READING: Final = """
+import openai
+
+asked = [{"role": "user", "content": "hello"}]
+client = openai.OpenAI(base_url=os.environ["SERVER"], api_key="none")
+stream = client.chat.completions.create(model="endless", messages=asked, stream=True)
+next(stream)
+announce()
+list(stream)
+"""
 AS_THE_FIRST_PROCESS: Final = """
 announce()
 sys.stdin.readline()
@@ -144,7 +156,7 @@ def stop_and_let_go_on(process: subprocess.Popen[str], receiver: Any) -> None:
     process.stdin.flush()
 
 
-def server(*command: str, returncode: int = 0, packages: tuple[str, ...], **fields: Any) -> Scenario:
+def web_server(*command: str, returncode: int = 0, packages: tuple[str, ...], **fields: Any) -> Scenario:
     """A server that loads the application of `streams_at_the_end`."""
     fields = {"program": APPLICATION, "outcomes": SERVED, "max_seconds": 5.0, **fields}
     return Scenario(command=command, returncode=returncode, packages=packages, **fields)
@@ -157,6 +169,11 @@ SCRIPTS: Final = {
     ),
     "SIGTERM, instrumented in another thread": Scenario(IN_A_THREAD),
     "SIGTERM, inside locks of logging and of ours": Scenario(BEGIN + IN_LOCKS),
+    "SIGTERM, while a stream of openai is read": Scenario(
+        INSTRUMENT + "complete()" + READING,
+        packages=("openai",),
+        outcomes={"complete": "completed", "endless": "abandoned"},
+    ),
     "SIGTERM, asyncio": Scenario(BEGIN + ASYNC),
     "SIGTERM, asyncio handles it": Scenario(
         BEGIN + ASYNC.replace("# the handler", "asyncio.get_running_loop().add_signal_handler(15, stopped.set)"),
@@ -200,30 +217,30 @@ SCRIPTS: Final = {
     "the end of a pool of multiprocessing": Scenario(INSTRUMENT + CHILDREN + IN_A_POOL, end=None, returncode=0),
 }
 SERVERS: Final = {
-    "uvicorn": server(*UVICORN, packages=("uvicorn",), returncode=-signal.SIGTERM),
-    "uvicorn, no line of code": server(
+    "uvicorn": web_server(*UVICORN, packages=("uvicorn",), returncode=-signal.SIGTERM),
+    "uvicorn, no line of code": web_server(
         *UVICORN,
         packages=("uvicorn",),
         launcher=ZERO_CODE,
         program="from streams_at_the_end import asgi as app",
         returncode=-signal.SIGTERM,
     ),
-    "uvicorn with workers": server(*UVICORN_WORKERS, packages=("uvicorn",)),
-    "uvicorn with workers, no line of code": server(
+    "uvicorn with workers": web_server(*UVICORN_WORKERS, packages=("uvicorn",)),
+    "uvicorn with workers, no line of code": web_server(
         *UVICORN_WORKERS,
         packages=("uvicorn",),
         launcher=ZERO_CODE,
         program="from streams_at_the_end import asgi as app",
     ),
-    "gunicorn": server(*GUNICORN, "program:application", packages=("gunicorn",)),
-    "gunicorn --preload": server(*GUNICORN, "program:application", "--preload", packages=("gunicorn",)),
-    "gunicorn with uvicorn's workers": server(*GUNICORN_UVICORN, packages=("gunicorn", "uvicorn")),
-    "gunicorn --preload with uvicorn's workers": server(
+    "gunicorn": web_server(*GUNICORN, "program:application", packages=("gunicorn",)),
+    "gunicorn --preload": web_server(*GUNICORN, "program:application", "--preload", packages=("gunicorn",)),
+    "gunicorn with uvicorn's workers": web_server(*GUNICORN_UVICORN, packages=("gunicorn", "uvicorn")),
+    "gunicorn --preload with uvicorn's workers": web_server(
         *GUNICORN_UVICORN, "--preload", packages=("gunicorn", "uvicorn")
     ),
-    "hypercorn": server(*HYPERCORN, packages=("hypercorn",)),
+    "hypercorn": web_server(*HYPERCORN, packages=("hypercorn",)),
     # When the first worker has ended, hypercorn sends SIGTERM to the others, and cuts their responses short.
-    "hypercorn with workers": server(
+    "hypercorn with workers": web_server(
         *HYPERCORN, "--workers", "2", packages=("hypercorn",), asks_slowly=False, outcomes=BOTH
     ),
     "celery": Scenario(
@@ -246,7 +263,7 @@ def unanswered() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def ended(unanswered: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def ended(unanswered: str, server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Return a scenario's process after its end. All of them are started when the first is asked for."""
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         scenarios = {
@@ -257,7 +274,8 @@ def ended(unanswered: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         scenarios["unanswered"] = Scenario(BEGIN + "be_stopped()", endpoint=unanswered)
         scenarios["unanswered, a second signal"] = replace(scenarios["unanswered"], end=send_twice)
         running: dict[str, Future[Ended]] = {
-            name: pool.submit(scenario.run, tmp_path_factory.mktemp("ending")) for name, scenario in scenarios.items()
+            name: pool.submit(scenario.run, tmp_path_factory.mktemp("ending"), server.openai_url)
+            for name, scenario in scenarios.items()
         }
         yield lambda name: running[name].result()
 
