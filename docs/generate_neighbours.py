@@ -58,6 +58,8 @@ FOOT: Final = """
   one. It does so if OpenTelemetry is set up, or any span is current, with or without otel_itl; because otel_itl makes
   a span current, the header is sent with it. `ANTHROPIC_OPEN_TELEMETRY=false` turns both off. The body is the same in
   any case.
+* **LiteLLM's proxy** and other gateways: what is measured at the client, at the proxy and at both is in
+  [gateways.md](gateways.md).
 * **HTTP clients**: openai 3 and anthropic 2 use `httpx2`. For the span of the HTTP call, instrument with
   `HTTPX2ClientInstrumentor`; that span is a child of ours.
 """

@@ -57,6 +57,7 @@ LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
 CONSUMER_BOUND: Final = "itl.consumer.bound"
+BURST_BUFFERED: Final = "itl.burst.buffered"
 STREAMS_AT_START: Final = "itl.streams.at_start"
 STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
@@ -106,13 +107,18 @@ class Where:
     CALLBACK_SESSION_FROM: Final = "callback.session_from"
     CHUNK_CLASSIFY: Final = "chunk.classify"
     EVENT_LOOP_WATCH: Final = "event_loop.watch"
+    FILE_ENCODE: Final = "file.encode"
+    FILE_WRITE: Final = "file.write"
     METRICS_OBSERVE: Final = "metrics.observe"
     METRICS_RECORD: Final = "metrics.record"
     PROCESS_END: Final = "process.end"
     PROCESSOR_FLUSH: Final = "processor.flush"
     QUEUE_ABANDONED: Final = "queue.abandoned"
     QUEUE_CALLBACKS: Final = "queue.callbacks"
+    QUEUE_FILE: Final = "queue.file"
     QUEUE_REPORTS: Final = "queue.reports"
+    QUEUE_SUMMARY: Final = "queue.summary"
+    QUEUE_UNSENT: Final = "queue.unsent"
     RESPONSE_FOLLOW: Final = "response.follow"
     SDK_SETUP: Final = "sdk.setup"
     SPAN_ENRICH: Final = "span.enrich"
@@ -126,6 +132,7 @@ class Where:
     STREAM_FINALIZE: Final = "stream.finalize"
     STREAM_OPEN: Final = "stream.open"
     STREAM_READ: Final = "stream.read"
+    SUMMARY_PRINT: Final = "summary.print"
     TOKEN_EVENTS_BUILD: Final = "token_events.build"
 
 
@@ -147,6 +154,8 @@ SPAN_MEASURES: Final = {
     "itl.time_per_output_token": "time_per_output_token",
     "itl.tokens_per_chunk": "tokens_per_chunk",
     "itl.burst.ratio": "burst_ratio",
+    BURST_BUFFERED: "is_buffered",
+    "itl.burst.pace": "buffered_pace",
     "itl.drift": "drift",
     CONSUMER_DURATION: "consumer_time",
     CONSUMER_BOUND: "is_consumer_bound",

@@ -7,42 +7,40 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from threading import Lock
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Final
+
+MAX_EXPORTS: Final = 8
+"""What is flushed side by side: three providers, the file, the summary lines, and room."""
+
+MIN_SECONDS: Final = 0.001
 
 Step = Callable[[], object]
-
-
-class Provider(Protocol):
-    """A provider of OpenTelemetry that has something to flush."""
-
-    def force_flush(self, timeout_millis: int) -> Any:
-        """Export what waits; False where that failed."""
+Export = Callable[[float], object]
+"""Exports what waits, within seconds; returns False where that failed."""
 
 
 class Flusher:
-    """Finalizes streams and has the providers export them, in bounded time.
+    """Finalizes streams and has them exported, in bounded time.
 
     `force_flush()` of the SDK returns when its exporter does, whatever timeout it was given. So each step runs on a
-    thread of its own, all providers at once, and the caller stops waiting when its time is over. Of each step one call
+    thread of its own, all exports at once, and the caller stops waiting when its time is over. Of each step one call
     runs at a time: flushes of an endpoint that hangs do not pile up.
 
     Args:
         end_streams: ends every open stream as abandoned, and finalizes it.
         finalize_ended: finalizes the streams that ended, and records their metrics.
-        find_providers: returns the providers that export; none where this process has opened no stream.
+        find_exports: returns what exports; nothing where this process has opened no stream.
     """
 
-    def __init__(
-        self, end_streams: Step, finalize_ended: Step, find_providers: Callable[[], Sequence[Provider]]
-    ) -> None:
+    def __init__(self, end_streams: Step, finalize_ended: Step, find_exports: Callable[[], Sequence[Export]]) -> None:
         self._end_streams, self._finalize_ended = end_streams, finalize_ended
-        self._find_providers = find_providers
+        self._find_exports = find_exports
         self.forget_after_fork()
 
     def forget_after_fork(self) -> None:
         """Drop the parent's locks: its threads do not exist here."""
         self._finalizing = Lock()
-        self._exporting = (Lock(), Lock(), Lock())
+        self._exporting = [Lock() for _ in range(MAX_EXPORTS)]
 
     def flush(self, seconds: float) -> bool:
         """Export the streams that ended; returns whether all of it was exported within `seconds`."""
@@ -53,19 +51,24 @@ class Flusher:
         return self._export_after(self._end_streams, seconds)
 
     def _export_after(self, step: Step, seconds: float) -> bool:
-        """Take a step for at most half of the time, and flush the providers for the rest of it."""
-        providers = self._find_providers()
-        if not providers:
+        """Take a step for at most half of the time, and export for the rest of it."""
+        exports = self._find_exports()
+        if not exports:
             return True
         deadline = monotonic() + seconds
         step_deadline = monotonic() + seconds / 2
         is_done = call_side_by_side([partial(_call_alone, self._finalizing, step, step_deadline)], step_deadline)
-        timeout_millis = max(int((deadline - monotonic()) * 1_000), 1)
-        exports = [
-            partial(_call_alone, lock, partial(provider.force_flush, timeout_millis), deadline)
-            for lock, provider in zip(self._exporting, providers, strict=False)
+        remaining = max(deadline - monotonic(), MIN_SECONDS)
+        calls = [
+            partial(_call_alone, lock, partial(export, remaining), deadline)
+            for lock, export in zip(self._exporting, exports, strict=False)
         ]
-        return call_side_by_side(exports, deadline) and is_done
+        return call_side_by_side(calls, deadline) and is_done
+
+
+def flush_provider(provider: Any, seconds: float) -> Any:
+    """Flush a provider; returns what its `force_flush()` does."""
+    return provider.force_flush(int(seconds * 1_000))
 
 
 def call_side_by_side(functions: Iterable[Callable[[], bool]], deadline: float) -> bool:

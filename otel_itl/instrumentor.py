@@ -11,7 +11,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 )
 
 from otel_itl.config import load
-from otel_itl.providers import Providers
+from otel_itl.export.providers import Providers
 from otel_itl.runtime import is_disabled, runtime
 from otel_itl.sdks.registry import SDK_NAMES
 

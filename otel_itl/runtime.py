@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -14,25 +13,27 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 from opentelemetry import context
 
 from otel_itl import conventions as names
-from otel_itl.config import Config, SessionFrom
+from otel_itl.config import Config
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
+from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
 from otel_itl.export.pipeline import Pipeline
+from otel_itl.export.providers import ProviderChoice, Providers
 from otel_itl.export.scope import get_logger, get_meter, get_tracer
-from otel_itl.export.sdk_internals.configurator import application_has_providers, configure_sdk, has_exporters
 from otel_itl.export.sdk_internals.processor_order import prepend_processor
 from otel_itl.export.span import SpanSink, SpanStarter
 from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
-from otel_itl.flushing import Flusher
+from otel_itl.export.summary_lines import SummaryLines
+from otel_itl.flushing import Export, Flusher, flush_provider
+from otel_itl.option_values import SessionFrom
 from otel_itl.process_end import ProcessEnd
-from otel_itl.providers import Providers
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.finalizer import PATIENCE_SECONDS, Finalizer
 from otel_itl.recording.internal_errors import InternalErrors
@@ -44,8 +45,6 @@ from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
 from otel_itl.session_scope import apply_session
-
-logger = logging.getLogger("otel_itl")
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
@@ -79,6 +78,8 @@ class Runtime:
         self.callback_threads = ReporterThreads(
             "callbacks", self.errors, where=Where.CALLBACK_ON_STALL, max_threads=1, max_waiting=1_000
         )
+        self.file = FileOutput(self.errors)
+        self.summary_lines = SummaryLines(self.errors)
         self.measured_spans = MeasuredSpans()
         self.installer = SDKInstaller(self)
         self.metrics = MetricsRegistry(
@@ -93,6 +94,7 @@ class Runtime:
         self._lock = Lock()
         self._config: Config | None = None
         self._providers = Providers()
+        self._provider_choice = ProviderChoice(self.file, self.errors)
         self._was_stopped = self._is_started_by_code = False
         self._pipeline: Pipeline | None = None
         self._may_defer = False
@@ -100,7 +102,8 @@ class Runtime:
         self._runs_first: WeakSet[Any] = WeakSet()
         """Tracer providers on which our processor runs first, so that `force_flush()` finalizes pending streams before
         it exports."""
-        self.flusher = Flusher(partial(self._end_all, PATIENCE_AT_SIGNAL), self._flush, self._providers_to_flush)
+        self._exports: list[Export] = []
+        self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
         self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)
 
     # --- Start and stop --------------------------------------------------------------------------------------------
@@ -117,6 +120,7 @@ class Runtime:
             self._config, self._providers, self._pipeline = config, providers, None
             self._was_stopped = False
             self._is_started_by_code = by_code or self._is_started_by_code
+            self.file.start(config.file)
         self.process_end.watch_signals()
 
     def stop(self) -> None:
@@ -127,7 +131,9 @@ class Runtime:
             for processor in self._processors.values():
                 processor.disable()
         self.process_end.leave_signals()
+        self.callback_threads.drop_waiting()
         self._end_all()
+        self.file.start(None)
 
     @property
     def config(self) -> Config | None:
@@ -161,7 +167,9 @@ class Runtime:
         config = self._config
         if config is None or is_suppressed() or is_disabled():
             return None
-        pipeline = self._pipeline or self._connect()
+        pipeline = self._pipeline
+        if pipeline is None or self._provider_choice.is_outdated:
+            pipeline = self._connect()
         if pipeline is None:
             return None
         if self.process_end.awaits_main_thread:
@@ -227,9 +235,13 @@ class Runtime:
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 
     def _connect(self) -> Pipeline | None:
-        """Return the pipeline, which the first stream makes; None: recording was stopped before that."""
+        """Return the pipeline, which the first stream makes; None: recording was stopped before that.
+
+        It is made again where the application has set a provider for which one of the telemetry file's stands in.
+        """
         with self._lock:
-            if self._pipeline is None and self._config is not None:
+            is_current = self._pipeline is not None and not self._provider_choice.is_outdated
+            if not is_current and self._config is not None:
                 self._pipeline = self._make_pipeline(self._config, self._providers)
             return self._pipeline
 
@@ -238,10 +250,8 @@ class Runtime:
 
         It also adds our processor to the tracer provider, makes the metrics, and registers what is called at exit.
         """
-        if not given.are_given and not application_has_providers():
-            self._set_up_sdk()
+        tracer_provider, meter_provider, logger_provider = self._provider_choice.choose(given)
         generation = names.STANDARD_NAMES[config.standard_names]
-        tracer_provider, meter_provider, logger_provider = given.resolve()
         stream_metrics = self.metrics.create(
             get_meter(meter_provider, config.standard_names),
             generation,
@@ -253,6 +263,7 @@ class Runtime:
         is_flushed = tracer_provider in self._runs_first or not hasattr(tracer_provider, "add_span_processor")
         # A flush of log events reaches nothing of ours.
         self._may_defer = is_flushed and config.token_events != "log"
+        self._exports = self._find_exports(tracer_provider, meter_provider, logger_provider)
         self.process_end.register()
         stream_logger = get_logger(logger_provider, config.standard_names)
         return Pipeline(
@@ -263,23 +274,8 @@ class Runtime:
             metrics=stream_metrics,
             objectives=config.slo,
             errors=self.errors,
+            more_sinks=(self.summary_lines,) if config.summary else (),
         )
-
-    def _set_up_sdk(self) -> None:
-        """Set up the OpenTelemetry SDK from the `OTEL_*` environment, which is never written to."""
-        try:
-            exporters = configure_sdk()
-        except Exception as error:  # noqa: BLE001 - whatever the SDK raises for an environment it does not accept
-            # Nothing here comes from a prompt: the text may be logged.
-            self.errors.counts[Where.SDK_SETUP] += 1
-            logger.warning("otel_itl could not set up the OpenTelemetry SDK from the OTEL_* environment: %s", error)
-        else:
-            # A warning, so that it is seen where logging is not configured; not where nothing is sent anywhere.
-            logger.log(
-                logging.WARNING if has_exporters(os.environ) else logging.INFO,
-                "No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment (%s).",
-                exporters,
-            )
 
     def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
         """Have the spans of a provider pass our processor; there is one for each, as none can be removed."""
@@ -305,19 +301,26 @@ class Runtime:
                 self._runs_first.add(provider)
             self._processors[provider] = processor
 
-    def _end_all(self, patience: float = MAX_WAIT_FOR_REPORTS) -> None:
+    def _end_streams(self, patience: float) -> None:
         """End every open stream as abandoned, and give reports of stalls `patience` seconds to be emitted."""
         self.finalizer.abandon_all(patience)
         self.log_threads.wait_until_idle(patience)
+
+    def _end_all(self) -> None:
+        """End every open stream as abandoned, and wait, for a bounded time, until all of it is reported and written."""
+        self._end_streams(MAX_WAIT_FOR_REPORTS)
+        self.file.finish(MAX_WAIT_FOR_FILE)
+        self.summary_lines.queue.flush(MAX_WAIT_FOR_REPORTS)
 
     def _flush(self, patience: float = PATIENCE_SECONDS) -> None:
         """Finalize the streams that ended, and record their metrics, waiting `patience` seconds for other threads."""
         self.finalizer.finalize_pending(min(patience, PATIENCE_SECONDS))
         self.metrics.pending.record_all()
 
-    def _providers_to_flush(self) -> list[Any]:
-        """Return the providers that export; none where this process has opened no stream."""
-        return [] if self._pipeline is None else self._providers.find_exporting()
+    def _find_exports(self, *providers: Any) -> list[Export]:
+        """Return what a flush of this process has to call, side by side."""
+        flushes = [partial(flush_provider, provider) for provider in providers if hasattr(provider, "force_flush")]
+        return [*flushes, self.file.finish, self.summary_lines.queue.flush]
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
         return [
@@ -334,7 +337,8 @@ class Runtime:
         resume: list[Callable[[], None]] = []
 
         def before() -> None:
-            resume.extend((self.watchdog.pause(), self.finalizer.pause()))
+            threads = (self.watchdog, self.finalizer, self.file, self.summary_lines.queue)
+            resume.extend(thread.pause() for thread in threads)
 
         def after_in_parent() -> None:
             while resume:
@@ -349,7 +353,7 @@ class Runtime:
     def forget_after_fork(self) -> None:
         """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
         self._lock = Lock()
-        self._pipeline = None
+        self._pipeline, self._exports = None, []
         self.flusher.forget_after_fork()
         self.finalizer.forget_after_fork()
         self.open_streams.forget_after_fork()
@@ -357,6 +361,9 @@ class Runtime:
         self.metrics.forget_after_fork()
         self.log_threads.forget_after_fork()
         self.callback_threads.forget_after_fork()
+        self.file.forget_after_fork()
+        self.summary_lines.queue.forget_after_fork()
+        self._provider_choice.forget_after_fork()
 
 
 def is_disabled() -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 from otel_itl.cli import commands
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
-from otel_itl.config import load
 from otel_itl.core.slo import Objectives
+from otel_itl.core.spelling import did_you_mean
+from otel_itl.option_values import NotAcceptedError, parse_objectives
 from otel_itl.report.other_tools import TOOLS
 
 _EXAMPLES = """\
@@ -59,35 +61,72 @@ examples:
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl demo
 
 exit codes:
-  0  streams were measured
-  1  no stream was measured
-  2  bad usage, a missing SDK, a port in use, or a file that exists
+  0    streams were measured
+  1    no stream was measured
+  2    bad usage, a missing SDK, a port in use, or a file that exists
+  130  interrupted, with the report on what was measured so far, or without one
 """
+_SLO_TAKES = (
+    "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
+    "gpt-4o*=chat,*=0.5/0.05"
+)
+_LONG_OPTION = re.compile(r"--[a-z][a-z-]*")
 _SECONDS = (0.0, 3_600.0)
 _PORTS = (0, 65_535)
 _SEEDS = (0, 2**32 - 1)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one sentence."""
+class CommandParser(argparse.ArgumentParser):
+    """A parser that reports an error in one sentence, under the name of the command that it is about."""
 
     def error(self, message: str) -> NoReturn:
         """Print the message, and exit with code 2."""
-        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
+        print(f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
+    def add_commands(self) -> Any:
+        """Return what commands are added to."""
+        self._commands = self.add_subparsers(title="commands", metavar="COMMAND")
+        self.set_defaults(run=lambda _: self.error(f"name a command: {self._names_of_commands()}"))
+        return self._commands
 
-def build_parser() -> argparse.ArgumentParser:
+    def parse_command_line(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """Parse the arguments of the process (None) or others; unlike `parse_args`, name what was probably meant.
+
+        Raises:
+            SystemExit: the arguments are not accepted, or ask for the help.
+        """
+        given = sys.argv[1:] if arguments is None else arguments
+        command = next((argument for argument in given if not argument.startswith("-")), None)
+        if command is not None and command not in self._commands.choices:
+            meant = did_you_mean(command, self._commands.choices)
+            self.error(f"{command!r} is not a command: it takes {self._names_of_commands()}.{meant}")
+        parsed, unknown = self.parse_known_args(given)
+        if unknown:
+            (self if command is None else self._commands.choices[command]).refuse(unknown)
+        return parsed
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Report arguments that are not known, and exit with code 2."""
+        name = unknown[0].partition("=")[0]
+        meant = did_you_mean(name, _LONG_OPTION.findall(self.format_usage())) if name.startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}.{meant}")
+
+    def _names_of_commands(self) -> str:
+        *others, last = self._commands.choices
+        return f"{', '.join(others)} or {last}"
+
+
+def build_parser() -> CommandParser:
     """Build the parser. In its namespace, `run` is a function that takes the namespace and returns an exit code."""
-    made = _Parser(
+    made = CommandParser(
         prog="otel-itl",
         description="Token-level latency of streaming LLM clients over OpenTelemetry.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--version", action="version", version=f"otel-itl {_version()}")
-    made.set_defaults(run=lambda _: made.error("name a command: report or demo"))
-    subparsers = made.add_subparsers(title="commands", metavar="COMMAND")
+    subparsers = made.add_commands()
     _add_report(subparsers)
     _add_demo(subparsers)
     return made
@@ -113,10 +152,12 @@ def _add_report(subparsers: Any) -> None:
         "--slo",
         type=_slo,
         metavar="SLO",
-        help="judge every stream by chat, code, agent or TTFT/ITL[@target], times in seconds, instead of by the SLO "
-        "that was in force when it was measured",
+        help="judge every stream by chat, code, agent or TTFT/ITL[@target], as 0.5/0.05 (seconds) or 500ms/50ms, "
+        "instead of by the SLO that was in force when it was measured",
     )
-    report.add_argument("--session", metavar="ID", help="show the requests of one session, in order of time")
+    report.add_argument(
+        "--session", metavar="ID", help="show the requests of one session, in order of time; not with --as"
+    )
     report.set_defaults(run=commands.run_report)
 
 
@@ -193,8 +234,11 @@ def _number(kind: type[int | float], minimum: float, maximum: float, noun: str) 
 
 
 def _tool(text: str) -> str:
+    """Convert the argument of `--as`."""
     if text not in TOOLS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}.{did_you_mean(text, TOOLS)}"
+        )
     return text
 
 
@@ -203,22 +247,22 @@ def _sdks(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     unknown = next((name for name in names if name not in SDKS), None)
     if unknown is not None:
-        raise argparse.ArgumentTypeError(f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}")
+        raise argparse.ArgumentTypeError(
+            f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}.{did_you_mean(unknown, SDKS)}"
+        )
     return names
 
 
 def _slo(text: str) -> Objectives:
     """Convert the argument of `--slo`, which has to contain an objective."""
+    refusal = NotAcceptedError()
     try:
-        slo = load({"slo": text}, {}).slo
-    except ValueError:
-        slo = Objectives()
-    if not slo.edges("ttft") and not slo.edges("itl"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an SLO: it takes chat, code, agent, or TTFT/ITL in seconds such as 0.5/0.05 or "
-            "0.5/0.05@0.995; for models, as gpt-4o*=chat,*=0.5/0.05"
-        )
-    return slo
+        slo = parse_objectives(text)
+        if slo.edges("ttft") or slo.edges("itl"):
+            return slo
+    except NotAcceptedError as error:
+        refusal = error
+    raise argparse.ArgumentTypeError(f"{text!r} is not an SLO: {refusal.describe(_SLO_TAKES)}")
 
 
 def _version() -> str:

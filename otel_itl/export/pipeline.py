@@ -45,6 +45,7 @@ class Pipeline:
         metrics: records the streams that ended.
         objectives: what streams are held against.
         errors: where failures of our own are reported.
+        more_sinks: get each stream after its span and its log events.
     """
 
     def __init__(  # noqa: PLR0913 - the signals, and what they share
@@ -57,12 +58,13 @@ class Pipeline:
         metrics: StreamMetrics,
         objectives: Objectives,
         errors: InternalErrors,
+        more_sinks: Sequence[Sink] = (),
     ) -> None:
         self.metrics = metrics
         self.errors = errors
         self._spans = spans
         self._span_sink = span_sink
-        self._sinks: Sequence[Sink] = (span_sink, end_log)
+        self._sinks: Sequence[Sink] = (span_sink, end_log, *more_sinks)
         self._logger = logger
         self._objectives = objectives
 

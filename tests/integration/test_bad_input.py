@@ -270,6 +270,33 @@ def test_observing_what_cannot_be_iterated_over_raises_one_sentence(stream: Any)
         otel_itl.observe(stream, provider="test", model="m")
 
 
+@pytest.mark.parametrize(
+    ("argument", "value", "reason"),
+    [
+        ("provider", 5, "it takes a name such as 'mistral_ai'."),
+        ("provider", "", "it takes a name such as 'mistral_ai'."),
+        ("model", b"m", "it takes a name such as 'ministral-8b', or None."),
+        ("operation", None, "it takes a name such as 'chat'."),
+        ("server_address", 1, "it takes the name of a host, or None."),
+        ("server_port", "443", "it takes a number, or None."),
+        ("classify", len, None),
+        ("classify", 1, "it takes a function of one chunk that returns flags of otel_itl.Kind, which is not async."),
+        ("classify", lambda: 1, "it cannot be called with one argument: the chunk."),
+    ],
+)
+def test_an_argument_of_observe_that_is_not_accepted_raises_one_sentence(
+    argument: str, value: Any, reason: str | None, instrument: Instrument
+) -> None:
+    instrument()
+    arguments = {"provider": "test", "model": "m", argument: value}
+    if reason is None:
+        assert list(otel_itl.observe(["a"], **arguments)) == ["a"]
+        return
+    with pytest.raises(ValueError, match=re.escape(f" is not accepted: {reason}") + "$") as refused:
+        otel_itl.observe(["a"], **arguments)
+    assert str(refused.value).startswith(f"observe({argument}={value!r}) ")
+
+
 def test_a_provider_that_is_none_raises_one_sentence(instrument: Instrument) -> None:
     with pytest.raises((TypeError, ValueError), match=r"^instrument\(tracer_provider='http://localhost:4317'\) .*\.$"):
         instrument(tracer_provider="http://localhost:4317")

@@ -85,8 +85,10 @@ ENDINGS: Final[dict[str, Ending]] = {
 BRISK: Final = {("sync", "read"), ("async", "closed")}
 """What every environment of the matrix tries, with one surface: most of what is passed is passed here."""
 
+TABLES: Final = frozenset({"groq", "together", "fireworks", "cerebras"})
+"""SDKs whose file holds nothing but a table: what is passed in one of them is passed in all."""
 PROVEN: Final[set[tuple[str, Place]]] = set()
-"""Places that were made to fail already, by the same way, in the same SDK."""
+"""Places that were made to fail already, by the same way, in the same SDK or another of `TABLES`."""
 
 
 def cases() -> list[Any]:
@@ -146,8 +148,9 @@ def holes(act: Act, sdk: str = "", **options: Any) -> dict[str, list[str]]:
     assert seen == expected
     found: dict[str, list[str]] = {}
     for place in watcher.places:
-        if place.function not in SEAMS and (sdk, place) not in PROVEN:
-            PROVEN.add((sdk, place))
+        proof = "a table" if sdk in TABLES else sdk, place
+        if place.function not in SEAMS and proof not in PROVEN:
+            PROVEN.add(proof)
             # A context of its own: what a fault leaves there is not left to the next one.
             harms = copy_context().run(lambda place: list(harm(place, act, expected)), place)
             if harms:

@@ -26,7 +26,7 @@ from faces import (
     settled,
     taken,
 )
-from measuring import spans_within
+from measuring import wait_for_a_span
 from opentelemetry.trace import StatusCode
 from surfaces import STREAMS, Surface
 
@@ -437,7 +437,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
             await close(left.stream)
         del left
         await drop()
-        spans_within(telemetry, 1)
+        await wait_for_a_span(telemetry)
 
     play(scenario, surface, face, server, **ending.options)
     telemetry.tracer_provider.force_flush()  # a second report of a stream would be in it

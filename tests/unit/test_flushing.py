@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from threading import Event, active_count
 from time import monotonic
 
 import pytest
 
 import otel_itl
-from otel_itl.flushing import Flusher
+from otel_itl.flushing import Flusher, flush_provider
 
 SECONDS = 10.0
 SHORT_SECONDS = 0.2
@@ -44,7 +45,8 @@ def blocked() -> Iterator[Event]:
 def flusher(*providers: Provider, calls: list[str] | None = None) -> Flusher:
     """A flusher of these providers, which lists what it has called."""
     calls = [] if calls is None else calls
-    return Flusher(lambda: calls.append("end"), lambda: calls.append("finalize"), lambda: providers)
+    exports = [partial(flush_provider, provider) for provider in providers]
+    return Flusher(lambda: calls.append("end"), lambda: calls.append("finalize"), lambda: exports)
 
 
 def test_a_flush_finalizes_and_then_flushes_every_provider() -> None:
@@ -89,7 +91,7 @@ def test_flushes_of_an_exporter_that_hangs_do_not_pile_up(blocked: Event) -> Non
 
 def test_streams_that_cannot_be_finalized_in_time_keep_no_provider_from_being_flushed(blocked: Event) -> None:
     provider = Provider()
-    flushing = Flusher(lambda: blocked.wait(SECONDS), lambda: None, lambda: [provider])
+    flushing = Flusher(lambda: blocked.wait(SECONDS), lambda: None, lambda: [partial(flush_provider, provider)])
     assert (flushing.end_process(SHORT_SECONDS), provider.flushes) == (False, 1)
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -118,7 +118,7 @@ def uvicorn_server(captured: list[int]) -> Any:
 def test_uvicorn_ends_the_process_only_where_it_restores_the_default(restored_to: Any, expected: list[str]) -> None:
     ended: list[str] = []
     server = uvicorn_server([signal.SIGTERM])
-    flusher = Flusher(lambda: ended.append("ended"), _nothing, lambda: [SimpleNamespace(force_flush=bool)])
+    flusher = Flusher(lambda: ended.append("ended"), _nothing, lambda: [bool])
     ProcessEnd(flusher, _nothing, InternalErrors()).watch_signals()
     signal.signal(signal.SIGTERM, restored_to)
     assert (list(reversed(server._captured_signals)), ended) == ([signal.SIGTERM], expected)
