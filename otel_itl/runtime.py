@@ -45,6 +45,7 @@ from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
 from otel_itl.session_scope import apply_session
+from otel_itl.test_scope import apply_test_scope
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
@@ -151,6 +152,11 @@ class Runtime:
         return self._is_started_by_code
 
     @property
+    def provider_choice(self) -> ProviderChoice:
+        """Which OpenTelemetry providers the streams are reported to."""
+        return self._provider_choice
+
+    @property
     def was_stopped(self) -> bool:
         """Whether `uninstrument()` was called since the last start."""
         return self._was_stopped
@@ -174,7 +180,7 @@ class Runtime:
             return None
         if self.process_end.awaits_main_thread:
             self.process_end.watch_signals()
-        request = apply_session(request)
+        request = apply_test_scope(apply_session(request))
         unix_ns, requested = self._wall_clock(), self._clock()
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
@@ -202,7 +208,7 @@ class Runtime:
         may_be_deferred = self._may_defer and handle.is_own and handle.session_request is None
         recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
         self.open_streams.add(recorder)
-        if config.stall is not None:
+        if config.stall is not None and not recorder.request.is_test:
             log = pipeline.stall_log(handle, recorder.request, recorder.unix_ns)
             monitor = StreamStallMonitor(
                 recorder,
@@ -221,7 +227,7 @@ class Runtime:
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""
-        request = apply_session(request)
+        request = apply_test_scope(apply_session(request))
         recorder.redescribe(request, classify)
         pipeline = self._pipeline
         if pipeline is not None:
@@ -323,9 +329,11 @@ class Runtime:
         return [*flushes, self.file.finish, self.summary_lines.queue.flush]
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
+        """Return the request of every open stream but those of tests, and whether the stream is stalled now."""
         return [
             (recorder.request, recorder.stall_monitor is not None and recorder.stall_monitor.is_stalled)
             for recorder in self.open_streams.recorders()
+            if not recorder.request.is_test
         ]
 
     # --- Forks -----------------------------------------------------------------------------------------------------

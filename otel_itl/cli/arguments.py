@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import math
-import re
-import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NoReturn
+from typing import Any
 
 from otel_itl.cli import commands
+from otel_itl.cli.command_parser import CommandParser
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
+from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT
 from otel_itl.core.slo import Objectives
 from otel_itl.core.spelling import did_you_mean
 from otel_itl.option_values import NotAcceptedError, parse_objectives
@@ -19,6 +19,8 @@ from otel_itl.report.other_tools import TOOLS
 
 _EXAMPLES = """\
 examples:
+  otel-itl run app.py                 measure a program, and report at its end
+  otel-itl doctor                     find out what is missing
   otel-itl demo                       watch streams while they are measured
   otel-itl report spans.jsonl         latency by model, and the worst stream
   otel-itl report --json *.jsonl.gz   the same as JSON
@@ -66,55 +68,62 @@ exit codes:
   2    bad usage, a missing SDK, a port in use, or a file that exists
   130  interrupted, with the report on what was measured so far, or without one
 """
+_RUN = """\
+Run a program, measure its streams without a line of code in it, and report on
+them on standard error at its end. Every Python process that it starts is
+measured, too. Its input, output, signals and exit code are its own.
+
+COMMAND is a Python file, -m and a module, or any command. What follows COMMAND
+belongs to it.
+"""
+_RUN_EXAMPLES = """\
+Telemetry goes to a new file of OTLP JSON lines, and to an endpoint or exporter
+that the environment names (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER
+and the like).
+
+examples:
+  otel-itl run app.py --model gpt-5-mini
+  otel-itl run -m chat.worker
+  otel-itl run -o chat.jsonl uvicorn app:app --workers 2
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl run app.py
+
+exit codes:
+  those of the program; where a signal ended it, the same signal ends otel-itl
+  2    bad usage, a file that does not exist or cannot be used; nothing was run
+  126  the command cannot be executed
+  127  there is no such command
+"""
+_DOCTOR = """\
+Check the installation, and print what is not fine with its remedy: packages,
+SDKs and what wraps them, OpenTelemetry's providers and exporters, whether the
+endpoints accept telemetry, and variables that switch something off. A stream
+of a scripted model is sent through, marked with itl.test and in no metric.
+
+With COMMAND, all this is examined inside the program, when its first stream
+has ended or at its end; its standard output goes to standard error.
+"""
+_DOCTOR_EXAMPLES = """\
+examples:
+  otel-itl doctor
+  otel-itl doctor app.py --model gpt-5-mini
+  otel-itl doctor --json uvicorn app:app | jq '.checks[] | select(.remedy)'
+
+exit codes:
+  0  all is fine
+  1  something is not fine
+  2  bad usage, or the program cannot be started
+"""
 _SLO_TAKES = (
     "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
     "gpt-4o*=chat,*=0.5/0.05"
 )
-_LONG_OPTION = re.compile(r"--[a-z][a-z-]*")
 _SECONDS = (0.0, 3_600.0)
+_LAUNCHING = ("run", "doctor")
+"""The commands that launch a program."""
+_WITH_VALUE = ("-o", "--output", "-m")
+"""Their options that take the next word."""
 _PORTS = (0, 65_535)
 _SEEDS = (0, 2**32 - 1)
-
-
-class CommandParser(argparse.ArgumentParser):
-    """A parser that reports an error in one sentence, under the name of the command that it is about."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the message, and exit with code 2."""
-        print(f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(2)
-
-    def add_commands(self) -> Any:
-        """Return what commands are added to."""
-        self._commands = self.add_subparsers(title="commands", metavar="COMMAND")
-        self.set_defaults(run=lambda _: self.error(f"name a command: {self._names_of_commands()}"))
-        return self._commands
-
-    def parse_command_line(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """Parse the arguments of the process (None) or others; unlike `parse_args`, name what was probably meant.
-
-        Raises:
-            SystemExit: the arguments are not accepted, or ask for the help.
-        """
-        given = sys.argv[1:] if arguments is None else arguments
-        command = next((argument for argument in given if not argument.startswith("-")), None)
-        if command is not None and command not in self._commands.choices:
-            meant = did_you_mean(command, self._commands.choices)
-            self.error(f"{command!r} is not a command: it takes {self._names_of_commands()}.{meant}")
-        parsed, unknown = self.parse_known_args(given)
-        if unknown:
-            (self if command is None else self._commands.choices[command]).refuse(unknown)
-        return parsed
-
-    def refuse(self, unknown: Sequence[str]) -> NoReturn:
-        """Report arguments that are not known, and exit with code 2."""
-        name = unknown[0].partition("=")[0]
-        meant = did_you_mean(name, _LONG_OPTION.findall(self.format_usage())) if name.startswith("-") else ""
-        self.error(f"unrecognized arguments: {' '.join(unknown)}.{meant}")
-
-    def _names_of_commands(self) -> str:
-        *others, last = self._commands.choices
-        return f"{', '.join(others)} or {last}"
 
 
 def build_parser() -> CommandParser:
@@ -127,9 +136,81 @@ def build_parser() -> CommandParser:
     )
     made.add_argument("--version", action="version", version=f"otel-itl {_version()}")
     subparsers = made.add_commands()
+    _add_run(subparsers)
+    _add_doctor(subparsers)
     _add_report(subparsers)
     _add_demo(subparsers)
     return made
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of `otel-itl`; those of a launched program are left as they are.
+
+    Raises:
+        SystemExit: with code 2 for bad usage, with 0 after `--help` or `--version`.
+    """
+    parser = build_parser()
+    if not argv or argv[0] not in _LAUNCHING:
+        return parser.parse_command_line(argv)
+    own, words = _split_at_program(argv[1:])
+    arguments = parser.parse_command_line([argv[0], *own])
+    arguments.words = words
+    return arguments
+
+
+def _split_at_program(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split at the first word that is no option of ours, or that follows `--`. `-m` and its module are options."""
+    words = list(argv)
+    own: list[str] = []
+    while words and words[0].startswith("-") and words[0] != "-":
+        option = words.pop(0)
+        if option == "--":
+            break
+        own.append(option)
+        if option in _WITH_VALUE and words:
+            own.append(words.pop(0))
+        if option.startswith("-m"):
+            break
+    return own, words
+
+
+def _add_run(subparsers: Any) -> None:
+    """Add the command `run` and its arguments."""
+    run = _add_command(subparsers, "run", "measure a program, and report at its end", _RUN, _RUN_EXAMPLES)
+    run.add_argument(
+        "-o",
+        "--output",
+        default=DEFAULT_OUTPUT,
+        metavar="FILE",
+        help=f"the file for the telemetry (default: {DEFAULT_OUTPUT}); it replaces the one of an earlier run",
+    )
+    run.add_argument("--append", action="store_true", help="add to the file, and report on all that it holds")
+    run.add_argument("--quiet", action="store_true", help="print nothing at the end")
+    _add_program(run, "[-h] [-o FILE] [--append] [--quiet]")
+    run.set_defaults(run=commands.run_run)
+
+
+def _add_doctor(subparsers: Any) -> None:
+    """Add the command `doctor` and its arguments."""
+    doctor = _add_command(subparsers, "doctor", "find out what is missing", _DOCTOR, _DOCTOR_EXAMPLES)
+    doctor.add_argument("--json", action="store_true", help="print JSON; docs/doctor.md has its schema")
+    _add_program(doctor, "[-h] [--json]", is_required=False)
+    doctor.set_defaults(run=commands.run_doctor)
+
+
+def _add_program(command: argparse.ArgumentParser, options: str, *, is_required: bool = True) -> None:
+    """Add what names a program. `parse_arguments` sets `words` to the program and its arguments.
+
+    Args:
+        command: the command that launches it.
+        options: the command's own options, as the usage shows them.
+        is_required: the command does nothing without a program.
+    """
+    program = "COMMAND [ARG ...]" if is_required else "[COMMAND [ARG ...]]"
+    command.usage = f"{command.prog} {options} {program}\n       {command.prog} {options} -m MODULE [ARG ...]"
+    command.add_argument("-m", dest="module", metavar="MODULE", help="run a Python module, as python -m does")
+    command.add_argument("words", nargs="*", metavar="COMMAND [ARG ...]", help=argparse.SUPPRESS)
+    command.allow_abbrev = False
 
 
 def _add_report(subparsers: Any) -> None:

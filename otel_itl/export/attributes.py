@@ -39,6 +39,7 @@ def at_start(request: Request) -> dict[str, Any]:
         names.SERVER_ADDRESS: request.server_address,
         names.SERVER_PORT: request.server_port,
         names.SESSION_ID: request.session_id,
+        names.TEST: request.is_test or None,
     }
     return attributes | _without_none(optional)
 

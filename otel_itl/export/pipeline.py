@@ -128,7 +128,8 @@ class Pipeline:
             self.errors.report(Where.STREAM_END, error)
         finally:
             # Unless something of ours has failed already, nothing of ours is called here that could.
-            metrics.pending.queue.append((metrics.instruments, measured or _without_measures(handle, finished)))
+            if not finished.request.is_test:
+                metrics.pending.queue.append((metrics.instruments, measured or _without_measures(handle, finished)))
             if handle.is_own and span.is_recording():
                 span.end(timeline.request_unix_ns + timeline.end)
         metrics.pending.hold_bound()

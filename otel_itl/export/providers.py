@@ -55,6 +55,17 @@ class ProviderChoice:
         self._awaited: tuple[Callable[[], Any], ...] = ()
         """The global providers that the application has not set, and for which the file's own stand in."""
         self._notices: DeliveryNotices | None = None
+        self._chosen: tuple[Any, Any, Any] | None = None
+
+    @property
+    def has_set_up_sdk(self) -> bool:
+        """Whether the OpenTelemetry SDK was set up here, from the `OTEL_*` environment."""
+        return self._notices is not None
+
+    @property
+    def chosen(self) -> tuple[Any, Any, Any] | None:
+        """The tracer, meter and logger provider that the last call of `choose` returned; None: there was none."""
+        return self._chosen
 
     @property
     def is_outdated(self) -> bool:
@@ -81,7 +92,8 @@ class ProviderChoice:
                     awaited.append(get)
         self._awaited = tuple(awaited)
         self._file.attach(*chosen)
-        return chosen[0], chosen[1], chosen[2]
+        self._chosen = chosen[0], chosen[1], chosen[2]
+        return self._chosen
 
     def forget_after_fork(self) -> None:
         """Drop what is the parent's."""

@@ -67,6 +67,11 @@ class PackagePatches:
         self._is_wanted = False
         self._is_import_awaited = False
 
+    @property
+    def missing(self) -> list[str]:
+        """The functions that the installed release of the package does not have, as `module:path`."""
+        return sorted(f"{target.module}:{target.path}" for target in self._missing)
+
     def install(self) -> None:
         """Install the patches, now or as soon as the package is imported."""
         self._is_wanted = True

@@ -19,8 +19,8 @@ from otel_itl.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)
-COMMANDS: list[list[str]] = [[], ["report"], ["demo"]]
-IDS = ["otel-itl", "report", "demo"]
+COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["demo"]]
+IDS = ["otel-itl", "run", "doctor", "report", "demo"]
 
 
 def help_of(command: list[str]) -> str:
@@ -33,7 +33,7 @@ def help_of(command: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "otel-itl: name a command: report or demo"),
+        ([], "otel-itl: name a command: run, doctor, report or demo"),
         (
             ["demo", "--port", "99999"],
             "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
@@ -73,8 +73,11 @@ def help_of(command: list[str]) -> str:
             f"argument --sdk: 'gorq' is not an SDK of the demo: it takes {', '.join(SDKS)}. Did you mean groq? (see",
         ),
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
-        (["reprot", "f"], "otel-itl: 'reprot' is not a command: it takes report or demo. Did you mean report? (see"),
-        (["xyz"], "otel-itl: 'xyz' is not a command: it takes report or demo (see otel-itl --help)"),
+        (
+            ["reprot", "f"],
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report or demo. Did you mean report? (see",
+        ),
+        (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report or demo (see otel-itl --help)"),
     ],
 )
 def test_a_bad_argument_is_exit_code_2_and_one_sentence(

@@ -12,11 +12,12 @@ from enum import Enum, auto
 from time import monotonic
 from typing import Final
 
-INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+from otel_itl.cli.exit_codes import INTERRUPTED
+
 _INTERVAL_SECONDS: Final = 0.1
 _SPINNER: Final = "|/-\\"
 _CLEAR_LINE: Final = "\r\x1b[K"
+_SHOW_CURSOR: Final = "\x1b[?25h"
 
 
 class StartLine:
@@ -52,6 +53,11 @@ class StartLine:
             if self._is_shown and self._text and self._can_clear and not self._stopped.is_set():
                 os.write(2, _CLEAR_LINE.encode())
             self._stopped.set()
+
+    def show_cursor(self) -> None:
+        """Show the cursor, which a display that is cut off has left hidden."""
+        if self._is_shown and self._can_clear:
+            os.write(2, _SHOW_CURSOR.encode())
 
     def _move(self) -> None:
         """Show the line again and again, until it is stopped. Runs on a thread."""
@@ -133,5 +139,6 @@ class Interrupts:
             with suppress(Exception):
                 clean_up()
         with suppress(OSError):
+            self._line.show_cursor()
             os.write(2, sentence.encode())
         os._exit(INTERRUPTED)

@@ -93,6 +93,8 @@ class _Reader:
         self._seen: set[tuple[str, str, int]] = set()
         self._bare_spans: dict[_SpanKey, _BareSpan] = {}
         self._logged: dict[tuple[_SpanKey, int], _LoggedStream] = {}
+        self._tests: set[_SpanKey] = set()
+        """The spans of scripted streams, which are in no report."""
 
     def read(self, document: Document) -> Iterator[StoredStream]:
         """Yield the streams of a document that are complete."""
@@ -112,6 +114,8 @@ class _Reader:
         keys = set()
         for key, where, events in self._logged.values():
             keys.add(key)
+            if key in self._tests:
+                continue
             span = self._bare_spans.get(key, _BareSpan(_Identity(), NO_FACTS, None))
             yield from self._stream(key, span.identity, span.facts, events, where)
         for key, span in self._bare_spans.items():
@@ -121,6 +125,9 @@ class _Reader:
     def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         """Yield the streams on a span; keep the span for token events in logs where it has none itself."""
         key, identity = (span.trace_id, span.span_id), _identity(span.attributes)
+        if span.attributes.get(names.TEST) is True:
+            self._tests.add(key)
+            return
         if not span.token_events:
             is_measured = names.STREAM_OUTCOME in span.attributes
             if is_measured or identity != _Identity():
