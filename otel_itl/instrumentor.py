@@ -11,7 +11,8 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 )
 
 from otel_itl.config import load
-from otel_itl.runtime import Providers, is_disabled, runtime
+from otel_itl.export.providers import Providers
+from otel_itl.runtime import is_disabled, runtime
 from otel_itl.sdks.registry import SDK_NAMES
 
 logger = logging.getLogger("otel_itl")
@@ -149,6 +150,12 @@ class CerebrasInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the cerebras SDK: the entry point `itl_cerebras`."""
 
     sdk_names = ("cerebras",)
+
+
+class BedrockInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of Amazon Bedrock, by botocore and aiobotocore: the entry point `itl_bedrock`."""
+
+    sdk_names = ("bedrock",)
 
 
 def _check_providers(given: dict[str, Any]) -> Providers:

@@ -126,8 +126,8 @@ def summarize(
         count += 1
         stalls = collect_stalls(stream)
         collectors.setdefault((stream.provider, stream.model), _ModelCollector(tool)).add(stream, stalls)
-        slos.add(stream, stalls)
-        sessions.add(stream, sum(stall.count for stall in stalls))
+        slo_met = slos.add(stream, stalls)
+        sessions.add(stream, sum(stall.count for stall in stalls), slo_met=slo_met)
         if stream.measures.itl_samples.nanoseconds and (
             worst is None or longest_latency(stream) > longest_latency(worst)
         ):

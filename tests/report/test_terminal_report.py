@@ -356,11 +356,11 @@ def test_one_session_is_described_in_a_sentence(one_session: Shown) -> None:
 def test_one_session_is_shown_request_by_request(one_session: Shown) -> None:
     lines = [line.split() for line in one_session().splitlines()]
     # The first request is of 14 November 2023, 22:13:20 UTC; the third of the next day.
-    assert ["1", "22:13:20", "m", "200", "20.0", "20.0", "-", "1.00", "completed"] in lines
+    assert ["1", "22:13:20", "m", "200", "20.0", "20.0", "-", "1.00", "missed", "completed"] in lines
     assert [line for line in lines if line[:1] in (["2023-11-14"], ["2023-11-15"], ["3"])] == [
         ["2023-11-14"],
         ["2023-11-15"],
-        ["3", "00:13:20", "m", "200", "20.0", "20.0", "1", "1.00", "completed"],
+        ["3", "00:13:20", "m", "200", "20.0", "20.0", "1", "1.00", "missed", "completed"],
     ]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import otel_itl
@@ -73,6 +74,17 @@ def spans_within(captured: CapturedTelemetry, count: int, seconds: float = 2.0) 
     while len(captured.spans) < count and time.perf_counter() < deadline:
         time.sleep(0.005)
     return captured.spans
+
+
+async def wait_for_a_span(captured: CapturedTelemetry, seconds: float = 2.0) -> None:
+    """Wait until there is a span, for at most `seconds`; an event loop, if there is one, goes on meanwhile."""
+    deadline = time.perf_counter() + seconds
+    while not captured.spans and time.perf_counter() < deadline:
+        with suppress(RuntimeError):  # no event loop: a sync scenario
+            asyncio.get_running_loop()
+            await asyncio.sleep(0.005)
+            continue
+        time.sleep(0.005)  # noqa: ASYNC251 - as above
 
 
 def timeline_of(span: Any) -> Timeline:

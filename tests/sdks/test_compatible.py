@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from clients import play, sdk_of
 from faces import Face, close, drop, pulled, run, settled, taken
-from measuring import spans_within
+from measuring import wait_for_a_span
 from surfaces import CREATED, FIREWORKS, GROQ, PLAIN_CHAT, TOGETHER, Surface
 
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
@@ -93,7 +93,7 @@ def test_a_stream_over_aiohttp_is_recorded(
             await act(stream)
             del stream
             await drop()
-            spans_within(telemetry, 1)
+            await wait_for_a_span(telemetry)
 
     run("async", scenario())
     assert [

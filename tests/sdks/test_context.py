@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from clients import play
 from faces import END, Face, close, drop, pulled, settled, taken
-from measuring import spans_within
+from measuring import wait_for_a_span
 from opentelemetry import context, trace
 from surfaces import CREATED, STREAMS, Surface
 
@@ -202,7 +202,7 @@ def test_a_callers_generator_that_is_dropped_halfway_abandons_the_stream(
         await pulled(generator)
         del generator
         await drop()
-        spans_within(telemetry, 1)
+        await wait_for_a_span(telemetry)
 
     play(scenario, surface, face, server)
     assert outcomes(telemetry) == ["abandoned"]

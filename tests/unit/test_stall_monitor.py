@@ -741,7 +741,9 @@ def test_a_callback_that_blocks_delays_no_log(watched: Make) -> None:
 def test_no_more_reports_wait_than_a_stream_may_make(watched: Make) -> None:
     log = Blocking()
     stream = watched(reporter=log, threads=ReporterThreads)
-    for _ in range(15):
+    stream.chunk(2.5)
+    assert log.is_entered.wait(5)  # else the stream's end would make the reports, in this thread
+    for _ in range(14):
         stream.chunk(2.5)
     stream.recorder.end_exhausted()
     counted = stream.counters.lines
