@@ -46,7 +46,7 @@ SEAMS: Final = {
     *("sdks/open_call.py:send", "sdks/open_call.py:asend", "sdks/first_pull.py:append_targets"),
     *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see")),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
-    *(f"recording/stream_iterators.py:{name}" for name in ("_pull_after_throw", "resume")),
+    *(f"recording/stream_iterators.py:{name}" for name in ("_resume_with", "resume")),
     *(f"recording/response_body.py:{name}" for name in ("__iter__", "__aiter__", "close", "aclose", "_read", "_aread")),
     *(f"recording/stream_proxy.py:{name}" for name in ("__getattr__", "__next__", "__anext__", "close")),
     "observing.py:observe",
