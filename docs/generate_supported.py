@@ -35,6 +35,7 @@ FOOT: Final = """
   the SDK.
 * Not every request streams: together's and groq's audio is no text, and `Fireworks().messages` has no stream objects.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
+* A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -97,6 +97,7 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
     tracer_provider: TracerProvider | Unset | None = _UNSET,
     meter_provider: MeterProvider | Unset | None = _UNSET,
     logger_provider: LoggerProvider | Unset | None = _UNSET,
+    **misspelled: NoReturn,
 ) -> None:
     """Measure every streaming request of the supported SDKs from now on, also of clients that exist already.
 
@@ -124,12 +125,14 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
         meter_provider: Makes the metrics; None: the global provider.
         logger_provider: Makes the log events; None: the global provider. Where neither these arguments nor the
             application provide any, the SDK is set up from the `OTEL_*` environment when the first stream opens.
+        **misspelled: Refused; here so that the message can name the nearest argument.
 
     Raises:
-        TypeError: a provider that is none.
+        TypeError: a provider that is none, or an argument that there is not: the message names the nearest one.
         ValueError: an option does not accept a value.
     """
     given = {name: value for name, value in locals().items() if not isinstance(value, Unset)}
+    given |= given.pop("misspelled")
     from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
 
     ITLInstrumentor().instrument(**given)

@@ -57,6 +57,7 @@ LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
 CONSUMER_BOUND: Final = "itl.consumer.bound"
+BURST_BUFFERED: Final = "itl.burst.buffered"
 STREAMS_AT_START: Final = "itl.streams.at_start"
 STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
@@ -154,6 +155,8 @@ SPAN_MEASURES: Final = {
     "itl.time_per_output_token": "time_per_output_token",
     "itl.tokens_per_chunk": "tokens_per_chunk",
     "itl.burst.ratio": "burst_ratio",
+    BURST_BUFFERED: "is_buffered",
+    "itl.burst.pace": "buffered_pace",
     "itl.drift": "drift",
     CONSUMER_DURATION: "consumer_time",
     CONSUMER_BOUND: "is_consumer_bound",
@@ -181,6 +184,15 @@ TOKEN_CHOICE: Final = "itl.token.choice"
 STREAM_REQUEST_TIME: Final = "itl.stream.request_time"
 STREAM_HEADERS: Final = "itl.stream.headers"
 STREAM_END: Final = "itl.stream.end"
+
+# Milestones of a stream: span events without attributes, at the moment at which the chunk arrived.
+FIRST_TOKEN_EVENT: Final = "itl.first_token"
+LAST_TOKEN_EVENT: Final = "itl.last_token"
+
+SPAN_EXCEPTION_EVENT: Final = "exception"
+EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"
+"""The class again: an exception's own text may quote the prompt."""
 
 # Log events.
 EXCEPTION_EVENT: Final = "gen_ai.client.operation.exception"

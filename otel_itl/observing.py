@@ -10,6 +10,7 @@ from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.export.providers import Providers
+from otel_itl.option_values import NotAcceptedError, check_callback
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream, proxy_stream
 from otel_itl.runtime import runtime
@@ -25,7 +26,7 @@ def observe(
     stream: AsyncIterable[T],
     *,
     provider: str,
-    model: str,
+    model: str | None,
     operation: str = ...,
     classify: Callable[[T], int] | None = ...,
     server_address: str | None = ...,
@@ -36,7 +37,7 @@ def observe(
     stream: Iterable[T],
     *,
     provider: str,
-    model: str,
+    model: str | None,
     operation: str = ...,
     classify: Callable[[T], int] | None = ...,
     server_address: str | None = ...,
@@ -46,7 +47,7 @@ def observe(  # noqa: PLR0913 - what describes the request
     stream: Any,
     *,
     provider: str,
-    model: str,
+    model: str | None,
     operation: str = "chat",
     classify: Callable[[Any], int] | None = None,
     server_address: str | None = None,
@@ -55,13 +56,13 @@ def observe(  # noqa: PLR0913 - what describes the request
     """Measure a stream of chunks from anywhere, as the streams of an instrumented SDK are measured.
 
     The request counts as made now, so call this where the request is made. Chunks pass untouched. Without
-    `instrument()` the stream is measured all the same; after `uninstrument()` it is returned as it is, as is a stream
-    that is recorded already.
+    `instrument()` the stream is measured all the same, and where the application has set no provider, that sets up the
+    OpenTelemetry SDK; after `uninstrument()` it is returned as it is, as is a stream that is recorded already.
 
     Args:
         stream: any iterator or asynchronous iterator, or what makes one; its other attributes stay reachable.
         provider: `gen_ai.provider.name`, such as `mistral_ai`.
-        model: the model that was asked for.
+        model: the model that was asked for; None: not known.
         operation: `gen_ai.operation.name`.
         classify: what a chunk carried, as flags of `otel_itl.Kind`. By default text that is not empty is an answer,
             chunks in the shape of a known API are read as such, and any other object is an answer.
@@ -70,10 +71,23 @@ def observe(  # noqa: PLR0913 - what describes the request
 
     Raises:
         TypeError: what was given cannot be iterated over.
+        ValueError: another argument is not accepted.
     """
     if not hasattr(stream, "__aiter__") and not hasattr(stream, "__iter__"):
         message = f"observe() takes an iterator or an async iterator of chunks: got {type(stream).__qualname__}."
         raise TypeError(message)
+    _check_name("provider", provider, "a name such as 'mistral_ai'")
+    _check_name("model", model, "a name such as 'ministral-8b', or None", is_optional=True)
+    _check_name("operation", operation, "a name such as 'chat'")
+    _check_name("server_address", server_address, "the name of a host, or None", is_optional=True)
+    if server_port is not None and (isinstance(server_port, bool) or not isinstance(server_port, int)):
+        raise ValueError(_refusal("server_port", server_port, "it takes a number, or None."))
+    if classify is not None:
+        try:
+            check_callback(classify, "the chunk")
+        except NotAcceptedError as error:
+            reason = error.describe("a function of one chunk that returns flags of otel_itl.Kind, which is not async")
+            raise ValueError(_refusal("classify", classify, reason)) from None
     request = Request(
         operation=operation, provider=provider, model=model, server_address=server_address, server_port=server_port
     )
@@ -91,6 +105,16 @@ def observe(  # noqa: PLR0913 - what describes the request
     except Exception as error:  # noqa: BLE001 - the guard
         runtime.errors.report(Where.STREAM_OPEN, error)
         return stream
+
+
+def _check_name(argument: str, value: object, accepted: str, *, is_optional: bool = False) -> None:
+    """Raise ValueError unless the value is text with at least one character, or None where that is accepted."""
+    if not (is_optional and value is None) and not (isinstance(value, str) and value):
+        raise ValueError(_refusal(argument, value, f"it takes {accepted}."))
+
+
+def _refusal(argument: str, value: object, reason: str) -> str:
+    return f"observe({argument}={value!r}) is not accepted: {reason}"
 
 
 def _is_recorded(stream: Any) -> bool:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NoReturn
+from typing import Any
 
 from otel_itl.cli import commands
+from otel_itl.cli.command_parser import CommandParser
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
 from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT
-from otel_itl.config import load
 from otel_itl.core.slo import Objectives
+from otel_itl.core.spelling import did_you_mean
+from otel_itl.option_values import NotAcceptedError, parse_objectives
 from otel_itl.report.other_tools import TOOLS
 
 _EXAMPLES = """\
@@ -62,9 +63,10 @@ examples:
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl demo
 
 exit codes:
-  0  streams were measured
-  1  no stream was measured
-  2  bad usage, a missing SDK, a port in use, or a file that exists
+  0    streams were measured
+  1    no stream was measured
+  2    bad usage, a missing SDK, a port in use, or a file that exists
+  130  interrupted, with the report on what was measured so far, or without one
 """
 _RUN = """\
 Run a program, measure its streams without a line of code in it, and report on
@@ -111,6 +113,10 @@ exit codes:
   1  something is not fine
   2  bad usage, or the program cannot be started
 """
+_SLO_TAKES = (
+    "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
+    "gpt-4o*=chat,*=0.5/0.05"
+)
 _SECONDS = (0.0, 3_600.0)
 _LAUNCHING = ("run", "doctor")
 """The commands that launch a program."""
@@ -120,26 +126,16 @@ _PORTS = (0, 65_535)
 _SEEDS = (0, 2**32 - 1)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the message, and exit with code 2."""
-        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(2)
-
-
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Build the parser. In its namespace, `run` is a function that takes the namespace and returns an exit code."""
-    made = _Parser(
+    made = CommandParser(
         prog="otel-itl",
         description="Token-level latency of streaming LLM clients over OpenTelemetry.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--version", action="version", version=f"otel-itl {_version()}")
-    made.set_defaults(run=lambda _: made.error("name a command: run, doctor, report or demo"))
-    subparsers = made.add_subparsers(title="commands", metavar="COMMAND")
+    subparsers = made.add_commands()
     _add_run(subparsers)
     _add_doctor(subparsers)
     _add_report(subparsers)
@@ -155,9 +151,9 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """
     parser = build_parser()
     if not argv or argv[0] not in _LAUNCHING:
-        return parser.parse_args(argv)
+        return parser.parse_command_line(argv)
     own, words = _split_at_program(argv[1:])
-    arguments = parser.parse_args([argv[0], *own])
+    arguments = parser.parse_command_line([argv[0], *own])
     arguments.words = words
     return arguments
 
@@ -237,10 +233,12 @@ def _add_report(subparsers: Any) -> None:
         "--slo",
         type=_slo,
         metavar="SLO",
-        help="judge every stream by chat, code, agent or TTFT/ITL[@target], times in seconds, instead of by the SLO "
-        "that was in force when it was measured",
+        help="judge every stream by chat, code, agent or TTFT/ITL[@target], as 0.5/0.05 (seconds) or 500ms/50ms, "
+        "instead of by the SLO that was in force when it was measured",
     )
-    report.add_argument("--session", metavar="ID", help="show the requests of one session, in order of time")
+    report.add_argument(
+        "--session", metavar="ID", help="show the requests of one session, in order of time; not with --as"
+    )
     report.set_defaults(run=commands.run_report)
 
 
@@ -317,8 +315,11 @@ def _number(kind: type[int | float], minimum: float, maximum: float, noun: str) 
 
 
 def _tool(text: str) -> str:
+    """Convert the argument of `--as`."""
     if text not in TOOLS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}.{did_you_mean(text, TOOLS)}"
+        )
     return text
 
 
@@ -327,22 +328,22 @@ def _sdks(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     unknown = next((name for name in names if name not in SDKS), None)
     if unknown is not None:
-        raise argparse.ArgumentTypeError(f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}")
+        raise argparse.ArgumentTypeError(
+            f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}.{did_you_mean(unknown, SDKS)}"
+        )
     return names
 
 
 def _slo(text: str) -> Objectives:
     """Convert the argument of `--slo`, which has to contain an objective."""
+    refusal = NotAcceptedError()
     try:
-        slo = load({"slo": text}, {}).slo
-    except ValueError:
-        slo = Objectives()
-    if not slo.edges("ttft") and not slo.edges("itl"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an SLO: it takes chat, code, agent, or TTFT/ITL in seconds such as 0.5/0.05 or "
-            "0.5/0.05@0.995; for models, as gpt-4o*=chat,*=0.5/0.05"
-        )
-    return slo
+        slo = parse_objectives(text)
+        if slo.edges("ttft") or slo.edges("itl"):
+            return slo
+    except NotAcceptedError as error:
+        refusal = error
+    raise argparse.ArgumentTypeError(f"{text!r} is not an SLO: {refusal.describe(_SLO_TAKES)}")
 
 
 def _version() -> str:

@@ -7,10 +7,7 @@ import sys
 from importlib.util import find_spec
 
 from otel_itl.cli.demo.sdks import SDKS
-
-NOTHING_USABLE = 1
-NOT_FINE = 1
-BAD_USAGE = 2
+from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_USABLE
 
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
@@ -69,7 +66,7 @@ def _names_program(command: str, arguments: argparse.Namespace) -> bool:
 
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
-    if not arguments.json and not _are_installed(_NEEDED_BY_TABLES):
+    if not _can_report(arguments):
         return BAD_USAGE
     from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
     from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
@@ -115,6 +112,14 @@ def run_report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _can_report(arguments: argparse.Namespace) -> bool:
+    """Return whether the arguments go together and what they need is installed; print a sentence where not."""
+    if arguments.session is not None and arguments.tool is not None:
+        _print_error("report", f"--session has no figures of another tool: leave out --as {arguments.tool}.")
+        return False
+    return bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
+
+
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_DEMO):
@@ -124,19 +129,31 @@ def run_demo(arguments: argparse.Namespace) -> int:
         verb, packages = "is" if len(missing) == 1 else "are", " ".join(SDKS[name].package for name in missing)
         _print_error("demo", f"{' and '.join(missing)} {verb} not installed: pip install {packages}")
         return BAD_USAGE
-    from otel_itl.cli.demo import run  # noqa: PLC0415 - likewise
+    from otel_itl.cli.demo.start import Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
+
+    line = StartLine(is_shown=not arguments.quiet)
+    interrupts = Interrupts(line)
+    interrupts.install()
+    line.show("loading OpenTelemetry")
+    from otel_itl.cli.demo import run  # noqa: PLC0415 - after the first sign of life
     from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
     plans = plan_requests(arguments.seed, arguments.seconds, arguments.sdks)
+    demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet)
+    code, sentence = 0, ""
     try:
-        run.run_demo(plans, output=arguments.output, port=arguments.port, quiet=arguments.quiet)
+        demo.run(output=arguments.output, port=arguments.port)
     except run.CannotStartError as error:
-        _print_error("demo", str(error))
-        return BAD_USAGE
+        code, sentence = BAD_USAGE, str(error)
     except run.NothingMeasuredError as error:
-        _print_error("demo", str(error))
-        return NOTHING_USABLE
-    return 0
+        code, sentence = NOTHING_USABLE, str(error)
+    finally:
+        line.stop()
+    if sentence:
+        _print_error("demo", sentence)
+    sys.stdout.flush()
+    interrupts.stage = Stage.OVER
+    return INTERRUPTED if interrupts.is_requested else code
 
 
 def _are_installed(modules: tuple[str, ...]) -> bool:

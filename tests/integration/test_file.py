@@ -297,7 +297,7 @@ def test_an_argument_that_is_no_file_raises_with_the_reason(path: Path) -> None:
     with pytest.raises(ValueError, match="file") as raised:
         otel_itl.instrument(file=path.parent)
     assert str(raised.value) == (
-        f"instrument(file={path.parent!r}) is not accepted, as it is a directory: "
+        f"instrument(file={path.parent!r}) is not accepted: it is a directory; "
         "it takes the path of a file that may be written, or off."
     )
 
@@ -309,7 +309,7 @@ def test_a_variable_that_is_no_file_is_one_warning_with_the_reason(start_app: Ca
         OTEL_LOGS_EXPORTER="none",
     ).wait()  # fmt: skip
     warning = (
-        f"OTEL_ITL_FILE={named!r} is not accepted, as there is no directory {str(path)!r}: "
+        f"OTEL_ITL_FILE={named!r} is not accepted: there is no directory {str(path)!r}; "
         "it takes the path of a file that may be written, or off. The default None is used.\n"
     )
     assert (finished.stdout, finished.stderr) == ("['a', 'b', 'c']\n", warning)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import openai._base_client
-import openai._streaming
+import openai
 import pytest
 
 import otel_itl
@@ -18,7 +17,7 @@ from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat, messages
 
 if TYPE_CHECKING:
-    from conftest import App, Clients, Finished, Instrument, Receiver
+    from conftest import App, Clients, Finished, HookedFunctions, Instrument, Receiver
 
 LAUNCHER: Final = Path(sys.executable).with_name("opentelemetry-instrument")
 launched = pytest.mark.skipif(not LAUNCHER.exists(), reason="there is no opentelemetry-instrument beside this Python")
@@ -109,34 +108,18 @@ def test_instrument_behind_an_entry_point_also_measures_what_the_entry_point_did
 # --- `uninstrument()` behind entry points ---------------------------------------------------------------------------
 
 
-HOOKED: Final = [
-    (openai._base_client.SyncAPIClient, "request"),
-    (openai._base_client.AsyncAPIClient, "request"),
-    (openai._streaming.Stream, "__stream__"),
-    (openai._streaming.AsyncStream, "__stream__"),
-    (openai._streaming.Stream, "_iter_events"),
-    (openai._streaming.AsyncStream, "_iter_events"),
-]
-
-
-def functions() -> list[tuple[int, int]]:
-    """The functions that we hook, and their code: a hook goes around a function, or into it."""
-    found = [vars(owner)[name] for owner, name in HOOKED]
-    return [(id(function), id(function.__code__)) for function in found]
-
-
 @pytest.mark.requirement("R66")
 @pytest.mark.parametrize("remove", [otel_itl.uninstrument, ITLInstrumentor().uninstrument], ids=["function", "class"])
 def test_uninstrument_removes_what_entry_points_alone_have_hooked(
-    remove: Callable[[], None], captured_telemetry: CapturedTelemetry
+    remove: Callable[[], None], captured_telemetry: CapturedTelemetry, hooked_functions: HookedFunctions
 ) -> None:
-    before = functions()
+    before = hooked_functions.state
     OpenAIInstrumentor().instrument(skip_dep_check=True, **providers(captured_telemetry))
     AnthropicInstrumentor().instrument(skip_dep_check=True)
-    hooked = functions()
+    hooked = hooked_functions.state
     remove()
     changed = [new != old for new, old in zip(hooked, before, strict=True)]
-    assert (changed, functions(), runtime.installer.installed) == ([True] * len(before), before, frozenset())
+    assert (changed, hooked_functions.state, runtime.installer.installed) == ([True] * len(before), before, frozenset())
 
 
 @pytest.mark.requirement("R66")

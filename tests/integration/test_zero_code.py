@@ -85,6 +85,7 @@ def test_the_entry_points_are_those_of_the_documentation(distribution_path: str)
         "itl_fireworks": "otel_itl.instrumentor:FireworksInstrumentor",
         "itl_cerebras": "otel_itl.instrumentor:CerebrasInstrumentor",
         "itl": "otel_itl.launched:start_if_launched",
+        "itl_bedrock": "otel_itl.instrumentor:BedrockInstrumentor",
     }
 
 

@@ -76,7 +76,7 @@ def instrument_takes_every_option() -> None:
 
 def instrument_takes_nothing_else(number: float) -> None:
     otel_itl.instrument("each")  # type: ignore[call-arg]
-    otel_itl.instrument(tokens="each")  # type: ignore[call-arg]
+    otel_itl.instrument(tokens="each")  # type: ignore[arg-type]
     otel_itl.instrument(token_events="every")  # type: ignore[arg-type]
     otel_itl.instrument(token_events=None)  # type: ignore[arg-type]
     otel_itl.instrument(sdks=3)  # type: ignore[arg-type]
