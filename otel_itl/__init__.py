@@ -42,6 +42,7 @@ __all__ = [
     "Stall",
     "StallPolicy",
     "Timeline",
+    "flush",
     "instrument",
     "measure",
     "observe",
@@ -67,6 +68,9 @@ _HOMES: Final = {
     "session": "otel_itl.session_scope",
 }
 """Public name → the module that is loaded when the name is first used: importing `otel_itl` loads nothing."""
+
+
+MAX_FLUSH_SECONDS: Final = 86_400
 
 
 class Unset:
@@ -143,6 +147,30 @@ def uninstrument() -> None:
     from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
 
     ITLInstrumentor().uninstrument()
+
+
+def flush(seconds: float = 2.0) -> bool:
+    """Export the streams that have ended, before the process is frozen or leaves by `os._exit()`.
+
+    Finalizes them and flushes the tracer, meter and logger provider that they are reported to, all at once. Streams
+    that are open stay open. Blocks the caller for at most `seconds`; on an event loop, `await
+    asyncio.to_thread(otel_itl.flush)`.
+
+    Args:
+        seconds: how long to wait for exporters. One that takes longer goes on in the background.
+
+    Returns:
+        Whether all was exported in time. True where this process has recorded no stream.
+
+    Raises:
+        ValueError: `seconds` is not a positive number.
+    """
+    if type(seconds) not in {int, float} or not 0 < seconds <= MAX_FLUSH_SECONDS:
+        message = f"flush(seconds={seconds!r}) is not accepted: it takes a number of seconds above 0, up to a day."
+        raise ValueError(message)
+    from otel_itl.runtime import runtime  # noqa: PLC0415 - see _HOMES
+
+    return runtime.flusher.flush(seconds)
 
 
 def __getattr__(name: str) -> Any:

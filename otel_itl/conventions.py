@@ -113,6 +113,7 @@ class Where:
     FILE_WRITE: Final = "file.write"
     METRICS_OBSERVE: Final = "metrics.observe"
     METRICS_RECORD: Final = "metrics.record"
+    PROCESS_END: Final = "process.end"
     PROCESSOR_FLUSH: Final = "processor.flush"
     QUEUE_ABANDONED: Final = "queue.abandoned"
     QUEUE_CALLBACKS: Final = "queue.callbacks"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -33,9 +32,11 @@ from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
 from otel_itl.export.summary_lines import SummaryLines
+from otel_itl.flushing import Export, Flusher, flush_provider
 from otel_itl.option_values import SessionFrom
+from otel_itl.process_end import ProcessEnd
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.recording.finalizer import Finalizer
+from otel_itl.recording.finalizer import PATIENCE_SECONDS, Finalizer
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
@@ -52,6 +53,8 @@ MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
 MAX_WAIT_FOR_REPORTS = 1.0
 """Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
+PATIENCE_AT_SIGNAL = 0.25
+"""The same where a signal ends the process: what is waited for may wait for the thread that the signal interrupted."""
 
 
 class Runtime:
@@ -102,6 +105,9 @@ class Runtime:
         self._runs_first: WeakSet[Any] = WeakSet()
         """Tracer providers on which our processor runs first, so that `force_flush()` finalizes pending streams before
         it exports."""
+        self._exports: list[Export] = []
+        self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
+        self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)
 
     # --- Start and stop --------------------------------------------------------------------------------------------
 
@@ -118,6 +124,7 @@ class Runtime:
             self._was_stopped = False
             self._is_started_by_code = by_code or self._is_started_by_code
             self.file.start(config.file)
+        self.process_end.watch_signals()
 
     def stop(self) -> None:
         """Stop recording; streams that are open end as abandoned."""
@@ -126,6 +133,7 @@ class Runtime:
             self._was_stopped, self._is_started_by_code = True, False
             for processor in self._processors.values():
                 processor.disable()
+        self.process_end.leave_signals()
         self.callback_threads.drop_waiting()
         self._end_all()
         self.file.start(None)
@@ -183,6 +191,8 @@ class Runtime:
             pipeline = self._connect()
         if pipeline is None:
             return None
+        if self.process_end.awaits_main_thread:
+            self.process_end.watch_signals()
         request = apply_test_scope(apply_session(request))
         unix_ns, requested = sent or Moment(self._wall_clock(), self._clock())
         handle = SpanHandle()
@@ -276,9 +286,8 @@ class Runtime:
         is_flushed = tracer_provider in self._runs_first or not hasattr(tracer_provider, "add_span_processor")
         # A flush of log events reaches nothing of ours.
         self._may_defer = is_flushed and config.token_events != "log"
-        # Again for every set of providers: what is registered last runs first, before they shut down.
-        atexit.unregister(self._end_all)
-        atexit.register(self._end_all)
+        self._exports = self._find_exports(tracer_provider, meter_provider, logger_provider)
+        self.process_end.register()
         stream_logger = get_logger(logger_provider, config.standard_names)
         return Pipeline(
             SpanStarter(get_tracer(tracer_provider, config.standard_names), Sessions(), self.measured_spans),
@@ -315,17 +324,26 @@ class Runtime:
                 self._runs_first.add(provider)
             self._processors[provider] = processor
 
+    def _end_streams(self, patience: float) -> None:
+        """End every open stream as abandoned, and give reports of stalls `patience` seconds to be emitted."""
+        self.finalizer.abandon_all(patience)
+        self.log_threads.wait_until_idle(patience)
+
     def _end_all(self) -> None:
         """End every open stream as abandoned, and wait, for a bounded time, until all of it is reported and written."""
-        self.finalizer.abandon_all()
-        self.log_threads.wait_until_idle(MAX_WAIT_FOR_REPORTS)
+        self._end_streams(MAX_WAIT_FOR_REPORTS)
         self.file.finish(MAX_WAIT_FOR_FILE)
         self.summary_lines.queue.flush(MAX_WAIT_FOR_REPORTS)
 
-    def _flush(self) -> None:
-        """Finalize the streams that ended, and record their metrics: for flushes of a tracer provider."""
-        self.finalizer.finalize_pending()
+    def _flush(self, patience: float = PATIENCE_SECONDS) -> None:
+        """Finalize the streams that ended, and record their metrics, waiting `patience` seconds for other threads."""
+        self.finalizer.finalize_pending(min(patience, PATIENCE_SECONDS))
         self.metrics.pending.record_all()
+
+    def _find_exports(self, *providers: Any) -> list[Export]:
+        """Return what a flush of this process has to call, side by side."""
+        flushes = [partial(flush_provider, provider) for provider in providers if hasattr(provider, "force_flush")]
+        return [*flushes, self.file.finish, self.summary_lines.queue.flush]
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
         """Return the request of every open stream but those of tests, and whether the stream is stalled now."""
@@ -360,7 +378,8 @@ class Runtime:
     def forget_after_fork(self) -> None:
         """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
         self._lock = Lock()
-        self._pipeline = None
+        self._pipeline, self._exports = None, []
+        self.flusher.forget_after_fork()
         self.finalizer.forget_after_fork()
         self.open_streams.forget_after_fork()
         self.watchdog.forget_after_fork()

@@ -73,7 +73,10 @@ def help_of(command: list[str]) -> str:
             f"argument --sdk: 'gorq' is not an SDK of the demo: it takes {', '.join(SDKS)}. Did you mean groq? (see",
         ),
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
-        (["reprot", "f"], "it takes run, doctor, report or demo. Did you mean report? (see"),
+        (
+            ["reprot", "f"],
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report or demo. Did you mean report? (see",
+        ),
         (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report or demo (see otel-itl --help)"),
     ],
 )

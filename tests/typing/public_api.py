@@ -36,6 +36,8 @@ class Chunk:
 
 assert_type(otel_itl.instrument(), None)
 assert_type(otel_itl.uninstrument(), None)
+assert_type(otel_itl.flush(), bool)
+assert_type(otel_itl.flush(seconds=0.5), bool)
 
 ITLInstrumentor().instrument()
 processor: SpanProcessor = ITLSpanProcessor(["gen_ai.chunk"], standard_names="inference")

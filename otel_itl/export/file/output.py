@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet
@@ -122,7 +120,6 @@ class FileOutput:
                 " and no ".join(refused),
                 self._file.path,
             )
-        _call_at_end_of_child(partial(self.finish, MAX_WAIT_FOR_FILE))
 
     def flush(self, seconds: float) -> bool:
         """Write what waits, for at most `seconds`; returns whether that was enough."""
@@ -233,10 +230,3 @@ def _encoder_of(signal: str) -> Callable[[list[Any]], Document]:
 
         return encode_metrics
     return encode_spans if signal == "traces" else encode_log_records
-
-
-def _call_at_end_of_child(function: Callable[[], object]) -> None:
-    """Have a function called when a process of `multiprocessing` ends: such a process skips `atexit`."""
-    util: Any = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.Finalize(None, function, exitpriority=0)
