@@ -186,6 +186,15 @@ STREAM_REQUEST_TIME: Final = "itl.stream.request_time"
 STREAM_HEADERS: Final = "itl.stream.headers"
 STREAM_END: Final = "itl.stream.end"
 
+# Milestones of a stream: span events without attributes, at the moment at which the chunk arrived.
+FIRST_TOKEN_EVENT: Final = "itl.first_token"
+LAST_TOKEN_EVENT: Final = "itl.last_token"
+
+SPAN_EXCEPTION_EVENT: Final = "exception"
+EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"
+"""The class again: an exception's own text may quote the prompt."""
+
 # Log events.
 EXCEPTION_EVENT: Final = "gen_ai.client.operation.exception"
 STALL_STARTED_EVENT: Final = "itl.stall.started"

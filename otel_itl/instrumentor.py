@@ -152,6 +152,12 @@ class CerebrasInstrumentor(_StreamInstrumentor):
     sdk_names = ("cerebras",)
 
 
+class BedrockInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of Amazon Bedrock, by botocore and aiobotocore: the entry point `itl_bedrock`."""
+
+    sdk_names = ("bedrock",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

@@ -8,7 +8,7 @@ from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, WeakMethod, WeakSet, ref
 
 from opentelemetry import context
 
@@ -22,6 +22,7 @@ from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
+from otel_itl.export.others_spans import hold_end
 from otel_itl.export.pipeline import Pipeline
 from otel_itl.export.providers import ProviderChoice, Providers
 from otel_itl.export.scope import get_logger, get_meter, get_tracer
@@ -44,6 +45,7 @@ from otel_itl.recording.reporters import ReporterThreads
 from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
+from otel_itl.sdks.open_call import Moment
 from otel_itl.session_scope import apply_session
 from otel_itl.test_scope import apply_test_scope
 
@@ -168,8 +170,19 @@ class Runtime:
 
     # --- Open a recording ------------------------------------------------------------------------------------------
 
-    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
-        """Open the recording of a request; None where it is not to be measured."""
+    def prepare(self) -> Moment:
+        """Connect to OpenTelemetry, so that an SDK's own span of the first request records; returns the moment."""
+        if self._pipeline is None and not (is_suppressed() or is_disabled()):
+            self._connect()
+        return Moment(self._wall_clock(), self._clock())
+
+    def open(
+        self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
+    ) -> StreamRecorder | None:
+        """Open the recording of a request made at `sent` (None: now); None where it is not to be measured.
+
+        `sdk_span` is the span that the SDK has started for the request; None: it has none that records.
+        """
         config = self._config
         if config is None or is_suppressed() or is_disabled():
             return None
@@ -181,11 +194,11 @@ class Runtime:
         if self.process_end.awaits_main_thread:
             self.process_end.watch_signals()
         request = apply_test_scope(apply_session(request))
-        unix_ns, requested = self._wall_clock(), self._clock()
+        unix_ns, requested = sent or Moment(self._wall_clock(), self._clock())
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
-            pipeline.start(handle, request, unix_ns)
+            pipeline.start(handle, request, unix_ns, sdk_span)
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.loop_lags,
                 unix_ns=unix_ns, requested=requested, clock=self._clock,
@@ -219,7 +232,9 @@ class Runtime:
                 on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)
-        if not handle.is_own:
+        if handle.is_adopted:
+            hold_end(handle, WeakMethod(recorder.end_with_span))
+        elif not handle.is_own:
             pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
         self.watchdog.thread.wake()
         self.finalizer.thread.wake()
@@ -237,6 +252,8 @@ class Runtime:
     """Makes a context current, and returns what `detach` takes."""
     detach = staticmethod(context.detach)
     """Makes the context that was current before current again."""
+    current_context = staticmethod(context.get_current)
+    """Returns the context that is current."""
 
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 

@@ -83,6 +83,8 @@ class Measures:
     """More than half of the gaps are not exact, or the first token's arrival is hidden: the caller was too slow."""
     consumer_time: float
     """How long the caller kept the stream waiting."""
+    time_to_last_token: float | None
+    """From the request to the last output chunk, `t_l - r`."""
     decode_time: float | None
     """From the first to the last output chunk, `t_l - t_f`."""
     time_per_output_token: float | None
@@ -159,6 +161,7 @@ def measure(timeline: Timeline) -> Measures:
         excluded=excluded,
         is_consumer_bound=imputed + excluded > exact or (outputs > 0 and not is_first_known),
         consumer_time=sum(arrivals.holds) / SECOND,
+        time_to_last_token=arrived[last] / SECOND if is_last_known else None,
         decode_time=None if decode is None else decode / SECOND,
         time_per_output_token=per_token,
         time_per_output_chunk=decode / (streamed - 1) / SECOND if decode is not None and streamed > 1 else None,

@@ -145,6 +145,17 @@ class SLOResult(NamedTuple):
         # Rounded, for in binary 10 % of 10 is less than 1.
         return self.is_stream_met is False or self.tokens_missed > round((1 - self.slo.target) * tokens, 6)
 
+    @property
+    def is_met(self) -> bool | None:
+        """The objective was met as a whole, by the first token and by the gaps; None: there is too little to judge by.
+
+        Without a TTFT objective, that is a stream without a gap; with one, a stream whose first token is not known.
+        """
+        if self.is_missed:
+            return False
+        has_evidence = self.slo.ttft is not None or self.tokens_met + self.tokens_missed > 0
+        return True if self.is_stream_met and has_evidence else None
+
 
 def evaluate(slo: SLO, timeline: Timeline, measures: Measures, *, is_stalled: bool) -> SLOResult:
     """Evaluate a stream that ended against its objective.

@@ -23,6 +23,13 @@ class Aborter(Protocol):
         ...
 
 
+def shut_down_socket(descriptor: int) -> None:
+    """Shut a TCP socket down: its reader gets what was received already, then the end of the data."""
+    # Through a second descriptor: a TLS socket that is shut down itself stops decrypting for its reader.
+    with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as same:
+        same.shutdown(socket.SHUT_RDWR)
+
+
 class HTTPAborter:
     """Aborts a stream that an httpx-like client reads over an HTTP/1.x connection of its own.
 
@@ -44,10 +51,7 @@ class HTTPAborter:
         stream = getattr(response, "extensions", {}).get("network_stream")
         if stream is None or not str(response.http_version).startswith("HTTP/1"):
             return False
-        connected = stream.get_extra_info("socket")
-        # Through a second descriptor: a TLS socket that is shut down itself stops decrypting for its reader.
-        with socket.fromfd(connected.fileno(), connected.family, connected.type) as same:
-            same.shutdown(socket.SHUT_RDWR)
+        shut_down_socket(stream.get_extra_info("socket").fileno())
         return True
 
     def make_error(self, message: str) -> Exception:

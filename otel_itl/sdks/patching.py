@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
 from importlib import import_module
@@ -31,6 +31,10 @@ class Target(NamedTuple):
     wrapper: Wrapper
     replaces_code: bool = False
     """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
+    is_optional: bool = False
+    """Not every supported release of the SDK has the function: where it is missing, that is no loss."""
+    trigger: str = ""
+    """The module whose import the patch waits for; empty: the SDK's package."""
 
 
 class _SwitchableWrapper:
@@ -47,20 +51,20 @@ class _SwitchableWrapper:
 
 
 class PackagePatches:
-    """The patches of one package.
+    """The patches of one package, or of one of its modules.
 
-    They are installed when the package is imported, so that `instrument()` loads no SDK. Removed, in whatever order
+    They are installed when that is imported, so that `instrument()` loads no SDK. Removed, in whatever order
     with those of others, they pass every call through: also where somebody holds a bound method from before. A target
     that is missing is skipped alone, with one warning.
 
     Args:
-        package: the SDK's import package.
+        package: the package or module whose import they wait for.
         targets: what is wrapped.
     """
 
-    def __init__(self, package: str, targets: tuple[Target, ...]) -> None:
+    def __init__(self, package: str, targets: Iterable[Target]) -> None:
         self._package = package
-        self._targets = targets
+        self._targets = tuple(targets)
         self._wrappers: dict[Target, _SwitchableWrapper] = {}
         self._code_patches: dict[Target, CodePatch] = {}
         self._missing: set[Target] = set()
@@ -105,7 +109,7 @@ class PackagePatches:
             try:
                 self._patch(target)
             except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target
-                if target not in self._missing:
+                if target not in self._missing and not target.is_optional:
                     self._missing.add(target)
                     logger.warning(
                         "otel_itl does not find %s in %s: what passes there is not measured.",

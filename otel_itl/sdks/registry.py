@@ -49,6 +49,7 @@ _ENTRIES: Final = (
     SDKEntry("together", "together", "together", (2, 0)),
     SDKEntry("fireworks", "fireworks", "fireworks-ai", (1, 2)),
     SDKEntry("cerebras", "cerebras.cloud.sdk", "cerebras-cloud-sdk", (1, 12)),
+    SDKEntry("bedrock", "botocore", "botocore", (1, 34, 116)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

@@ -12,9 +12,9 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import chat, completions, faults, messages, responses
+from . import bedrock, chat, completions, faults, messages, responses
 from ._http import Connection, PeerLeftError, Received
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
@@ -28,14 +28,25 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("completions", re.compile(r"/completions$")),
     ("responses", re.compile(r"/responses(/(?P<id>[^/]+))?$")),
     ("messages", re.compile(r"/messages$")),
+    ("converse", re.compile(r"/converse-stream$")),
+    ("invoke_model", re.compile(r"/invoke-with-response-stream$")),
 )
-_DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
-_ID_PREFIX: Final[dict[Wire, str]] = {"chat": "chatcmpl", "completions": "cmpl", "responses": "resp", "messages": "msg"}
+_MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/")
+_ID_PREFIX: Final[dict[Wire, str]] = {
+    "chat": "chatcmpl",
+    "completions": "cmpl",
+    "responses": "resp",
+    "messages": "msg",
+    "converse": "bdrk",
+    "invoke_model": "msg_bdrk",
+}
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
     "completions": completions.reply,
     "responses": responses.reply,
     "messages": messages.reply,
+    "converse": bedrock.reply,
+    "invoke_model": bedrock.anthropic_reply,
 }
 
 
@@ -209,7 +220,7 @@ class Engine:
             sequence = int(parse_qs(url.query).get("starting_after", ["-1"])[0]) + 1
             player = Player(connection, progress, arrived_ns=received.arrived_ns, values=values, sequence=sequence)
             request_id = f"req_{request.number}"
-            player.play(script, {"x-request-id": request_id, "request-id": request_id})
+            player.play(script, dict.fromkeys(("x-request-id", "request-id", "x-amzn-requestid"), request_id))
         except PeerLeftError:
             if self._stopping.is_set():
                 progress.error = "the server was stopped"
@@ -252,12 +263,12 @@ def _wire_of(path: str) -> tuple[Wire | None, str | None]:
 
 
 def _model_of(body: bytes, path: str) -> str | None:
-    """Return the model that a request asks for, in its body or in an Azure path; None: it names none."""
+    """Return the model that a request asks for, in its body or in a path of Azure or AWS; None: it names none."""
     try:
         model = json.loads(body)["model"]
     except (ValueError, LookupError, TypeError):
-        deployment = _DEPLOYMENT.search(path)
-        return deployment[1] if deployment else None
+        found = _MODEL_IN_PATH.search(path)
+        return unquote(found[1]) if found else None
     return str(model)
 
 

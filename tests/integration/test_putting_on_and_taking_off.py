@@ -376,6 +376,11 @@ def test_each_missing_target_is_a_warning_of_its_own(package: ModuleType, caplog
     ]
 
 
+def test_a_missing_target_that_is_optional_is_no_warning(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    PackagePatches("acme_llm", tuple(missing._replace(is_optional=True) for missing in MISSING)).install()
+    assert warnings(caplog) == []
+
+
 @pytest.mark.requirement("R64")
 @pytest.mark.parametrize("missing", MISSING, ids=["module", "class", "method"])
 def test_a_missing_target_is_skipped_when_the_hooks_come_off(missing: Target, package: ModuleType) -> None:

@@ -151,6 +151,7 @@ def test_a_span_says_what_was_missed(ask: Ask) -> None:
 def test_a_span_that_met_its_objective_says_which_that_was(ask: Ask) -> None:
     assert slo_attributes(ask(chat.reply(3, first=0.05, gaps=0.03), SLO(ttft=5.0, itl=4.0, profile="mine"))) == {
         "itl.slo.profile": "mine",
+        "itl.slo.met": True,
         "itl.slo.fluidity": 1.0,
     }
 

@@ -22,7 +22,7 @@ from callers import described, seen_by_caller
 from measuring import SHARED, bare, instrument
 from planting import PACKAGE, Place, Planted, Watcher
 from replies import broken, denied, garbled, refused, whole
-from surfaces import CREATED, SURFACES, Surface
+from surfaces import CREATED, OTHER_STREAMS, SURFACES, Surface
 
 from otel_itl import observe
 from otel_itl.core.codec import encode
@@ -45,9 +45,11 @@ SEAMS: Final = {
     *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened")),
     *("sdks/open_call.py:send", "sdks/open_call.py:asend", "sdks/first_pull.py:append_targets"),
     *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see")),
+    *(f"sdks/aws_event_stream.py:{name}" for name in ("start", "_iterate", "_aiterate")),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
     *(f"recording/stream_iterators.py:{name}" for name in ("_pull_after_throw", "resume")),
     *(f"recording/response_body.py:{name}" for name in ("__iter__", "__aiter__", "close", "aclose", "_read", "_aread")),
+    *(f"recording/response_body.py:{name}" for name in ("__deepcopy__", "__reduce_ex__")),
     *(f"recording/stream_proxy.py:{name}" for name in ("__getattr__", "__next__", "__anext__", "close")),
     "observing.py:observe",
 }
@@ -94,7 +96,7 @@ PROVEN: Final[set[tuple[str, Place]]] = set()
 def cases() -> list[Any]:
     params = []
     for surface in SURFACES:
-        endings = {"read": READ, **(ENDINGS if surface in CREATED else {})}
+        endings = {"read": READ, **(ENDINGS if surface in {*CREATED, *OTHER_STREAMS} else {})}
         for name, ending in endings.items():
             for face in ending.faces:
                 brisk = surface is CREATED[0] and (face, name) in BRISK

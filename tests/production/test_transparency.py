@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from measuring import SHARED, bare, instrument
 from replies import BODIES, ODD_EVENTS, cut
-from surfaces import CREATED, STREAMS, SURFACES, Surface
+from surfaces import CREATED, OTHER_STREAMS, STREAMS, SURFACES, Surface
 from wires import EVENT_STREAM, Wire
 
 from otel_itl.runtime import runtime
@@ -33,7 +33,11 @@ HEADERS: Final = (
     (("content-type", "text/event-stream"), ("traceparent", "00-garbage"), ("x-stainless-retry-count", "many")),
 )
 STREAM_ROWS: Final = [
-    pytest.param(surface, id=str(surface), marks=() if surface in CREATED else pytest.mark.slow) for surface in STREAMS
+    *(
+        pytest.param(surface, id=str(surface), marks=() if surface in CREATED else pytest.mark.slow)
+        for surface in STREAMS
+    ),
+    *(pytest.param(surface, id=str(surface)) for surface in OTHER_STREAMS),
 ]
 AROUND: Final = ("open", "drop")
 """Steps that every caller takes."""
@@ -95,7 +99,7 @@ def test_what_a_caller_sees_of_any_stream_is_the_same(surface: Surface, face: Fa
 
 @pytest.mark.slow
 @pytest.mark.requirement("R6", "R8")
-@pytest.mark.parametrize("surface", [surface for surface in SURFACES if surface not in STREAMS], ids=str)
+@pytest.mark.parametrize("surface", [row for row in SURFACES if row not in {*STREAMS, *OTHER_STREAMS}], ids=str)
 def test_what_every_way_of_reading_gives_of_any_stream_is_the_same(surface: Surface, face: Face) -> None:
     @given(wire=wires(surface.wire))
     @settings(

@@ -9,10 +9,11 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
+import aws
 import pytest
 from faces import Face, entered, run
 from measuring import measured, timeline_of
-from surfaces import ANTHROPIC, AZURE, CEREBRAS, COMPATIBLE, FIREWORKS, GROQ, OPENAI, TOGETHER, Host, Surface
+from surfaces import ANTHROPIC, AZURE, BEDROCK, CEREBRAS, COMPATIBLE, FIREWORKS, GROQ, OPENAI, TOGETHER, Host, Surface
 
 from otel_itl.core.timeline import Timeline
 from otel_itl.sdks.registry import REGISTRY
@@ -66,6 +67,9 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
+    if host is BEDROCK:
+        sdk_of(host)
+        return aws.make_client(face, server.url, **options)
     hooks = [_to_loopback, *options.pop("request_hooks", ())]
     event_hooks = {"request": [_as_face(hook, face) for hook in hooks]}
     http_client = _http_client(sdk_of(host), face, event_hooks)
@@ -148,6 +152,8 @@ def run_with_client(
 
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
+    if not hasattr(client, "_process_response_data"):
+        return aws.keep_what_is_parsed(client)
     made: list[Any] = []
     process = client._process_response_data
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from otel_itl.testing import Script, chat, completions, messages, responses
+from otel_itl.testing import Script, bedrock, chat, completions, messages, responses
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
 
@@ -34,10 +34,12 @@ class Scripted:
     """Events that the SDK passes on, or passes over with our knowledge (a ping)."""
     finish_reasons: tuple[str, ...]
     usage: dict[str, int]
+    model: str | None = RESPONSE_MODEL
+    """Of the response."""
 
     def paced(self, gap: float) -> Script:
         """The script with the same time before and between its output events."""
-        return paced(self.script.steps, gap, gap)
+        return replace(self.script, steps=paced(self.script.steps, gap, gap).steps)
 
 
 def _usage(**counts: int) -> dict[str, int]:
@@ -87,6 +89,26 @@ def _response_script() -> Script:
     )
 
 
+_MESSAGES: Final = Script(
+    [
+        messages.event("lifecycle", "message_start", {"message": _message_start()}),
+        messages.text_start(),
+        *(messages.text(text) for text in ("one ", "two ")),
+        messages.ping(),
+        messages.text("three"),
+        messages.block_stop(),
+        messages.finish("max_tokens", output=5, thinking=2),
+        messages.stop(),
+    ]
+)
+_MESSAGES_USAGE: Final = _usage(
+    input_tokens=11,
+    output_tokens=5,
+    cache_read__input_tokens=4,
+    cache_creation__input_tokens=1,
+    reasoning__output_tokens=2,
+)
+
 WIRES: Final = {
     "chat": Scripted(
         pinned(
@@ -127,27 +149,32 @@ WIRES: Final = {
         usage=_OPENAI_USAGE,
     ),
     "messages": Scripted(
-        Script(
-            [
-                messages.event("lifecycle", "message_start", {"message": _message_start()}),
-                messages.text_start(),
-                *(messages.text(text) for text in ("one ", "two ")),
-                messages.ping(),
-                messages.text("three"),
-                messages.block_stop(),
-                messages.finish("max_tokens", output=5, thinking=2),
-                messages.stop(),
-            ]
-        ),
+        _MESSAGES,
         chunks=9,
         finish_reasons=("max_tokens",),
-        usage=_usage(
-            input_tokens=11,
-            output_tokens=5,
-            cache_read__input_tokens=4,
-            cache_creation__input_tokens=1,
-            reasoning__output_tokens=2,
+        usage=_MESSAGES_USAGE,
+    ),
+    "converse": Scripted(
+        Script(
+            [
+                bedrock.start(),
+                *(bedrock.text(text) for text in ("one ", "two ", "three")),
+                bedrock.block_stop(),
+                bedrock.finish("max_tokens"),
+                bedrock.usage(5, prompt=6, cache_read=4, cache_write=1),
+            ],
+            headers={"x-amzn-requestid": RESPONSE_ID},
         ),
+        chunks=7,
+        finish_reasons=("max_tokens",),
+        usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4, cache_creation__input_tokens=1),
+        model=None,
+    ),
+    "invoke_model": Scripted(
+        bedrock.invoked(_MESSAGES),
+        chunks=9,
+        finish_reasons=("max_tokens",),
+        usage=_MESSAGES_USAGE,
     ),
 }
 """By wire format. Each has three output events."""

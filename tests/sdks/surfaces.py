@@ -7,6 +7,7 @@ the end, with the sync and with the async client. Loads no SDK.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,12 @@ CHAT: Final = {**PLAIN_CHAT, "stream_options": {"include_usage": True}}
 COMPLETION: Final = {**PLAIN_COMPLETION, "stream_options": {"include_usage": True}}
 RESPONSE: Final = {"model": "m", "input": "hello", "max_output_tokens": 9}
 MESSAGE: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
+CONVERSE: Final = {
+    "modelId": "m",
+    "messages": [{"role": "user", "content": [{"text": "hello"}]}],
+    "inferenceConfig": {"maxTokens": 9},
+}
+INVOCATION: Final = {"modelId": "m", "body": json.dumps({"messages": QUESTION, "max_tokens": 9})}
 
 
 class Host(NamedTuple):
@@ -43,6 +50,7 @@ GROQ: Final = Host("groq", "Groq", "127.0.0.1", "groq")
 TOGETHER: Final = Host("together", "Together", "127.0.0.1", "together_ai")
 FIREWORKS: Final = Host("fireworks", "Fireworks", "127.0.0.1", "fireworks_ai")
 CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
+BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
 
 
 class Reading(NamedTuple):
@@ -303,15 +311,39 @@ def _compatible() -> list[Surface]:
     return [*chat, *completions]
 
 
-SURFACES: Final = (*_chat(), *_completions(), *_responses(), *_messages(), *_compatible())
+def _bedrock() -> list[Surface]:
+    """Both operations of Bedrock that stream, by boto3 and aiobotocore."""
+
+    async def converse(client: Any) -> Any:
+        return (await settled(client.converse_stream(**CONVERSE)))["stream"]
+
+    async def invoke(client: Any) -> Any:
+        return (await settled(client.invoke_model_with_response_stream(**INVOCATION)))["body"]
+
+    return [
+        Surface(call="converse_stream()", wire="converse", open=converse, needs="converse_stream", host=BEDROCK),
+        Surface(
+            call="invoke_model_with_response_stream()",
+            wire="invoke_model",
+            open=invoke,
+            needs="invoke_model_with_response_stream",
+            host=BEDROCK,
+        ),
+    ]
+
+
+SURFACES: Final = (*_chat(), *_completions(), *_responses(), *_messages(), *_compatible(), *_bedrock())
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host not in {AZURE, COMPATIBLE}
+    and surface.host not in {AZURE, COMPATIBLE, BEDROCK}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
-"""The rows that give a caller a stream object: `create`, `.stream()`, raw and streaming responses of each API."""
+"""The rows of the SDKs of one family (Stainless) that give a caller a stream object: `create`, `.stream()`, raw and
+streaming responses of each API."""
+OTHER_STREAMS: Final = tuple(surface for surface in SURFACES if surface.host is BEDROCK)
+"""The rows of the other SDKs that give a caller a stream object."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
 """Of these, `create(stream=True)` of each API."""
