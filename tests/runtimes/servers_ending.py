@@ -40,8 +40,11 @@ class Ended:
     response: bytes
     """What was streamed while the signal came."""
     stderr: str
+    file: str
+    """What the telemetry file of the name `FILE` holds."""
 
 
+FILE: Final = "telemetry.jsonl"
 Send = Callable[["subprocess.Popen[str]", HttpReceiver], object]
 
 
@@ -111,6 +114,7 @@ class Scenario:
             {found["gen_ai.request.model"]: found["itl.stream.outcome"] for found in outcomes},
             response,
             stderr.replace(receiver.setup_notice, ""),
+            (folder / FILE).read_text(encoding="utf-8") if (folder / FILE).exists() else "",
         )
 
     def _start(self, folder: Path, endpoint: str, server: str) -> subprocess.Popen[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ from typing import Any, Final
 
 import pytest
 from processes import PATIENCE_SECONDS, needs
-from servers_ending import Ended, Scenario, send
+from servers_ending import FILE, Ended, Scenario, send
 
 from otel_itl.testing import ScriptedServer
 
@@ -36,6 +37,7 @@ SLACK_SECONDS: Final = 2.0
 
 INSTRUMENT: Final = "import os, sys, otel_itl\notel_itl.instrument()\nfrom streams_at_the_end import *\n"
 BEGIN: Final = INSTRUMENT + "complete_one_and_leave_one_open()\n"
+TO_A_FILE: Final = BEGIN.replace("instrument()", f"instrument(file={FILE!r})")
 APPLICATION: Final = INSTRUMENT + "app, application = asgi, wsgi\n"
 ZERO_CODE: Final = (str(Path(sys.executable).with_name("opentelemetry-instrument")), sys.executable, "-m")
 UVICORN: Final = ("uvicorn", "program:app", "--uds", "{socket}", "--log-level", "error")
@@ -271,7 +273,7 @@ def ended(unanswered: str, server: ScriptedServer, tmp_path_factory: pytest.Temp
             for name, scenario in SCENARIOS.items()
             if not any(importlib.util.find_spec(package) is None for package in scenario.packages)
         }
-        scenarios["unanswered"] = Scenario(BEGIN + "be_stopped()", endpoint=unanswered)
+        scenarios["unanswered"] = Scenario(TO_A_FILE + "be_stopped()", endpoint=unanswered)
         scenarios["unanswered, a second signal"] = replace(scenarios["unanswered"], end=send_twice)
         running: dict[str, Future[Ended]] = {
             name: pool.submit(scenario.run, tmp_path_factory.mktemp("ending"), server.openai_url)
@@ -318,6 +320,18 @@ def test_a_graceful_shutdown_is_not_cut_short(name: str, ended: Run) -> None:
 def test_an_endpoint_that_does_not_answer_delays_the_end_by_two_seconds(ended: Run) -> None:
     process = ended("unanswered")
     assert (process.returncode, MAX_SECONDS <= process.seconds < MAX_SECONDS + SLACK_SECONDS) == (-signal.SIGTERM, True)
+
+
+def test_an_endpoint_that_does_not_answer_keeps_nothing_out_of_the_file(ended: Run) -> None:
+    documents = [json.loads(line) for line in ended("unanswered").file.splitlines()]
+    spans = [
+        span["name"]
+        for document in documents
+        for resource in document.get("resourceSpans", ())
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+    assert sorted(spans) == ["chat complete", "chat open"]
 
 
 def test_a_second_signal_ends_the_process_at_once(ended: Run) -> None:
