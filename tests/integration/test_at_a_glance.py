@@ -171,9 +171,9 @@ def test_a_stream_that_its_caller_left_has_neither_message_nor_exception(
 @pytest.mark.parametrize(
     ("slo", "expected"),
     [
-        (SLO(ttft=5.0, itl=5.0), True),
+        (SLO(ttft=4.0, itl=4.0), True),
         (SLO(ttft=5.0, itl=0.001), False),
-        (SLO(ttft=0.001, itl=5.0), False),
+        (SLO(ttft=0.001, itl=4.0), False),
         ("batch", None),
         (None, None),
     ],
@@ -197,7 +197,7 @@ def test_a_stream_without_a_gap_cannot_meet_an_objective_for_gaps_alone(
     instrument: Instrument, server: ScriptedServer, clients: Clients, captured_telemetry: CapturedTelemetry
 ) -> None:
     server.play(chat.reply(1))
-    instrument(slo=SLO(itl=5.0))
+    instrument(slo=SLO(itl=4.0))
     clients.chat()
     assert "itl.slo.met" not in only(captured_telemetry).attributes
 
