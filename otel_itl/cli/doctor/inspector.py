@@ -78,15 +78,11 @@ class Inspector:
         while not (runtime.open_streams.newest_key >= 0 and len(runtime.open_streams) == 0):
             found = _objects_that_end_at_exit()
             if len(found) != len(known) or any(map(is_not, found, known)):
-                self._run_first_at_exit()
+                atexit.register(self.write)  # once more: the first call writes, and none is taken back while exit runs
             known = found
             wait.wait(INTERVAL)
-        self._run_first_at_exit()
-        self.write()
-
-    def _run_first_at_exit(self) -> None:
-        atexit.unregister(self.write)
         atexit.register(self.write)
+        self.write()
 
 
 def start() -> None:
