@@ -76,45 +76,59 @@ def observe(  # noqa: PLR0913 - what describes the request
     if not hasattr(stream, "__aiter__") and not hasattr(stream, "__iter__"):
         message = f"observe() takes an iterator or an async iterator of chunks: got {type(stream).__qualname__}."
         raise TypeError(message)
-    _check_name("provider", provider, "a name such as 'mistral_ai'")
-    _check_name("model", model, "a name such as 'ministral-8b', or None", is_optional=True)
-    _check_name("operation", operation, "a name such as 'chat'")
-    _check_name("server_address", server_address, "the name of a host, or None", is_optional=True)
-    if server_port is not None and (isinstance(server_port, bool) or not isinstance(server_port, int)):
-        raise ValueError(_refusal("server_port", server_port, "it takes a number, or None."))
+    request = Request(
+        operation=operation, provider=provider, model=model, server_address=server_address, server_port=server_port
+    )
+    try:
+        refusal = _find_refusal(request, classify)
+        observed = stream if refusal or _is_recorded(stream) else _record(stream, request, classify)
+    except Exception as error:  # noqa: BLE001 - the guard
+        runtime.errors.report(Where.STREAM_OPEN, error)
+        return stream
+    if refusal:
+        raise ValueError(refusal)
+    return observed
+
+
+def _find_refusal(request: Request, classify: object) -> str:
+    """Return which argument is not accepted and why, in one sentence; empty where all are."""
+    reason = ""
     if classify is not None:
         try:
             check_callback(classify, "the chunk")
         except NotAcceptedError as error:
             reason = error.describe("a function of one chunk that returns flags of otel_itl.Kind, which is not async")
-            raise ValueError(_refusal("classify", classify, reason)) from None
-    request = Request(
-        operation=operation, provider=provider, model=model, server_address=server_address, server_port=server_port
+    port: object = request.server_port
+    checks: tuple[tuple[str, object, bool, str], ...] = (
+        ("provider", request.provider, _is_name(request.provider), "it takes a name such as 'mistral_ai'."),
+        ("model", request.model, _is_name(request.model, None), "it takes a name such as 'ministral-8b', or None."),
+        ("operation", request.operation, _is_name(request.operation), "it takes a name such as 'chat'."),
+        (
+            *("server_address", request.server_address, _is_name(request.server_address, None)),
+            "it takes the name of a host, or None.",
+        ),
+        ("server_port", port, port is None or type(port) is int, "it takes a number, or None."),
+        ("classify", classify, not reason, reason),
     )
-    try:
-        if _is_recorded(stream):
-            return stream
-        if runtime.config is None and not runtime.was_stopped:
-            runtime.start(load({}, sdk_names=SDK_NAMES), Providers())
-        opening = runtime.installer.driver.begin(Description(request, _make_classify(classify)))
-        recorder = None if opening is None else opening.release()
-        if recorder is None:
-            return stream
-        recorder.record_headers(None)
-        return proxy_stream(stream, recorder)
-    except Exception as error:  # noqa: BLE001 - the guard
-        runtime.errors.report(Where.STREAM_OPEN, error)
+    refused = next(((name, value, why) for name, value, is_accepted, why in checks if not is_accepted), None)
+    return "" if refused is None else f"observe({refused[0]}={refused[1]!r}) is not accepted: {refused[2]}"
+
+
+def _is_name(value: object, *others: object) -> bool:
+    """Return whether a value is text with at least one character, or one of the others."""
+    return (isinstance(value, str) and bool(value)) or value in others
+
+
+def _record(stream: Any, request: Request, classify: Callable[[Any], int] | None) -> Any:
+    """Open the recording of a request, and return what records its stream; where it is not measured, the stream."""
+    if runtime.config is None and not runtime.was_stopped:
+        runtime.start(load({}, sdk_names=SDK_NAMES), Providers())
+    opening = runtime.installer.driver.begin(Description(request, _make_classify(classify)))
+    recorder = None if opening is None else opening.release()
+    if recorder is None:
         return stream
-
-
-def _check_name(argument: str, value: object, accepted: str, *, is_optional: bool = False) -> None:
-    """Raise ValueError unless the value is text with at least one character, or None where that is accepted."""
-    if not (is_optional and value is None) and not (isinstance(value, str) and value):
-        raise ValueError(_refusal(argument, value, f"it takes {accepted}."))
-
-
-def _refusal(argument: str, value: object, reason: str) -> str:
-    return f"observe({argument}={value!r}) is not accepted: {reason}"
+    recorder.record_headers(None)
+    return proxy_stream(stream, recorder)
 
 
 def _is_recorded(stream: Any) -> bool:

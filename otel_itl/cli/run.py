@@ -69,10 +69,8 @@ def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:
         )
         return
     _print_report(report)
-    print(
-        f"\ntelemetry: {file.name} (OTLP JSON lines); the same report: otel-itl report {quote(file.name)}",
-        file=sys.stderr,
-    )
+    names = " ".join(quote(name) for name in file.part_names)
+    print(f"\ntelemetry: {file.name} (OTLP JSON lines); the same report: otel-itl report {names}", file=sys.stderr)
 
 
 def _print_report(report: Report) -> None:

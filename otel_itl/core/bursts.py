@@ -3,7 +3,9 @@
 A gap is *inside a burst* if its two chunks, and whatever came between them, came together. All that passed in it is the
 time to decode a chunk, however long the model took for that chunk. Buffers spoil two figures, each in its own way:
 
-* The median is the time to decode a chunk as soon as more than half of the gaps are inside bursts.
+* The median is the time to decode a chunk as soon as more than half of the gaps are inside bursts. A proxy that has to
+  catch up hands its chunks over a little slower than that, and unevenly: most gaps are below 1 ms, and the tenth
+  longest are more than four times as long as the tenth shortest. (A model that is as fast as that is even.)
 * The mean survives bursts in the middle of a stream, because the pause before a burst is the time that its chunks took.
   It does not survive a *backlog*: chunks that a buffer had collected when it released the first of them. They took
   their time before the first token came. If more than a quarter of the gaps are inside the burst that opens the output,
@@ -22,13 +24,16 @@ from itertools import accumulate, compress
 from operator import sub
 from typing import NamedTuple
 
-from otel_itl.core.arrivals import Arrivals
+from otel_itl.core.arrivals import MIN_BLOCKING_WAIT, Arrivals
 from otel_itl.core.gaps import split_by_choice
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import Timeline
 
 MAX_SHARE_IN_BURSTS = 1 / 2
 """A stream with a larger share of its gaps inside bursts is buffered: its median is no gap of the upstream's."""
+MAX_UNEVENNESS = 4
+"""The same for a stream with a median below `MIN_BLOCKING_WAIT` and a p90 of more than this many p10s: most of its
+chunks were not waited for."""
 MAX_SHARE_IN_FIRST_BURST = 1 / 4
 """The same for the burst that opens the output, which shortens the mean by that share."""
 MIN_BACKLOG_CHUNKS = 8
@@ -60,8 +65,15 @@ class Bursts(NamedTuple):
     """Mean time (ns) between output chunks from burst to burst; None: not buffered, or no such pace is known."""
 
 
-def find_bursts(timeline: Timeline, arrivals: Arrivals, gaps: int) -> Bursts:
-    """Find what bursts did to a stream of that many gaps; those that a thinned timeline leaves out count as well."""
+def find_bursts(timeline: Timeline, arrivals: Arrivals, gaps: int, samples: Sequence[float]) -> Bursts:
+    """Find what bursts did to a stream.
+
+    Args:
+        timeline: of the stream.
+        arrivals: of its chunks.
+        gaps: how many gaps it has; those that a thinned timeline leaves out count as well.
+        samples: its ITL samples, ascending nanoseconds.
+    """
     if gaps == 0:
         return Bursts()
     outputs = timeline.output_flags
@@ -71,6 +83,7 @@ def find_bursts(timeline: Timeline, arrivals: Arrivals, gaps: int) -> Bursts:
     is_buffered = (
         inside > gaps * MAX_SHARE_IN_BURSTS
         or inside_first > gaps * MAX_SHARE_IN_FIRST_BURST
+        or (not timeline.tokens and _is_uneven(samples))
         or (not is_partial and _has_backlog(timeline, arrivals.moments, outputs))
     )
     if not is_buffered or not numbers or is_partial or timeline.choices:
@@ -94,6 +107,13 @@ def _count_inside(timeline: Timeline, outputs: bytes, numbers: Sequence[int]) ->
             inside += (1 + skipped) * (after == before)
             inside_first += (1 + skipped) * (after == own[0])
     return inside, inside_first
+
+
+def _is_uneven(samples: Sequence[float]) -> bool:
+    """Return whether most of the samples (ascending ns) are no waits, and they differ much in length."""
+    if not samples or percentile(samples, 50) >= MIN_BLOCKING_WAIT:
+        return False
+    return percentile(samples, 90) > MAX_UNEVENNESS * percentile(samples, 10)
 
 
 def _has_backlog(timeline: Timeline, moments: Sequence[int], outputs: bytes) -> bool:

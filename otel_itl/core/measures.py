@@ -131,7 +131,7 @@ def measure(timeline: Timeline) -> Measures:
     samples = sorted(chain.from_iterable(choice.samples for choice in gaps))
     exact, imputed, excluded = (sum(column) for column in zip(*(choice[1:] for choice in gaps), strict=True))
 
-    bursts = find_bursts(timeline, arrivals, exact + imputed + excluded)
+    bursts = find_bursts(timeline, arrivals, exact + imputed + excluded, samples)
 
     first = is_output.find(1)
     last = is_output.rfind(1)

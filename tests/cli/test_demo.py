@@ -174,7 +174,7 @@ def test_telemetry_goes_where_the_environment_directs_it(tmp_path: Path) -> None
     env = {**exporters, "OTEL_TRACES_EXPORTER": "console", "OTEL_BSP_SCHEDULE_DELAY": "100"}
     done = run("demo", "--seconds", "0", cwd=tmp_path, env=env)
     assert (done.returncode, list(tmp_path.iterdir())) == (0, [])
-    assert '"name": "chat stalling-1"' in done.stdout
+    assert '"gen_ai.request.model": "stalling-1"' in done.stdout
     assert (
         "telemetry: exported as configured by OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER, OTEL_LOGS_EXPORTER\n"
         in done.stdout

@@ -66,6 +66,13 @@ def test_the_parts_are_read_from_the_oldest_on(path: Path) -> None:
     assert names == ["otel-itl.jsonl.2", "otel-itl.jsonl.1", "otel-itl.jsonl"]
 
 
+def test_the_parts_are_named_as_the_file_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    for name in ("otel-itl.jsonl", "otel-itl.jsonl.1"):
+        path.with_name(name).write_text(LINE)
+    assert OutputFile("./otel-itl.jsonl").part_names == ["./otel-itl.jsonl.1", "./otel-itl.jsonl"]
+
+
 def test_an_empty_file_is_removed_at_the_end(path: Path) -> None:
     file = OutputFile(str(path))
     file.begin(append=False)

@@ -61,6 +61,7 @@ otel_itl.instrument(slo="chat")
 stream()
 """
 FILES = {"streaming.py": STREAM, "app.py": SCRIPT}
+EARLIER = '{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"earlier"}]}]}]}\n'
 ARGUMENTS = ("-o", "x", "--quiet", "-m", "--", "--help")
 
 
@@ -69,11 +70,16 @@ def launched(launch: Launch) -> dict[str, Launched]:
     """Every program of this page, started at once."""
     quiet_file = {"streaming.py": STREAM, "app.py": SCRIPT}
     return {
-        "script": launch("run", "app.py", *ARGUMENTS, files=FILES),
+        "script": launch("run", "app.py", *ARGUMENTS, files={**FILES, "otel-itl.jsonl": EARLIER}),
         "quiet": launch("run", "--quiet", "-o", "quiet.jsonl", "app.py", files=quiet_file),
         "children": launch(
-            *("run", "-m", "work.children"),
-            files={"streaming.py": STREAM, "work/__init__.py": "", "work/children.py": CHILDREN},
+            *("run", "--append", "-m", "work.children"),
+            files={
+                "otel-itl.jsonl": EARLIER,
+                "streaming.py": STREAM,
+                "work/__init__.py": "",
+                "work/children.py": CHILDREN,
+            },
         ),
         "sitecustomize": launch(
             *("run", "--quiet", "app.py"),
@@ -181,7 +187,14 @@ def test_the_file_is_readable_by_its_owner_only(ended: dict[str, Ended], launche
 
 def test_child_processes_are_measured(ended: dict[str, Ended], launched: dict[str, Launched]) -> None:
     names = {span["name"] for span in spans_in(launched["children"].folder / "otel-itl.jsonl")}
-    assert (names, ended["children"].exit_code) == ({"chat parent", "chat spawned", "chat subprocess"}, 0)
+    assert (names - {"earlier"}, ended["children"].exit_code) == ({"chat parent", "chat spawned", "chat subprocess"}, 0)
+
+
+def test_a_run_begins_a_new_file_unless_it_is_to_append(ended: dict[str, Ended], launched: dict[str, Launched]) -> None:
+    begun, appended = (
+        [span["name"] for span in spans_in(launched[name].folder / "otel-itl.jsonl")] for name in ("script", "children")
+    )
+    assert (ended["script"].exit_code, begun, appended[0]) == (3, ["chat gpt-4o"], "earlier")
 
 
 # --- Where nothing is measured ----------------------------------------------------------------------------------------

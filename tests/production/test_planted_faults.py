@@ -47,7 +47,7 @@ SEAMS: Final = {
     *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see")),
     *(f"sdks/aws_event_stream.py:{name}" for name in ("start", "_iterate", "_aiterate")),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
-    *(f"recording/stream_iterators.py:{name}" for name in ("_pull_after_throw", "resume")),
+    *(f"recording/stream_iterators.py:{name}" for name in ("_resume_with", "resume")),
     *(f"recording/response_body.py:{name}" for name in ("__iter__", "__aiter__", "close", "aclose", "_read", "_aread")),
     *(f"recording/response_body.py:{name}" for name in ("__deepcopy__", "__reduce_ex__")),
     *(f"recording/stream_proxy.py:{name}" for name in ("__getattr__", "__next__", "__anext__", "close")),

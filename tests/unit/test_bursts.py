@@ -35,6 +35,11 @@ def bursts(*sizes: int, pause: float = 100) -> Timeline:
     return handed_over([100 + pause * index for index, size in enumerate(sizes) for _ in range(size)])
 
 
+def released_with(gaps: Sequence[float]) -> Timeline:
+    """Chunks released with these milliseconds between them."""
+    return handed_over(list(accumulate(gaps, initial=100)))
+
+
 # --- Whether a stream is buffered ----------------------------------------------------------------------------------
 
 
@@ -51,6 +56,9 @@ def bursts(*sizes: int, pause: float = 100) -> Timeline:
         pytest.param(bursts(4, 1, 1, 1, 1, 1), True, id="the first half takes 100 ms, the second 400"),
         pytest.param(bursts(1, 4, 1, 1, 1, 1), True, id="likewise, the backlog is behind the first chunk"),
         pytest.param(bursts(1, 1, 1, 1, 1, 4), False, id="the same at the end: the second half is the faster one"),
+        pytest.param(released_with([0.5, 0.6, 0.7, 9] * 4), True, id="most chunks 0.5 to 0.7 ms apart, with pauses"),
+        pytest.param(released_with([0.5, 0.6, 0.7, 0.9] * 4), False, id="a fast model: 0.5 to 0.9 ms apart"),
+        pytest.param(released_with([1.5, 1.6, 1.7, 9] * 4), False, id="most chunks were waited for"),
         pytest.param(
             handed_over([*range(100, 110), *range(130, 330, 20)]), True, id="a backlog that is released 1 ms apart"
         ),
@@ -103,6 +111,28 @@ def test_a_backlog_that_the_consumer_caused_is_no_buffer_of_a_proxy() -> None:
     assert (measure(timeline).is_buffered, measure(timeline).is_consumer_bound) == (False, True)
 
 
+BUSY_PROXY = [
+    0.34,
+    0.11,
+    0.08,
+    0.07,
+    0.07,
+    0.07,
+    0.26,
+    0.07,
+    0.37,
+    0.52,
+    0.47,
+    0.54,
+    0.46,
+    0.52,
+    3.9,
+    0.78,
+    0.52,
+    0.49,
+    0.87,
+]
+"""The gaps of another one's, in ms, on a busy machine."""
 COLD_PROXY = [824.32, 824.41, 824.48, 824.56, 824.62, 824.69, 824.76, 824.83, 831.27, 850.35]
 """A gateway's first response, in ms: it was loading modules while its upstream sent a token every 18 ms."""
 
@@ -111,6 +141,12 @@ def test_the_first_stream_of_a_cold_gateway_is_buffered() -> None:
     measures = measure(handed_over(COLD_PROXY))
     assert measures.is_buffered
     assert measures.itl_mean == pytest.approx(0.0029, abs=0.0001)  # the figure that the flag is for
+
+
+def test_a_backlog_that_a_busy_gateway_hands_over_slowly_is_buffered() -> None:
+    measures = measure(released_with(BUSY_PROXY))
+    assert measures.is_buffered
+    assert measures.itl_p50 == pytest.approx(0.00046, abs=0.00005)  # of an upstream with a token every 18 ms
 
 
 # --- The pace from burst to burst ----------------------------------------------------------------------------------

@@ -150,14 +150,14 @@ def _check_sdks(facts: Facts) -> Iterator[Check]:
     if not any(sdk.version for sdk in facts.sdks):
         yield _wrong(
             topic,
-            "none",
+            "supported",
             "no supported SDK is installed",
             "pip install 'otel-itl[openai]' (docs/supported.md has the others), or use otel_itl.observe()",
         )
     elif facts.streams is not None and not any(sdk.is_imported for sdk in facts.sdks):
         yield _wrong(
             topic,
-            "none",
+            "supported",
             "the program has imported no supported SDK",
             "measure what it streams with otel_itl.observe(): see README.md",
         )

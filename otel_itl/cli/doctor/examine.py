@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -57,6 +58,7 @@ def examine_program(words: Sequence[str], module: str | None) -> tuple[Facts | N
         CannotLaunchError: it cannot be started.
     """
     command = resolve_command(words, module=module)
+    print("otel-itl doctor: the findings follow at the end of the program; Ctrl-C ends a server.", file=sys.stderr)
     with _scripted_server() as server, open_notes() as notes:
         environ = launch_environment(os.environ, notes.path, inspector=INSPECTOR)
         exit_code = run_program(command, {**environ, SERVER_VARIABLE: server.url}, stdout=_STANDARD_ERROR)

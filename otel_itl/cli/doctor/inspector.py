@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+from operator import is_not
 from typing import Any, Final
 
 from opentelemetry import _logs, metrics, trace
@@ -19,7 +20,7 @@ from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 
 SERVER_VARIABLE: Final = "_OTEL_ITL_SCRIPTED_SERVER"
 """Environment variable: the URL of the scripted server, which runs in the doctor's own process."""
-INTERVAL: Final = 0.05
+INTERVAL: Final = 0.02
 """Seconds between two looks at the program's streams."""
 
 
@@ -70,23 +71,33 @@ class Inspector:
         """Wait for the end of the first stream.
 
         What is registered last runs first at exit: so the facts are written before providers that were set in between
-        shut down.
+        shut down, and before the streams that are open are abandoned.
         """
-        providers: list[Any] = []
+        known: list[Any] = []
         wait = threading.Event()
         while not (runtime.open_streams.newest_key >= 0 and len(runtime.open_streams) == 0):
-            found: list[Any] = [trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider()]
-            if any(a is not b for a, b in zip(found, providers, strict=False)):
-                atexit.unregister(self.write)
-                atexit.register(self.write)
-            providers = found
+            found = _objects_that_end_at_exit()
+            if len(found) != len(known) or any(map(is_not, found, known)):
+                self._run_first_at_exit()
+            known = found
             wait.wait(INTERVAL)
+        self._run_first_at_exit()
         self.write()
+
+    def _run_first_at_exit(self) -> None:
+        atexit.unregister(self.write)
+        atexit.register(self.write)
 
 
 def start() -> None:
     """Inspect this process: called by `otel_itl.launched`, before the program starts."""
     Inspector().start()
+
+
+def _objects_that_end_at_exit() -> list[Any]:
+    """Return what registers functions for the exit when it is made: the providers, and those that the runtime chose."""
+    providers = [trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider()]
+    return [*providers, runtime.provider_choice.chosen]
 
 
 def _is_imported(sdk: str) -> bool:

@@ -40,8 +40,13 @@ class OutputFile:
             rotated.append(candidate)
         return [*reversed(rotated), self.path]
 
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the parts, as the caller named the file."""
+        return [self.name + part.name.removeprefix(self.path.name) for part in self.parts]
+
     def begin(self, *, append: bool) -> None:
-        """Make the file, readable by its owner only; or empty one that holds OTLP JSON lines.
+        """Make the file, readable by its owner only, in the place of one that holds OTLP JSON lines.
 
         Args:
             append: leave what it holds.
@@ -55,8 +60,8 @@ class OutputFile:
                 for rotated in self.parts[:-1]:
                     if _is_otlp(rotated):
                         rotated.unlink()
-            truncate = 0 if append else os.O_TRUNC
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | truncate, _OWNER_ONLY))
+                self.path.unlink(missing_ok=True)  # one of another mode, too, is begun as its owner's alone
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, _OWNER_ONLY))
         except OSError as error:
             raise CannotLaunchError(
                 f"{self.name} cannot be written to ({error.strerror or error}): give --output another place.", BAD_USAGE
