@@ -247,3 +247,11 @@ OPTIONS: Final = (
         parse_switch,
     ),
 )
+
+
+def is_disabled() -> bool:
+    """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
+    return any(
+        os.environ.get(variable, "").strip().lower() == "true"
+        for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
+    )

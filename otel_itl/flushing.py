@@ -66,8 +66,12 @@ class Flusher:
         return call_side_by_side(calls, deadline) and is_done
 
 
-def flush_provider(provider: Any, seconds: float) -> Any:
-    """Flush a provider; returns what its `force_flush()` does."""
+def flushes_of(*providers: Any) -> list[Export]:
+    """Return what flushes those providers that can be flushed: the API's own, which stand for none, cannot."""
+    return [partial(_flush_provider, provider) for provider in providers if hasattr(provider, "force_flush")]
+
+
+def _flush_provider(provider: Any, seconds: float) -> Any:
     return provider.force_flush(int(seconds * 1_000))
 
 

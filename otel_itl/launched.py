@@ -14,9 +14,9 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
-from otel_itl.config import load
+from otel_itl.config import is_disabled, load
 from otel_itl.export.providers import Providers
-from otel_itl.runtime import is_disabled, runtime
+from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import SDK_NAMES
 
 NOTES_VARIABLE: Final = "_OTEL_ITL_NOTES"

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakMethod, WeakSet, ref
 from opentelemetry import context
 
 from otel_itl import conventions as names
-from otel_itl.config import Config
+from otel_itl.config import Config, is_disabled
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
@@ -32,7 +32,7 @@ from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
 from otel_itl.export.summary_lines import SummaryLines
-from otel_itl.flushing import Export, Flusher, flush_provider
+from otel_itl.flushing import Export, Flusher, flushes_of
 from otel_itl.option_values import SessionFrom
 from otel_itl.process_end import ProcessEnd
 from otel_itl.recording.chunk_log import Classify
@@ -286,7 +286,8 @@ class Runtime:
         is_flushed = tracer_provider in self._runs_first or not hasattr(tracer_provider, "add_span_processor")
         # A flush of log events reaches nothing of ours.
         self._may_defer = is_flushed and config.token_events != "log"
-        self._exports = self._find_exports(tracer_provider, meter_provider, logger_provider)
+        flushes = flushes_of(tracer_provider, meter_provider, logger_provider)
+        self._exports = [*flushes, self.file.finish, self.summary_lines.queue.flush]
         self.process_end.register()
         stream_logger = get_logger(logger_provider, config.standard_names)
         return Pipeline(
@@ -340,11 +341,6 @@ class Runtime:
         self.finalizer.finalize_pending(min(patience, PATIENCE_SECONDS))
         self.metrics.pending.record_all()
 
-    def _find_exports(self, *providers: Any) -> list[Export]:
-        """Return what a flush of this process has to call, side by side."""
-        flushes = [partial(flush_provider, provider) for provider in providers if hasattr(provider, "force_flush")]
-        return [*flushes, self.file.finish, self.summary_lines.queue.flush]
-
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
         """Return the request of every open stream but those of tests, and whether the stream is stalled now."""
         return [
@@ -389,14 +385,6 @@ class Runtime:
         self.file.forget_after_fork()
         self.summary_lines.queue.forget_after_fork()
         self._provider_choice.forget_after_fork()
-
-
-def is_disabled() -> bool:
-    """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
-    return any(
-        os.environ.get(variable, "").strip().lower() == "true"
-        for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
-    )
 
 
 def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedStream | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from threading import Event, active_count
 from time import monotonic
 
 import pytest
 
 import otel_itl
-from otel_itl.flushing import Flusher, flush_provider
+from otel_itl.flushing import Flusher, flushes_of
 
 SECONDS = 10.0
 SHORT_SECONDS = 0.2
@@ -45,7 +44,7 @@ def blocked() -> Iterator[Event]:
 def flusher(*providers: Provider, calls: list[str] | None = None) -> Flusher:
     """A flusher of these providers, which lists what it has called."""
     calls = [] if calls is None else calls
-    exports = [partial(flush_provider, provider) for provider in providers]
+    exports = flushes_of(*providers)
     return Flusher(lambda: calls.append("end"), lambda: calls.append("finalize"), lambda: exports)
 
 
@@ -91,7 +90,7 @@ def test_flushes_of_an_exporter_that_hangs_do_not_pile_up(blocked: Event) -> Non
 
 def test_streams_that_cannot_be_finalized_in_time_keep_no_provider_from_being_flushed(blocked: Event) -> None:
     provider = Provider()
-    flushing = Flusher(lambda: blocked.wait(SECONDS), lambda: None, lambda: [partial(flush_provider, provider)])
+    flushing = Flusher(lambda: blocked.wait(SECONDS), lambda: None, lambda: flushes_of(provider))
     assert (flushing.end_process(SHORT_SECONDS), provider.flushes) == (False, 1)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from otel_itl.runtime import is_disabled
+from otel_itl.config import is_disabled
 from otel_itl.sdks.registry import SDK_NAMES
 
 
