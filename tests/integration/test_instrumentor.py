@@ -296,7 +296,7 @@ RUNS: Final[dict[str, tuple[str, dict[str, str]]]] = {
 def runs(
     start_app: Callable[..., App], receivers: Callable[..., Receiver]
 ) -> Iterator[Callable[[str], tuple[Finished, list[str]]]]:
-    """What a program prints that is launched by `opentelemetry-instrument`, and the names of our spans."""
+    """What a program prints that is launched by `opentelemetry-instrument`, and the models of the measured spans."""
     with ScriptedServer() as server:
         server.always(chat.reply(3), model="gpt-4o")
         server.always(messages.reply(["Hel", "lo"]), model="claude-opus")
@@ -308,38 +308,33 @@ def runs(
                 receiver = receivers()
                 program = PROGRAM.format(before=before.strip())
                 app = start_app(program, server, receiver, (str(LAUNCHER), sys.executable), **variables).wait()
-                done[name] = app, our_spans(receiver)
+                done[name] = app, measured_models(receiver)
             return done[name]
 
         yield run
 
 
-def our_spans(receiver: Receiver) -> list[str]:
-    return sorted(
-        span.name
-        for request in receiver.requests
-        for part in getattr(request, "resource_spans", ())
-        for scope in part.scope_spans
-        for span in scope.spans
-        if scope.scope.name == "otel_itl"
-    )
+def measured_models(receiver: Receiver) -> list[str]:
+    """The models of the measured spans: ours, or those that the anthropic SDK starts itself."""
+    sent = [receiver.plain(span.attributes) for span in receiver.spans]
+    return sorted(each["gen_ai.request.model"] for each in sent if "itl.stream.outcome" in each)
 
 
 @launched
 @pytest.mark.parametrize(
-    ("name", "spans"),
+    ("name", "models"),
     [
-        ("disabled", ["chat claude-opus"]),
-        ("disabled, and in code", ["chat claude-opus", "chat gpt-4o"]),
-        ("all disabled, and in code", ["chat claude-opus", "chat gpt-4o"]),
+        ("disabled", ["claude-opus"]),
+        ("disabled, and in code", ["claude-opus", "gpt-4o"]),
+        ("all disabled, and in code", ["claude-opus", "gpt-4o"]),
         ("switched off, and in code", []),
     ],
 )
 def test_a_launched_program_is_measured_as_variables_and_code_have_it(
-    name: str, spans: list[str], runs: Callable[[str], tuple[Finished, list[str]]]
+    name: str, models: list[str], runs: Callable[[str], tuple[Finished, list[str]]]
 ) -> None:
-    app, ours = runs(name)
-    assert (app.stdout, ours) == ("Hello\n", spans)
+    app, measured = runs(name)
+    assert (app.stdout, measured) == ("Hello\n", models)
 
 
 @launched
@@ -347,5 +342,5 @@ def test_a_launched_program_is_measured_as_variables_and_code_have_it(
 def test_providers_that_a_launched_program_gives_in_code_get_all_of_its_streams(
     runs: Callable[[str], tuple[Finished, list[str]]],
 ) -> None:
-    app, ours = runs("with providers in code")
-    assert (sorted(app.stdout.splitlines()), ours) == (["Hello", "own: chat claude-opus", "own: chat gpt-4o"], [])
+    app, measured = runs("with providers in code")
+    assert (sorted(app.stdout.splitlines()), measured) == (["Hello", "own: chat claude-opus", "own: chat gpt-4o"], [])
