@@ -292,6 +292,7 @@ class StreamRecorder:
         else:
             self._end(Outcome.CLOSED)
 
+    @never_raises(Where.STREAM_END, None)
     def end_with_span(self) -> None:
         """End a stream whose span the SDK has ended: as closed, unless a pull, or a call about to raise, ends it."""
         if self.headers is not None:

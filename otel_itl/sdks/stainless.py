@@ -98,7 +98,7 @@ class StainlessSDK:
         )
         return (
             *map(driver.target, requests),
-            *(() if self.own_spans is None else (_own_span_target(base, self.own_spans),)),
+            *(() if self.own_spans is None else (_own_span_target(driver, base, self.own_spans),)),
             Target(streaming, "Stream.__stream__", _recording(driver, record_iterator)),
             Target(streaming, "AsyncStream.__stream__", _recording(driver, record_async_iterator)),
             Target(streaming, "Stream._iter_events", self._watching(driver, tap_events)),
@@ -201,15 +201,19 @@ def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], An
     return stream
 
 
-def _own_span_target(base: str, own_spans: OwnSpans) -> Target:
+def _own_span_target(driver: Driver, base: str, own_spans: OwnSpans) -> Target:
     """Make the patch target of the function by which the SDK starts a span of its own."""
+    errors = driver.errors
 
     def start(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of a wrapper
         """Have the SDK start its span, and open the recording on it where it records."""
         span = wrapped(*args, **kwargs)
-        call = current_call()
-        if call is not None:
-            call.open_recording(span)
+        try:
+            call = current_call()
+            if call is not None:
+                call.open_recording(span)
+        except Exception as error:  # noqa: BLE001 - the guard
+            errors.report(Where.STREAM_OPEN, error)
         return span
 
     return Target(base, own_spans.starter, start, is_optional=True)

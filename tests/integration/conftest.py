@@ -299,7 +299,7 @@ def start_app(tmp_path_factory: pytest.TempPathFactory, distribution_path: str) 
             environ |= {
                 "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
                 "OTEL_EXPORTER_OTLP_PROTOCOL": receiver.protocol,
-                "OTEL_METRIC_EXPORT_INTERVAL": "50",
+                "OTEL_METRIC_EXPORT_INTERVAL": "250",
             }
         return App([*launcher, str(program)], environ | variables, folder)
 

@@ -44,7 +44,7 @@ SEAMS: Final = {
     *("sdks/code_patch.py:request", "sdks/code_patch.py:__call__", "sdks/patching.py:__call__"),
     *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened")),
     *("sdks/open_call.py:send", "sdks/open_call.py:asend", "sdks/first_pull.py:append_targets"),
-    *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see")),
+    *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see", "start")),
     *(f"sdks/aws_event_stream.py:{name}" for name in ("start", "_iterate", "_aiterate")),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
     *(f"recording/stream_iterators.py:{name}" for name in ("_resume_with", "resume")),
