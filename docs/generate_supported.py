@@ -35,11 +35,11 @@ FOOT: Final = """
   the SDK.
 * Not every request streams: together's and groq's audio is no text, and `Fireworks().messages` has no stream objects.
 * Bedrock: the synchronous client is boto3's or botocore's, the asynchronous one is aioboto3's or aiobotocore's. The
-  stream is `["stream"]` of the response of `converse_stream`, `["body"]` of that of `invoke_model_with_response_stream`.
-  The answers of Anthropic's, Nova, Llama, Mistral's and Titan models are distinguished by their fields; chat formats like
-  OpenAI's and the text of Command models are recognized, too. What a release of botocore does not know, such as
-  reasoning before 1.36, it drops before it is seen. `abort_after` works with both clients. Other AWS calls are left
-  alone, and so are `InvokeAgent` and the bidirectional streams.
+  stream is `["stream"]` of the response of `converse_stream`, and `["body"]` of that of
+  `invoke_model_with_response_stream`. The answers of Anthropic's, Nova, Llama, Mistral's and Titan models are
+  distinguished by their fields; chat formats like OpenAI's and the text of Command models are recognized, too. What a
+  release of botocore does not know, such as reasoning before 1.37, it drops before it is seen. `abort_after` works with
+  both clients. Other AWS calls are left alone, and so are `InvokeAgent` and the bidirectional streams.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
