@@ -41,6 +41,7 @@ FOOT: Final = """
   release of botocore does not know, such as reasoning before 1.37, it drops before it is seen. `abort_after` works with
   both clients. Other AWS calls are left alone, and so are `InvokeAgent` and the bidirectional streams.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
+* A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
 

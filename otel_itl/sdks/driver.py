@@ -25,7 +25,7 @@ from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.first_pull import FirstPull
-from otel_itl.sdks.open_call import OpenCall, RecordingOpener, current_call, current_recorder
+from otel_itl.sdks.open_call import Moment, OpenCall, RecordingOpener, current_call, current_recorder
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.values import short_str
 
@@ -57,6 +57,8 @@ class Description(NamedTuple):
     """The request's parameters, where `session_from` may find the session."""
     headers: Mapping[str, Any] = {}
     """The request's headers, likewise."""
+    awaits_sdk_span: bool = False
+    """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
     name_error: ErrorNamer = name_class
     """Names the SDK's exceptions."""
 
@@ -203,12 +205,19 @@ class Driver:
         recorder = None if outer is None else outer.take_over()
         if recorder is not None:
             self._opener.redescribe(recorder, description.request, description.classify)
+        elif description.awaits_sdk_span:
+            open_later = partial(self._open, description, self._opener.prepare())
+            return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
             recorder = self._opener.open(description.request, description.classify)
         if recorder is None:
             return None
         recorder.name_errors_by(description.name_error)
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
+
+    def _open(self, description: Description, sent: Moment, sdk_span: Any) -> StreamRecorder | None:
+        """Open the recording of a request that was made before, on the SDK's own span, or for None on one of ours."""
+        return self._opener.open(description.request, description.classify, sent=sent, sdk_span=sdk_span)
 
     @never_raises(Where.STREAM_OPEN, None)
     def describe(self, streaming: StreamingCall, call: Call) -> Description | None:

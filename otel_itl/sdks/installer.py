@@ -41,6 +41,10 @@ class SDKInstaller:
         """The names of the SDKs that are patched, or will be as soon as they are imported."""
         return frozenset(self._installed)
 
+    def missing_targets(self, name: str) -> list[str]:
+        """Return the functions that were to be patched and do not exist in the installed release of an SDK."""
+        return sorted(missing for patches in self._patches.get(name, ()) for missing in patches.missing)
+
     def install(self, name: str, *, is_required: bool) -> bool:
         """Patch an SDK; returns False where it is not installed or too old.
 

@@ -31,6 +31,8 @@ class Target(NamedTuple):
     wrapper: Wrapper
     replaces_code: bool = False
     """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
+    is_optional: bool = False
+    """Not every supported release of the SDK has the function: where it is missing, that is no loss."""
     trigger: str = ""
     """The module whose import the patch waits for; empty: the SDK's package."""
 
@@ -69,6 +71,11 @@ class PackagePatches:
         self._is_wanted = False
         self._is_import_awaited = False
 
+    @property
+    def missing(self) -> list[str]:
+        """The functions that the installed release of the package does not have, as `module:path`."""
+        return sorted(f"{target.module}:{target.path}" for target in self._missing)
+
     def install(self) -> None:
         """Install the patches, now or as soon as the package is imported."""
         self._is_wanted = True
@@ -102,7 +109,7 @@ class PackagePatches:
             try:
                 self._patch(target)
             except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target
-                if target not in self._missing:
+                if target not in self._missing and not target.is_optional:
                     self._missing.add(target)
                     logger.warning(
                         "otel_itl does not find %s in %s: what passes there is not measured.",
