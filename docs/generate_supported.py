@@ -38,8 +38,8 @@ FOOT: Final = """
   stream is `["stream"]` of the response of `converse_stream`, and `["body"]` of that of
   `invoke_model_with_response_stream`. The answers of Anthropic's, Nova, Llama, Mistral's and Titan models are
   distinguished by their fields; chat formats like OpenAI's and the text of Command models are recognized, too. What a
-  release of botocore does not know, such as reasoning before 1.36, it drops before it is seen. `abort_after` works
-  with both clients. Other AWS calls are left alone, and so are `InvokeAgent` and the bidirectional streams.
+  release of botocore does not know, such as reasoning before 1.37, it drops before it is seen. `abort_after` works with
+  both clients. Other AWS calls are left alone, and so are `InvokeAgent` and the bidirectional streams.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.

@@ -13,13 +13,17 @@ from typing import Any, Literal
 
 import anthropic
 import openai
+from aiobotocore.session import get_session as get_async_session
+from botocore.session import get_session
 
-Wire = Literal["chat", "responses", "messages"]
+Wire = Literal["chat", "responses", "messages", "converse"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
 
 _PROMPT: Any = [{"role": "user", "content": "Tell me a story."}]
+_CONVERSATION: Any = [{"role": "user", "content": [{"text": "Tell me a story."}]}]
+_AWS: Any = {"region_name": "us-east-1", "aws_access_key_id": "none", "aws_secret_access_key": "none"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Caller:
     @property
     def sdk(self) -> str:
         """Package that it calls."""
-        return "anthropic" if self.wire == "messages" else "openai"
+        return {"messages": "anthropic", "converse": "bedrock"}.get(self.wire, "openai")
 
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
         """Read one stream per model: at the same time in threads or tasks, else one after another."""
@@ -82,6 +86,8 @@ _SETTLE_SECONDS = 0.02
 @cache
 def _client(wire: Wire, url: str, *, http2: bool) -> Any:
     """Return the one client of an upstream: to make one takes longer than many streams."""
+    if wire == "converse":
+        return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
     sdk: Any = anthropic if wire == "messages" else openai
     http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
@@ -91,6 +97,8 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
 
 def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
     """Return a function that makes the request; the result of an async client has to be awaited."""
+    if wire == "converse":
+        return partial(_converse, client, model)
     # `client.chat.completions` is made on first access, which is not part of the call.
     if wire == "messages":
         return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
@@ -112,17 +120,29 @@ def _read(caller: Caller, client: Any, model: str) -> Read:
     return Read(model, called, moments)
 
 
+def _converse(client: Any, model: str) -> Any:
+    return client.converse_stream(modelId=model, messages=_CONVERSATION)["stream"]
+
+
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire != "chat":
+    if caller.wire not in {"chat", "converse"}:
         raise ValueError(f"{caller.wire} cannot be read on an event loop here")
-    async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none") as client:
+    make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
+    if caller.wire == "converse":
+        make = partial(get_async_session().create_client, "bedrock-runtime", endpoint_url=url, **_AWS)
+    async with make() as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
             asyncio.get_running_loop().call_later(caller.block.after, time.sleep, caller.block.lasts)
-        return list(await asyncio.gather(*(_aread(client, model) for model in models)))
+        return list(await asyncio.gather(*(_aread(caller.wire, client, model) for model in models)))
 
 
-async def _aread(client: openai.AsyncOpenAI, model: str) -> Read:
-    request = _request("chat", client, model)
+async def _aread(wire: Wire, client: Any, model: str) -> Read:
+    request = partial(_aconverse, client, model) if wire == "converse" else _request(wire, client, model)
     called = perf_counter_ns()
     return Read(model, called, [perf_counter_ns() async for _ in await request()])
+
+
+async def _aconverse(client: Any, model: str) -> Any:
+    response = await client.converse_stream(modelId=model, messages=_CONVERSATION)
+    return response["stream"]

@@ -14,7 +14,7 @@ from bench.truth.callers import Block, Caller, Pause, Wire
 from bench.truth.figures import FIGURES
 from bench.truth.http2 import http2_front
 from bench.truth.proxy import buffering_proxy
-from otel_itl.testing import Script, chat, faults, messages, responses
+from otel_itl.testing import Script, bedrock, chat, faults, messages, responses
 
 EVERYTHING: Final = frozenset(FIGURES)
 _BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
@@ -60,6 +60,11 @@ def _stalled(_: Random) -> Script:
 
 def _jittered(random: Random) -> Script:
     return chat.reply(20, first=0.05 + 0.2 * random.random(), gaps=[random.uniform(0.02, 0.04) for _ in range(19)])
+
+
+def _jittered_converse(random: Random) -> Script:
+    gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
+    return bedrock.reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
 
 
 def _tool_call(_: Random) -> Script:
@@ -201,6 +206,19 @@ SCENARIOS: Final = (
         caller=Caller(wire="responses"),
     ),
     Scenario(
+        name="Bedrock 25 ms",
+        about="converse_stream of boto3, 25 ms",
+        scripts=_each(lambda _: bedrock.reply(20, first=0.05, gaps=0.025)),
+        caller=Caller(wire="converse"),
+    ),
+    Scenario(
+        name="Bedrock, 20 on a loop",
+        about="20 streams of aiobotocore on one event loop, gaps of 20 to 40 ms",
+        scripts=_each(_jittered_converse),
+        caller=Caller(wire="converse", face="loop"),
+        streams=20,
+    ),
+    Scenario(
         name="HTTP/2",
         about="25 ms over HTTP/2",
         scripts=_even(20, 0.025),
@@ -215,6 +233,7 @@ _SHORT: Final[Mapping[Wire, Script]] = {
     "chat": chat.reply(3),
     "responses": responses.reply(3),
     "messages": messages.reply(3),
+    "converse": bedrock.reply(3),
 }
 
 

@@ -1,13 +1,12 @@
 """Records the event streams of botocore and aiobotocore: the caller keeps the genuine stream object.
 
 A loop over an event stream makes a new generator over one shared source: a second loop goes on where the first was
-left. So the chunks are recorded in one iterator that all loops over a stream share, and leaving a loop ends nothing.
-The recording ends when the stream is exhausted, fails, is closed or is dropped.
+left. So all the loops over a stream are recorded to one recorder, and leaving a loop ends nothing. The recording ends
+when the stream is exhausted, fails, is closed or is dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from copy import copy
 from importlib import import_module
 from inspect import unwrap
@@ -17,12 +16,12 @@ from weakref import WeakKeyDictionary, ref
 from otel_itl.conventions import Where
 from otel_itl.recording.abort import shut_down_socket
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.ownership import refer_to
+from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import WatchedClose
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.sdks.driver import bind_stream
-from otel_itl.sdks.patching import Target, Wrapper
+from otel_itl.sdks.patching import Target
 
 STREAM_FIELDS: Final = ("stream", "body")
 """Fields of a response that hold its event stream: of `converse_stream`, and of a model invocation."""
@@ -32,8 +31,8 @@ class Recording(NamedTuple):
     """The recording of one event stream."""
 
     recorder: StreamRecorder
-    chunks: Any
-    """The recorded iterator that every loop over the stream pulls from."""
+    twin: Any
+    """A second stream object over the same response: what the recorded loops read."""
 
 
 class EventStreams:
@@ -50,8 +49,8 @@ class EventStreams:
     def targets(self) -> tuple[Target, ...]:
         """Return what is patched."""
         return (
-            Target("botocore.eventstream", "EventStream.__iter__", self._iterating(_iterate)),
-            Target("aiobotocore.eventstream", "AioEventStream.__aiter__", self._iterating(_aiterate)),
+            Target("botocore.eventstream", "EventStream.__iter__", self._start_loop),
+            Target("aiobotocore.eventstream", "AioEventStream.__aiter__", self._start_loop),
         )
 
     def bind(self, response: dict[str, Any], recorder: StreamRecorder) -> dict[str, Any]:
@@ -71,27 +70,60 @@ class EventStreams:
         recorder.enable_abort(EventStreamAborter(stream))
         twin = _take_source(stream)
         stream._raw_stream = WatchedClose(stream._raw_stream, recorder)  # noqa: SLF001 - what `close()` closes
-        record, source = (
-            (record_async_iterator, twin.__aiter__()) if hasattr(twin, "__aiter__") else (record_iterator, iter(twin))
-        )
-        self._recordings[stream] = Recording(recorder, record(source, recorder, refer_to(stream)))
+        self._recordings[stream] = Recording(recorder, twin)
         return response
 
-    def _iterating(self, iterate: Any) -> Wrapper:
-        """Make the wrapper of `__iter__` or `__aiter__`."""
-
-        def start(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            """Return a loop over the recorded chunks; where nothing is recorded, or no longer, the SDK's own."""
-            chunks = self._find_chunks(instance)
-            return wrapped(*args, **kwargs) if chunks is None else iterate(instance, chunks)
-
-        return start
+    def _start_loop(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Return a recorded loop over a stream; where it is not recorded, or no longer, the SDK's own."""
+        loop = self._record_loop(instance)
+        return wrapped(*args, **kwargs) if loop is None else loop
 
     @never_raises(Where.RESPONSE_FOLLOW, None)
-    def _find_chunks(self, stream: Any) -> Any:
-        """Return the recorded chunks of a stream; None where it is not recorded, or no longer."""
+    def _record_loop(self, stream: Any) -> Any:
+        """Return a recorded loop over a stream; None where there is nothing to record."""
         recording = self._recordings.get(stream)
-        return None if recording is None or recording.recorder.is_over else recording.chunks
+        if recording is None or recording.recorder.is_over:
+            return None
+        recorder = LoopRecorder(stream, recording.recorder)
+        if hasattr(stream, "__aiter__"):
+            return record_async_iterator(aiter(recording.twin), recorder)
+        return record_iterator(iter(recording.twin), recorder)
+
+
+class LoopRecorder:
+    """Stands in for the recorder of a stream in one loop over it: leaving the loop does not end the recording.
+
+    It keeps the stream alive, as the SDK's own generator does.
+
+    Args:
+        stream: the event stream.
+        recorder: records all the loops over it.
+    """
+
+    def __init__(self, stream: object, recorder: StreamRecorder) -> None:
+        self._stream = stream
+        self._recorder = recorder
+        self.clock, self.response, self.errors = recorder.clock, recorder.response, recorder.errors
+        self.append_targets, self.follow_running_loop = recorder.append_targets, recorder.follow_running_loop
+        self.end_exhausted, self.end_failed = recorder.end_exhausted, recorder.end_failed
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
+        return self._recorder.is_collected
+
+    @never_raises(Where.STREAM_READ, None)
+    def start_reading(self, source: object, _: Owner | None) -> None:
+        """Note that chunks are pulled from `source` from here on."""
+        self._recorder.start_reading(source, None)
+
+    @never_raises(Where.STREAM_END, None)
+    def end_thrown(self, error: BaseException) -> None:
+        """Do nothing: what is thrown into a loop ends the loop alone."""
+
+    @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
+    def abandon_from_gc(self) -> None:
+        """Do nothing: a loop that is left may be followed by another."""
 
 
 class EventStreamAborter:
@@ -147,15 +179,3 @@ def _take_source(stream: Any) -> Any:
     twin = copy(stream)
     twin._event_generator = stream._event_generator = twin._create_raw_event_generator()  # noqa: SLF001 - as above
     return twin
-
-
-def _iterate(stream: Any, chunks: Iterator[Any]) -> Iterator[Any]:  # noqa: ARG001 - a loop keeps its stream alive
-    """Loop over the chunks, as a generator of the SDK does: where it is left, another loop may go on."""
-    for chunk in chunks:  # noqa: UP028 - `yield from` would close the chunks with the loop
-        yield chunk
-
-
-async def _aiterate(stream: Any, chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:  # noqa: ARG001 - as above
-    """Do what `_iterate` does, for an asynchronous stream."""
-    async for chunk in chunks:
-        yield chunk

@@ -45,7 +45,7 @@ SEAMS: Final = {
     *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened")),
     *("sdks/open_call.py:send", "sdks/open_call.py:asend", "sdks/first_pull.py:append_targets"),
     *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see", "start")),
-    *(f"sdks/aws_event_stream.py:{name}" for name in ("start", "_iterate", "_aiterate")),
+    *("sdks/aws_event_stream.py:_start_loop", "sdks/aws_event_stream.py:is_collected"),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
     *(f"recording/stream_iterators.py:{name}" for name in ("_resume_with", "resume")),
     *(f"recording/response_body.py:{name}" for name in ("__iter__", "__aiter__", "close", "aclose", "_read", "_aread")),

@@ -28,9 +28,14 @@ def classify_invocation_chunk(chunk: Any, response_info: ResponseInfo) -> int:
     JSON object carries nothing.
     """
     try:
-        body = json.loads(chunk["chunk"]["bytes"])
-    except (KeyError, TypeError, ValueError, RecursionError):
+        body = json.loads(chunk["chunk"]["bytes"].decode())  # a text is decoded faster than bytes
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return EMPTY
+    try:  # the text of Anthropic's models, whose SDK's objects have attributes where there are items here
+        if body["delta"]["text"] and body["type"] == "content_block_delta":
+            return ANSWER
+    except (KeyError, TypeError):
+        pass  # another chunk, or another family
     if not isinstance(body, dict):
         return EMPTY
     classify = next((CLASSIFIERS[name] for name in body if name in CLASSIFIERS), None)
