@@ -151,6 +151,12 @@ class CerebrasInstrumentor(_StreamInstrumentor):
     sdk_names = ("cerebras",)
 
 
+class GoogleGenAIInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the google-genai SDK: the entry point `itl_google_genai`."""
+
+    sdk_names = ("google-genai",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

@@ -40,6 +40,11 @@ class Ownership:
             self._source = ref(source)
 
     @property
+    def is_held(self) -> bool:
+        """Whether somebody still holds the stream: it has an owner, and none of its owners is gone."""
+        return bool(self._owners) and not self.is_collected
+
+    @property
     def is_collected(self) -> bool:
         """Whether the stream is being garbage-collected, or closed by an event loop that shuts down."""
         source = None if self._source is None else self._source()

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
 from inspect import isasyncgenfunction, isgeneratorfunction, unwrap
 from types import FunctionType, ModuleType
@@ -31,6 +31,8 @@ class Target(NamedTuple):
     wrapper: Wrapper
     replaces_code: bool = False
     """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
+    is_imported_late: bool = False
+    """The SDK imports the module when it first needs it, or has it in some releases only: it is patched then."""
 
 
 class _SwitchableWrapper:
@@ -65,16 +67,17 @@ class PackagePatches:
         self._code_patches: dict[Target, CodePatch] = {}
         self._missing: set[Target] = set()
         self._is_wanted = False
-        self._is_import_awaited = False
+        self._awaited: set[str] = set()
 
     def install(self) -> None:
-        """Install the patches, now or as soon as the package is imported."""
+        """Install the patches, now or as soon as the package, or a target's own module, is imported."""
         self._is_wanted = True
-        if self._package in sys.modules:
-            self._patch_all()
-        elif not self._is_import_awaited:
-            self._is_import_awaited = True
-            wrapt.register_post_import_hook(self._patch_imported, self._package)
+        for module, targets in self._by_import().items():
+            if module in sys.modules:
+                self._patch_all(targets)
+            elif module not in self._awaited:
+                self._awaited.add(module)
+                wrapt.register_post_import_hook(partial(self._patch_imported, targets), module)
 
     def remove(self) -> None:
         """Remove the patches; one that somebody else has wrapped since stays, and passes calls through."""
@@ -90,13 +93,20 @@ class PackagePatches:
         for patch in self._code_patches.values():
             patch.remove()
 
-    def _patch_imported(self, _: object) -> None:
-        if self._is_wanted:
-            self._patch_all()
-
-    def _patch_all(self) -> None:
-        """Patch every target. One that is missing is left out alone, with one warning."""
+    def _by_import(self) -> dict[str, list[Target]]:
+        """Return the targets by the module whose import they wait for."""
+        by_import: dict[str, list[Target]] = {}
         for target in self._targets:
+            by_import.setdefault(target.module if target.is_imported_late else self._package, []).append(target)
+        return by_import
+
+    def _patch_imported(self, targets: list[Target], _: object) -> None:
+        if self._is_wanted:
+            self._patch_all(targets)
+
+    def _patch_all(self, targets: list[Target]) -> None:
+        """Patch these targets. One that is missing is left out alone, with one warning."""
+        for target in targets:
             try:
                 self._patch(target)
             except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from . import chat, completions, faults, messages, responses
+from . import chat, completions, faults, gemini, interactions, messages, responses
 from .clock import FakeClock
 from .exchange import Exchange, Sent
 from .script import Event, Script, Step
@@ -31,6 +31,8 @@ __all__ = [
     "chat",
     "completions",
     "faults",
+    "gemini",
+    "interactions",
     "messages",
     "responses",
 ]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from . import chat, completions, faults, messages, responses
+from . import chat, completions, faults, gemini, interactions, messages, responses
 from ._http import Connection, PeerLeftError, Received
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
@@ -28,14 +28,25 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("completions", re.compile(r"/completions$")),
     ("responses", re.compile(r"/responses(/(?P<id>[^/]+))?$")),
     ("messages", re.compile(r"/messages$")),
+    ("gemini", re.compile(r":streamGenerateContent$")),
+    ("interactions", re.compile(r"/interactions(/(?P<id>[^/]+))?$")),
 )
-_DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
-_ID_PREFIX: Final[dict[Wire, str]] = {"chat": "chatcmpl", "completions": "cmpl", "responses": "resp", "messages": "msg"}
+_MODEL_IN_PATH = re.compile(r"/deployments/([^/]+)/|/([^/:]+):streamGenerateContent$")
+_ID_PREFIX: Final[dict[Wire, str]] = {
+    "chat": "chatcmpl",
+    "completions": "cmpl",
+    "responses": "resp",
+    "messages": "msg",
+    "gemini": "gemini",
+    "interactions": "interaction",
+}
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
     "completions": completions.reply,
     "responses": responses.reply,
     "messages": messages.reply,
+    "gemini": gemini.reply,
+    "interactions": interactions.reply,
 }
 
 
@@ -252,12 +263,12 @@ def _wire_of(path: str) -> tuple[Wire | None, str | None]:
 
 
 def _model_of(body: bytes, path: str) -> str | None:
-    """Return the model that a request asks for, in its body or in an Azure path; None: it names none."""
+    """Return the model that a request asks for, in its body, or in a path of Azure's or Gemini's; None: it names none."""
     try:
         model = json.loads(body)["model"]
     except (ValueError, LookupError, TypeError):
-        deployment = _DEPLOYMENT.search(path)
-        return deployment[1] if deployment else None
+        found = _MODEL_IN_PATH.search(path)
+        return (found[1] or found[2]) if found else None
     return str(model)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
-Wire = Literal["chat", "completions", "responses", "messages"]
-"""A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages."""
+Wire = Literal["chat", "completions", "responses", "messages", "gemini", "interactions"]
+"""A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
+`streamGenerateContent`, Google's interactions."""
 
 Kind = Literal[
     "role",
@@ -48,7 +49,7 @@ _CONTROL: frozenset[Kind] = frozenset({"close", "reset", "hold"})
 class Event:
     """One server-sent event.
 
-    The builders (`chat`, `completions`, `responses`, `messages`, `faults`) make these; make your own where they end.
+    The builders (`chat`, `messages`, `gemini`, …, and `faults`) make these; make your own where they end.
     """
 
     kind: Kind
