@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from otel_itl.conventions import provider_of
 from otel_itl.core.request import Request
-from otel_itl.sdks.driver import SDK as DrivenSDK
+from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, HTTPAttempt, StreamingCall
 from otel_itl.sdks.formats.gemini import classify_content
 from otel_itl.sdks.formats.gemini_interactions import classify_interaction_event
@@ -65,7 +65,7 @@ _CLIENT: Final = "google.genai._api_client"
 _INTERACTIONS: Final = "google.genai._gaos.interactions"
 _fetch = partial(describe_interaction, is_fetch=True)
 
-SDK = DrivenSDK(
+SDK = driver.SDK(
     name="google-genai",
     calls=(
         StreamingCall("google.genai.models", "Models._generate_content_stream", describe_content, sent="first_pull"),

@@ -263,7 +263,7 @@ def _wire_of(path: str) -> tuple[Wire | None, str | None]:
 
 
 def _model_of(body: bytes, path: str) -> str | None:
-    """Return the model that a request asks for, in its body, or in a path of Azure's or Gemini's; None: it names none."""
+    """Return the model that a request asks for, in its body or (Azure, Gemini) in its path; None: it names none."""
     try:
         model = json.loads(body)["model"]
     except (ValueError, LookupError, TypeError):

@@ -48,9 +48,7 @@ def step_stop(*, index: int = 0, after: float = 0.0) -> Step:
     return event("lifecycle", "step.stop", {"index": index}, after=after)
 
 
-def delta(
-    kind: Kind, content: Mapping[str, object], *, tokens: int = 0, index: int = 0, after: float = 0.0
-) -> Step:
+def delta(kind: Kind, content: Mapping[str, object], *, tokens: int = 0, index: int = 0, after: float = 0.0) -> Step:
     """Make a `step.delta` with this delta of the step number `index`."""
     return event(kind, "step.delta", {"index": index, "delta": content}, tokens=tokens, after=after)
 
@@ -92,9 +90,7 @@ def usage_object(output: int, *, prompt: int = 10, thoughts: int = 0, cached: in
     }
 
 
-def completed(
-    status: str = "completed", *, usage: Mapping[str, object] | None = None, after: float = 0.0
-) -> Step:
+def completed(status: str = "completed", *, usage: Mapping[str, object] | None = None, after: float = 0.0) -> Step:
     """Make the event `interaction.completed`, which ends an interaction whatever its status."""
     members = {"interaction": interaction(status, usage=usage)}
     return event("finish", "interaction.completed", members, after=after)

@@ -10,7 +10,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from inspect import isawaitable
+from inspect import isasyncgen, isawaitable, isgenerator
 from typing import Any, Final, Literal, TypeVar
 
 T = TypeVar("T")
@@ -84,8 +84,8 @@ async def leave(manager: Any) -> None:
 
 
 async def close(stream: Any) -> None:
-    """Close a stream, which every SDK calls `close`, awaited or not."""
-    await settled(stream.close())
+    """Close a stream, which every SDK calls `close`, awaited or not; an asynchronous generator, `aclose`."""
+    await settled(stream.aclose() if isasyncgen(stream) else stream.close())
 
 
 def response_of(stream: Any) -> Any:
@@ -94,8 +94,10 @@ def response_of(stream: Any) -> Any:
 
 
 def generator_of(stream: Any) -> Any:
-    """The SDK's own generator that a stream iterates over, under its helper where there is one."""
-    return getattr(stream, "_raw_stream", stream)._iterator
+    """The SDK's own generator that a stream iterates over, under its helper where there is one, or that it is."""
+    if isgenerator(stream) or isasyncgen(stream):
+        return stream
+    return stream.generator if hasattr(stream, "generator") else getattr(stream, "_raw_stream", stream)._iterator
 
 
 async def drop() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from otel_itl.testing import Script, chat, completions, messages, responses
+from otel_itl.testing import Script, chat, completions, gemini, interactions, messages, responses
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
 
@@ -37,7 +37,7 @@ class Scripted:
 
     def paced(self, gap: float) -> Script:
         """The script with the same time before and between its output events."""
-        return paced(self.script.steps, gap, gap)
+        return replace(self.script, steps=paced(self.script.steps, gap, gap).steps)
 
 
 def _usage(**counts: int) -> dict[str, int]:
@@ -148,6 +148,37 @@ WIRES: Final = {
             cache_creation__input_tokens=1,
             reasoning__output_tokens=2,
         ),
+    ),
+    "gemini": Scripted(
+        pinned(
+            Script(
+                [
+                    *(gemini.text(text) for text in ("one ", "two ", "three")),
+                    gemini.finish("MAX_TOKENS", usage=gemini.usage_object(3, prompt=11, thoughts=2, cached=4)),
+                ],
+                headers={"x-request-id": "req_1", "request-id": "req_1"},  # each chunk object has the headers
+            )
+        ),
+        chunks=4,
+        finish_reasons=("max_tokens",),
+        usage=_OPENAI_USAGE,
+    ),
+    "interactions": Scripted(
+        pinned(
+            Script(
+                [
+                    interactions.created(),
+                    interactions.step_start({"type": "model_output"}),
+                    *(interactions.text(text) for text in ("one ", "two ", "three")),
+                    interactions.step_stop(),
+                    interactions.completed(usage=interactions.usage_object(3, prompt=11, thoughts=2, cached=4)),
+                    interactions.done(),
+                ]
+            )
+        ),
+        chunks=7,
+        finish_reasons=("completed",),
+        usage=_OPENAI_USAGE,
     ),
 }
 """By wire format. Each has three output events."""

@@ -21,6 +21,8 @@ CHAT: Final = {**PLAIN_CHAT, "stream_options": {"include_usage": True}}
 COMPLETION: Final = {**PLAIN_COMPLETION, "stream_options": {"include_usage": True}}
 RESPONSE: Final = {"model": "m", "input": "hello", "max_output_tokens": 9}
 MESSAGE: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
+CONTENT: Final = {"model": "m", "contents": "hello", "config": {"max_output_tokens": 9}}
+INTERACTION: Final = {"model": "m", "input": "hello", "generation_config": {"max_output_tokens": 9}}
 
 
 class Host(NamedTuple):
@@ -43,6 +45,8 @@ GROQ: Final = Host("groq", "Groq", "127.0.0.1", "groq")
 TOGETHER: Final = Host("together", "Together", "127.0.0.1", "together_ai")
 FIREWORKS: Final = Host("fireworks", "Fireworks", "127.0.0.1", "fireworks_ai")
 CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
+GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
+VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
 
 
 class Reading(NamedTuple):
@@ -102,6 +106,8 @@ class Surface:
     reading: Reading = LOOP
     yields_errors: bool = False
     """The SDK yields an error of the provider as a chunk, instead of raising it."""
+    is_generator: bool = False
+    """The caller gets a generator, which sends the request when it is first pulled, and is no context manager."""
 
     @property
     def sdk(self) -> str:
@@ -110,7 +116,7 @@ class Surface:
 
     def __str__(self) -> str:
         """The row, as a test's name shows it."""
-        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE} else ""
+        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE, VERTEX} else ""
         return f"{self.sdk}:{client}{self.call}{'.parse()' if self.parsed else ''}:{self.reading.text}"
 
     @property
@@ -303,15 +309,79 @@ def _compatible() -> list[Surface]:
     return [*chat, *completions]
 
 
-SURFACES: Final = (*_chat(), *_completions(), *_responses(), *_messages(), *_compatible())
+def _content() -> list[Surface]:
+    """Generators of the google-genai SDK, which send their request when they are first pulled."""
+
+    def row(call: str, opens: Callable[[Any], Any], host: Host = GEMINI) -> Surface:
+        return Surface(
+            call=call,
+            wire="gemini",
+            open=opens,
+            needs="models",
+            host=host,
+            operation="generate_content",
+            is_generator=True,
+        )
+
+    def generate(client: Any) -> Any:
+        return client.models.generate_content_stream(**CONTENT)
+
+    def send(client: Any) -> Any:
+        chat = client.chats.create(model=CONTENT["model"], config=CONTENT["config"])
+        return chat.send_message_stream(CONTENT["contents"])
+
+    return [
+        row("models.generate_content_stream()", generate),
+        row("models.generate_content_stream()", generate, VERTEX),
+        row("chats.create().send_message_stream()", send),
+    ]
+
+
+def _interactions() -> list[Surface]:
+    def row(call: str, opens: Callable[[Any], Any], **more: Any) -> Surface:
+        options = {"operation": "generate_content", **more}
+        return Surface(
+            call=call, wire="interactions", open=opens, needs="interactions", host=GEMINI, yields_errors=True, **options
+        )
+
+    def raw(client: Any) -> Any:
+        return client.interactions.with_raw_response.create(**INTERACTION, stream=True)
+
+    def streaming(client: Any) -> Any:
+        return client.interactions.with_streaming_response.create(**INTERACTION, stream=True)
+
+    return [
+        row("interactions.create(stream=True)", lambda client: client.interactions.create(**INTERACTION, stream=True)),
+        row(
+            "interactions.get(stream=True)",
+            lambda client: client.interactions.get("resp_1", stream=True),
+            operation="fetch_response",
+        ),
+        row("interactions.with_raw_response.create(stream=True)", raw, parsed=True),
+        row("interactions.with_streaming_response.create(stream=True)", streaming, managed=True, parsed=True),
+        row("interactions.with_streaming_response.create(stream=True)", streaming, managed=True, reading=LINES),
+    ]
+
+
+SURFACES: Final = (
+    *_chat(),
+    *_completions(),
+    *_responses(),
+    *_messages(),
+    *_compatible(),
+    *_content(),
+    *_interactions(),
+)
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host not in {AZURE, COMPATIBLE}
-    and surface.operation == "chat"
+    and surface.host not in {AZURE, COMPATIBLE, VERTEX}
+    and surface.operation in {"chat", "generate_content"}
     and not surface.call.startswith("beta.")
 )
 """The rows that give a caller a stream object: `create`, `.stream()`, raw and streaming responses of each API."""
-CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
-"""Of these, `create(stream=True)` of each API."""
+CREATED: Final = tuple(
+    surface for surface in STREAMS if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+)
+"""Of these, `create(stream=True)` of each API, and what is called so elsewhere."""
