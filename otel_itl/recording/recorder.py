@@ -183,6 +183,10 @@ class StreamRecorder:
         """Tie the stream to an object that lives as long as it does. The object is held weakly."""
         self._ownership.add(refer_to(owner))
 
+    def set_holder(self, stream: object) -> None:
+        """Tie the stream to the SDK's stream object, which alone holds the recorded iterator. It is held weakly."""
+        self._ownership.set_holder(refer_to(stream))
+
     @never_raises(Where.EVENT_LOOP_WATCH, None)
     def follow_running_loop(self) -> None:
         """Charge the lag of the event loop of this thread to the consumer: the stream is awaited there."""
@@ -296,7 +300,7 @@ class StreamRecorder:
 
     @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def end_iterator_closed(self) -> None:
-        """End a stream whose iterator was closed: by its caller where its owners are alive, else as a dropped one.
+        """End a stream whose iterator was closed: by its caller where its holder is alive, else as a dropped one.
 
         Some SDKs close the iterator of a stream before its response. Reported like a dropped stream in either case, as
         this may run in a finalizer.

@@ -20,7 +20,6 @@ from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
@@ -291,18 +290,12 @@ class Driver:
         return description._replace(request=replace(description.request, session_id=session_id))
 
 
-def iterate_recorded(source: Any, recorder: Any, owner: Owner | None = None) -> Any:
-    """Return what the caller iterates over instead of `source`: a generator for a generator, else a proxy.
-
-    Args:
-        source: what the SDK returned.
-        recorder: records the stream.
-        owner: a reference to the stream object that iterates over a generator, if there is one.
-    """
+def iterate_recorded(source: Any, recorder: Any) -> Any:
+    """Return what the caller iterates over instead of `source`: a generator for a generator, else a proxy."""
     if inspect.isgenerator(source):
-        return record_iterator(source, recorder, owner)
+        return record_iterator(source, recorder)
     if inspect.isasyncgen(source):
-        return record_async_iterator(source, recorder, owner)
+        return record_async_iterator(source, recorder)
     return proxy_stream(source, recorder)
 
 

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from otel_itl.conventions import Where
-from otel_itl.recording.ownership import refer_to
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
 from otel_itl.sdks.driver import Driver, StreamingCall, iterate_recorded
@@ -54,7 +53,8 @@ def _recording(driver: Driver) -> Wrapper:
         try:
             recorder = driver.find_recorder(instance.response)
             if recorder is not None:
-                instance.generator = iterate_recorded(instance.generator, recorder, refer_to(instance))
+                recorder.set_holder(instance)
+                instance.generator = iterate_recorded(instance.generator, recorder)
         except Exception as error:  # noqa: BLE001 - the guard
             errors.report(Where.RESPONSE_FOLLOW, error)
 
