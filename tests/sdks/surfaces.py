@@ -372,7 +372,7 @@ SURFACES: Final = (
     *_content(),
     *_interactions(),
 )
-STREAMS: Final = tuple(
+EVERY_STREAM: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
@@ -380,8 +380,14 @@ STREAMS: Final = tuple(
     and surface.operation in {"chat", "generate_content"}
     and not surface.call.startswith("beta.")
 )
-"""The rows that give a caller a stream object: `create`, `.stream()`, raw and streaming responses of each API."""
-CREATED: Final = tuple(
-    surface for surface in STREAMS if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+"""The rows that give a caller a stream: `create`, `.stream()`, raw and streaming responses of each API."""
+EVERY_CREATED: Final = tuple(
+    surface
+    for surface in EVERY_STREAM
+    if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
 )
-"""Of these, `create(stream=True)` of each API, and what is called so elsewhere."""
+"""Of these, `create(stream=True)` of each API, and what is called otherwise by other SDKs."""
+STREAMS: Final = tuple(surface for surface in EVERY_STREAM if surface.sdk != GEMINI.sdk)
+"""The rows that give a caller a stream object of an SDK that Stainless generates."""
+CREATED: Final = tuple(surface for surface in EVERY_CREATED if surface in STREAMS)
+"""Of these, `create(stream=True)` of each API."""

@@ -30,7 +30,7 @@ from faces import (
 )
 from measuring import wait_for_a_span
 from opentelemetry.trace import StatusCode
-from surfaces import STREAMS, Surface
+from surfaces import EVERY_STREAM, Surface
 
 import otel_itl
 from otel_itl.runtime import runtime
@@ -489,7 +489,7 @@ ENDINGS: Final = {
 CASES: Final = [
     pytest.param(ending, surface, face, id=f"{name}-{surface.sdk}.{surface.call}-{face}")
     for name, ending in ENDINGS.items()
-    for surface in STREAMS
+    for surface in EVERY_STREAM
     for face in FACES
     if ending.happens_to(surface, face)
 ]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 from clients import CLIENTS
-from surfaces import CREATED, SURFACES
+from surfaces import EVERY_CREATED, SURFACES
 
 from otel_itl.config import load
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
@@ -90,7 +90,7 @@ def test_the_tests_have_a_client_of_an_sdk(sdk: SDKEntry) -> None:
 
 @every
 def test_the_tests_of_every_ending_have_a_stream_of_an_sdk(sdk: SDKEntry) -> None:
-    assert sdk.name in {surface.sdk for surface in CREATED}
+    assert sdk.name in {surface.sdk for surface in EVERY_CREATED}
 
 
 def test_the_tests_have_no_surface_of_another_sdk() -> None:
