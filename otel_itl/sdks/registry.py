@@ -49,7 +49,7 @@ _ENTRIES: Final = (
     SDKEntry("together", "together", "together", (2, 0)),
     SDKEntry("fireworks", "fireworks", "fireworks-ai", (1, 2)),
     SDKEntry("cerebras", "cerebras.cloud.sdk", "cerebras-cloud-sdk", (1, 12)),
-    SDKEntry("google-genai", "google.genai", "google-genai", (1, 32)),
+    SDKEntry("google-genai", "google.genai", "google-genai", (1, 56)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

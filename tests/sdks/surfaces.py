@@ -10,6 +10,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from faces import entered, settled, taken
@@ -98,6 +99,8 @@ class Surface:
     needs: str
     """What the client must have, a dotted path, perhaps with a parameter: `responses.retrieve(stream)`."""
     host: Host
+    needs_module: str = ""
+    """A module that the SDK must have; empty: none."""
     operation: str = "chat"
     managed: bool = False
     """What is opened is a context manager."""
@@ -126,6 +129,8 @@ class Surface:
 
     def missing(self, client: Any) -> str | None:
         """What the SDK lacks for this surface, as code; None when it is all there."""
+        if self.needs_module and find_spec(self.needs_module) is None:
+            return self.needs_module
         path, _, parameter = self.needs.rstrip(")").partition("(")
         found, seen = client, "client"
         for name in path.split("."):
@@ -341,7 +346,14 @@ def _interactions() -> list[Surface]:
     def row(call: str, opens: Callable[[Any], Any], **more: Any) -> Surface:
         options = {"operation": "generate_content", **more}
         return Surface(
-            call=call, wire="interactions", open=opens, needs="interactions", host=GEMINI, yields_errors=True, **options
+            call=call,
+            wire="interactions",
+            open=opens,
+            needs="interactions",
+            needs_module="google.genai._gaos",
+            host=GEMINI,
+            yields_errors=True,
+            **options,
         )
 
     def raw(client: Any) -> Any:
@@ -382,9 +394,7 @@ EVERY_STREAM: Final = tuple(
 )
 """The rows that give a caller a stream: `create`, `.stream()`, raw and streaming responses of each API."""
 EVERY_CREATED: Final = tuple(
-    surface
-    for surface in EVERY_STREAM
-    if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+    surface for surface in EVERY_STREAM if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
 )
 """Of these, `create(stream=True)` of each API, and what is called otherwise by other SDKs."""
 STREAMS: Final = tuple(surface for surface in EVERY_STREAM if surface.sdk != GEMINI.sdk)

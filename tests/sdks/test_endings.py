@@ -446,7 +446,7 @@ ENDINGS: Final = {
     ),
     "connection closed": every("error", read_into_an_error, script=broken_by(faults.close())),
     "connection reset": some("error", read_into_an_error, script=broken_by(faults.reset(after=0.02))),
-    "read timeout": some("error", read_into_an_error, script=SILENCE, options={"timeout": 0.05}),
+    "read timeout": some("error", read_into_an_error, script=SILENCE, options={"timeout": 0.15}),
     "invalid JSON": some(
         # An interaction has an event of unknown type then.
         "error",

@@ -6,6 +6,7 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import pytest
@@ -37,16 +38,24 @@ def test_the_file_of_an_sdk_describes_the_sdk_of_its_name(sdk: SDKEntry) -> None
     assert import_module(sdk.module).SDK.name == sdk.name
 
 
+def lines_of(sdk: SDKEntry) -> int:
+    """How many lines the file of an SDK has."""
+    return len(Path(import_module(sdk.module).__file__ or "").read_text(encoding="utf-8").splitlines())
+
+
 @every
-def test_the_file_of_an_sdk_has_at_most_40_lines(sdk: SDKEntry) -> None:
-    source = Path(import_module(sdk.module).__file__ or "").read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 40
+def test_the_file_of_an_sdk_has_at_most_150_lines(sdk: SDKEntry) -> None:
+    assert lines_of(sdk) <= 150
+
+
+def test_most_files_of_sdks_have_less_than_80_lines() -> None:
+    assert median(map(lines_of, REGISTRY.values())) < 80
 
 
 def test_no_file_describes_an_sdk_that_is_not_in_the_registry() -> None:
     files = (ROOT / "otel_itl" / "sdks").glob("*.py")
     described = {file.stem for file in files if "\nSDK = " in file.read_text(encoding="utf-8")}
-    assert described == set(SDK_NAMES)
+    assert described == {sdk.module.rpartition(".")[2] for sdk in REGISTRY.values()}
 
 
 def test_every_sdk_is_instrumented_by_default() -> None:
@@ -75,7 +84,8 @@ def test_every_sdk_has_an_entry_point() -> None:
 @every
 def test_the_entry_point_of_an_sdk_leads_to_an_instrumentor(sdk: SDKEntry) -> None:
     module, _, name = PROJECT["entry-points"]["opentelemetry_instrumentor"][sdk.entry_point].partition(":")
-    assert (getattr(import_module(module), name).__name__, name.lower()) == (name, f"{sdk.name}instrumentor")
+    expected = f"{sdk.name.replace('-', '')}instrumentor"
+    assert (getattr(import_module(module), name).__name__, name.lower()) == (name, expected)
 
 
 @every
@@ -108,13 +118,12 @@ def test_the_readme_names_an_sdk(sdk: SDKEntry) -> None:
     assert sdk.distribution in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_row_of_the_matrix_installs_every_sdk() -> None:
-    extras = [row.split("|")[2].strip().split(",") for row in matrix_rows()]
-    assert ["sdks" in names for names in extras] == [True] * len(extras)
+def test_every_row_of_the_matrix_but_the_oldest_installs_every_sdk() -> None:
+    extras = {row.split("|")[0].strip(): row.split("|")[2].strip().split(",") for row in matrix_rows()}
+    assert [name for name, names in extras.items() if "sdks" not in names] == ["oldest"]
 
 
 @every
 def test_the_matrix_has_the_oldest_release_of_an_sdk(sdk: SDKEntry) -> None:
-    (oldest,) = [row for row in matrix_rows() if row.startswith("oldest")]
-    (pin,) = re.findall(rf"{sdk.distribution}==(\S+)", oldest)
+    (pin,) = [pin for row in matrix_rows() for pin in re.findall(rf"\b{sdk.distribution}==(\S+)", row)]
     assert tuple(map(int, pin.split(".")))[: len(sdk.oldest)] == sdk.oldest

@@ -50,8 +50,8 @@ def classify_interaction_event(event: Any, response_info: ResponseInfo) -> int:
         response_info.model = short_str(interaction.get("model")) or response_info.model
         if name == "interaction.completed":
             return _record_end(response_info, interaction)
-    elif name == "error":
-        response_info.error_type = short_str(fields_of(fields.get("error")).get("code")) or "error"
+    elif name == "error" and fields.get("error"):  # the SDK makes an empty one of an event without a type
+        response_info.error_type = short_str(fields_of(fields["error"]).get("code")) or "error"
         return FINISH
     return LIFECYCLE
 
