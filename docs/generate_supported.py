@@ -36,8 +36,8 @@ FOOT: Final = """
 * Not every request streams: together's and groq's audio is no text, and `Fireworks().messages` has no stream objects.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
 * google-genai: a call of `models` or `chats` is one record for each HTTP request that it makes (automatic function
-  calling, continuation), which begins when the request is sent: with the first pull. What the caller gets is a generator,
-  and closing it looks like dropping it from inside: the outcome of a stream that is left early is `abandoned`.
+  calling, continuation), which begins when the request is sent: with the first pull. What the caller gets is a
+  generator, and closing it looks like dropping it from inside: a stream that is left early is `abandoned`.
   `interactions` are measured from google-genai 2.9 on; an error that breaks one has the type of the HTTP client's
   exception. `abort_after` aborts streams over httpx, httpx2 and aiohttp, and none over requests (with mTLS).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.

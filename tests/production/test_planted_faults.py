@@ -22,7 +22,7 @@ from callers import described, seen_by_caller
 from measuring import SHARED, bare, instrument
 from planting import PACKAGE, Place, Planted, Watcher
 from replies import broken, denied, garbled, refused, whole
-from surfaces import CREATED, SURFACES, Surface
+from surfaces import CREATED, EVERY_CREATED, SURFACES, Surface
 
 from otel_itl import observe
 from otel_itl.core.codec import encode
@@ -42,7 +42,8 @@ SEAMS: Final = {
     "recording/internal_errors.py:guarded",  # the guard itself
     "recording/recorder.py:__del__",
     *("sdks/code_patch.py:request", "sdks/code_patch.py:__call__", "sdks/patching.py:__call__"),
-    *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened")),
+    *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened", "_await_attempt")),
+    "sdks/speakeasy.py:construct",
     *("sdks/open_call.py:send", "sdks/open_call.py:asend", "sdks/first_pull.py:append_targets"),
     *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see")),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
@@ -92,7 +93,7 @@ PROVEN: Final[set[tuple[str, Place]]] = set()
 def cases() -> list[Any]:
     params = []
     for surface in SURFACES:
-        endings = {"read": READ, **(ENDINGS if surface in CREATED else {})}
+        endings = {"read": READ, **(ENDINGS if surface in EVERY_CREATED else {})}
         for name, ending in endings.items():
             for face in ending.faces:
                 brisk = surface is CREATED[0] and (face, name) in BRISK

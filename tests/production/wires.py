@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from clients import make_client, sdk_of
+from surfaces import GEMINI
 
 if TYPE_CHECKING:
     from faces import Face
@@ -45,7 +46,10 @@ class Line:
 
 def http_of(host: Host) -> ModuleType:
     """The HTTP client's package under an SDK: httpx, or what replaced it."""
-    return sys.modules[sdk_of(host).DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
+    sdk = sdk_of(host)
+    if host.sdk == GEMINI.sdk:
+        return sys.modules["httpx2" if getattr(sdk._api_client, "httpx2", None) is not None else "httpx"]
+    return sys.modules[sdk.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
 
 
 def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:

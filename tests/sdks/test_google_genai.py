@@ -14,11 +14,11 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import pytest
-from clients import google_client, play, sdk_of, skip_what_is_missing
+from clients import google_client, play, sdk_of
 from faces import END, Face, close, drop, entered, pulled, run, settled, taken
-from measuring import bare, instrument, measured, measured_by, spans_within, timeline_of, wait_for_a_span
+from measuring import bare, instrument, measured, measured_by, timeline_of, wait_for_a_span
 from opentelemetry import trace
-from surfaces import CONTENT, EVERY_CREATED, GEMINI, INTERACTION, VERTEX, Surface
+from surfaces import CONTENT, EVERY_CREATED, GEMINI, VERTEX, Surface
 
 from otel_itl import StallPolicy
 from otel_itl.core.timeline import Kind
@@ -235,7 +235,7 @@ def test_a_retry_that_succeeds_is_one_record_of_two_attempts(
     assert (attributes["itl.request.attempts"], attributes["itl.stream.outcome"]) == (2, "completed")
 
 
-# --- calls that are several requests -----------------------------------------------------------------------------------
+# --- calls that are several requests ---------------------------------------------------------------------------------
 
 
 def weather(city: str) -> str:
@@ -286,7 +286,7 @@ def test_an_interaction_that_is_continued_is_one_record_for_each_request(
     ] == [("completed", ("requires_continuation",)), ("completed", ("completed",))]
 
 
-# --- content -----------------------------------------------------------------------------------------------------------
+# --- content ---------------------------------------------------------------------------------------------------------
 
 
 def test_thoughts_and_tokens_are_told_from_the_answer_chunk_by_chunk(
@@ -370,7 +370,7 @@ def test_the_session_may_be_named_by_a_header_of_the_request(server: ScriptedSer
         assert span_of(telemetry).attributes["session.id"] == "m-s1"
 
 
-# --- odd chunks --------------------------------------------------------------------------------------------------------
+# --- odd chunks ------------------------------------------------------------------------------------------------------
 
 
 def chunk(data: str) -> Step:
@@ -452,7 +452,7 @@ async def shapes(surface: Surface, client: Any) -> list[str]:
     return seen
 
 
-# --- hooks that wait for an import -------------------------------------------------------------------------------------
+# --- hooks that wait for an import -----------------------------------------------------------------------------------
 
 IMPORTED_LATER: Final = """
     import sys
