@@ -74,7 +74,7 @@ class Caller:
 
 
 def described(error: BaseException | None, *above: BaseException) -> object:
-    """What there is to see of an exception: its type, its text, and what it is said to come from: itself, in one SDK."""
+    """What there is to see of an exception: type, text, and what it is said to come from, which may be itself."""
     if error is None:
         return None
     if any(error is each for each in above):
