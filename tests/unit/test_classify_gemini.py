@@ -66,6 +66,18 @@ def test_plain_text_is_recognized_by_attributes() -> None:
     assert classified(chunk({"text": "a"}), plain)[0] == [ANSWER, ANSWER]
 
 
+def test_plain_text_with_a_count_is_recognized_by_attributes() -> None:
+    def plain(answered: int, thought: int | None = None) -> Any:
+        part = SimpleNamespace(text="x", thought=None, function_call=None)
+        candidate = SimpleNamespace(content=SimpleNamespace(parts=[part]), finish_reason=None, index=0)
+        usage = SimpleNamespace(**counts(answered, thought))
+        return SimpleNamespace(candidates=[candidate], usage_metadata=usage)
+
+    chunks = (plain(2), plain(5), plain(5, 3), plain(6, 3), plain(4, 3), plain(5, 3))
+    _, tokens, response = classified(chunk({"text": "x"}, usage=counts(1)), *chunks)
+    assert (tokens, response.output_tokens, response.reasoning_tokens) == ([1, 1, 3, 0, 1, 0, 1], 8, 3)
+
+
 def test_tokens_of_each_chunk_are_the_counts_since_the_one_before() -> None:
     kinds, tokens, response = classified(
         chunk({"text": "x", "thought": True}, usage=counts(None, 30)),

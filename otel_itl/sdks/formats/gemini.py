@@ -37,10 +37,14 @@ def classify_content(chunk: Any, response_info: ResponseInfo) -> int:
             and part.function_call is None
             and candidate.finish_reason is None
             and not candidate.index
-            and chunk.usage_metadata is None
             and response_info.response_id is not None
         ):
-            return ANSWER
+            usage = chunk.usage_metadata
+            if usage is None:
+                return ANSWER
+            tokens = _count_plain_text(usage, response_info)
+            if tokens is not None:
+                return chunk_code(ANSWER, tokens)
     except (AttributeError, TypeError, ValueError):
         pass  # no plain text
     return _classify_fields(fields_of(chunk), response_info)
@@ -64,6 +68,22 @@ def _classify_fields(fields: dict[str, Any], response_info: ResponseInfo) -> int
     if usage and not kind & OUTPUT:
         kind |= USAGE
     return chunk_code(kind, tokens, index)
+
+
+def _count_plain_text(usage: Any, response_info: ResponseInfo) -> int | None:
+    """Record the usage of a chunk of plain text, and return its tokens, where every chunk has a usage.
+
+    Returns None where more than the count of the answer has changed, or a count is odd.
+    """
+    answered, thought = usage.candidates_token_count, response_info.reasoning_tokens
+    if response_info.streamed_tokens is None or type(answered) is not int or usage.thoughts_token_count != thought:
+        return None
+    total = answered + (thought or 0)
+    new = total - (response_info.output_tokens or 0)
+    if new < 0 or valid_count(total) is None:
+        return None
+    response_info.output_tokens = response_info.streamed_tokens = total
+    return new
 
 
 def _part_kind(part: dict[str, Any]) -> int:
@@ -110,6 +130,6 @@ def _record_usage(response_info: ResponseInfo, usage: dict[str, Any], kind: int)
     )
     if response_info.streamed_tokens is None or not kind & OUTPUT:
         return 0
+    response_info.streamed_tokens = response_info.output_tokens or 0
     new = (thought or 0) - thought_before if kind & OUTPUT == REASONING else (answered or 0) - answered_before
-    response_info.streamed_tokens += max(new, 0)
     return max(new, 0)
