@@ -55,11 +55,13 @@ FOOT: Final = """
   instrumentation scope.
 * **OpenLLMetry** leaves its wrappers on the SDK when it is uninstrumented, with or without otel_itl.
 * **The anthropic SDK**, from version 2 on, makes its own spans and sends a `traceparent` header whenever it makes
-  one. It does so if OpenTelemetry is set up, or any span is current, with or without otel_itl; because otel_itl makes
-  a span current, the header is sent with it. `ANTHROPIC_OPEN_TELEMETRY=false` turns both off. The body is the same in
-  any case.
+  one. It does so if OpenTelemetry is set up, or any span is current, with or without otel_itl. Where the SDK's span
+  records, otel_itl measures the request on it and makes none of its own ([ADR
+  0020](adr/0020-on-the-sdks-own-span.md)).
+* **LiteLLM's proxy** and other gateways: what is measured at the client, at the proxy and at both is in
+  [gateways.md](gateways.md).
 * **HTTP clients**: openai 3 and anthropic 2 use `httpx2`. For the span of the HTTP call, instrument with
-  `HTTPX2ClientInstrumentor`; that span is a child of ours.
+  `HTTPX2ClientInstrumentor`; that span is a child of ours, or of the SDK's.
 """
 
 

@@ -34,12 +34,19 @@ FOOT: Final = """
   the host is not known, it follows the class of the client (`AzureOpenAI`, `AnthropicBedrock`, `AnthropicVertex`), else
   the SDK.
 * Not every request streams: together's and groq's audio is no text, and `Fireworks().messages` has no stream objects.
+* Bedrock: the synchronous client is boto3's or botocore's, the asynchronous one is aioboto3's or aiobotocore's. The
+  stream is `["stream"]` of the response of `converse_stream`, and `["body"]` of that of
+  `invoke_model_with_response_stream`. The answers of Anthropic's, Nova, Llama, Mistral's and Titan models are
+  distinguished by their fields; chat formats like OpenAI's and the text of Command models are recognized, too. What a
+  release of botocore does not know, such as reasoning before 1.36, it drops before it is seen. `abort_after` works
+  with both clients. Other AWS calls are left alone, and so are `InvokeAgent` and the bidirectional streams.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
 * google-genai: a call of `models` or `chats` is one record for each HTTP request that it makes (automatic function
   calling, continuation), which begins when the request is sent: with the first pull. What the caller gets is a
   generator, and closing it looks like dropping it from inside: a stream that is left early is `abandoned`.
   `interactions` are measured from google-genai 2.9 on; an error that breaks one has the type of the HTTP client's
   exception. `abort_after` aborts streams over httpx, httpx2 and aiohttp, and none over requests (with mTLS).
+* A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
 

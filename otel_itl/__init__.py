@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
@@ -40,6 +42,7 @@ __all__ = [
     "Stall",
     "StallPolicy",
     "Timeline",
+    "flush",
     "instrument",
     "measure",
     "observe",
@@ -67,6 +70,9 @@ _HOMES: Final = {
 """Public name → the module that is loaded when the name is first used: importing `otel_itl` loads nothing."""
 
 
+MAX_FLUSH_SECONDS: Final = 86_400
+
+
 class Unset:
     """Type of the default of an argument that was not given: its `OTEL_ITL_*` variable counts, else its default."""
 
@@ -90,9 +96,12 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
     on_stall: Callable[[Stall], object] | Unset | None = _UNSET,
     slo: SLO | str | Mapping[str, SLO | str] | Unset | None = _UNSET,
     session_from: str | Callable[[Mapping[str, Any], Mapping[str, Any]], object] | Unset | None = _UNSET,
+    file: str | PathLike[str] | Unset | None = _UNSET,
+    summary: bool | Unset = _UNSET,
     tracer_provider: TracerProvider | Unset | None = _UNSET,
     meter_provider: MeterProvider | Unset | None = _UNSET,
     logger_provider: LoggerProvider | Unset | None = _UNSET,
+    **misspelled: NoReturn,
 ) -> None:
     """Measure every streaming request of the supported SDKs from now on, also of clients that exist already.
 
@@ -113,16 +122,21 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
             for such calls.
         slo: The objectives for TTFT and ITL, one for all models or by model.
         session_from: Where a request names the session that it belongs to.
+        file: A file that spans, metrics and log events are appended to as OTLP JSON lines, beside whatever exporters
+            there are.
+        summary: Whether a line about each stream that ended is printed on the standard error.
         tracer_provider: Makes the spans; None: the global provider.
         meter_provider: Makes the metrics; None: the global provider.
         logger_provider: Makes the log events; None: the global provider. Where neither these arguments nor the
             application provide any, the SDK is set up from the `OTEL_*` environment when the first stream opens.
+        **misspelled: Refused; here so that the message can name the nearest argument.
 
     Raises:
-        TypeError: a provider that is none.
+        TypeError: a provider that is none, or an argument that there is not: the message names the nearest one.
         ValueError: an option does not accept a value.
     """
     given = {name: value for name, value in locals().items() if not isinstance(value, Unset)}
+    given |= given.pop("misspelled")
     from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
 
     ITLInstrumentor().instrument(**given)
@@ -133,6 +147,30 @@ def uninstrument() -> None:
     from otel_itl.instrumentor import ITLInstrumentor  # noqa: PLC0415 - see _HOMES
 
     ITLInstrumentor().uninstrument()
+
+
+def flush(seconds: float = 2.0) -> bool:
+    """Export the streams that have ended, before the process is frozen or leaves by `os._exit()`.
+
+    Finalizes them and flushes the tracer, meter and logger provider that they are reported to, all at once. Streams
+    that are open stay open. Blocks the caller for at most `seconds`; on an event loop, `await
+    asyncio.to_thread(otel_itl.flush)`.
+
+    Args:
+        seconds: how long to wait for exporters. One that takes longer goes on in the background.
+
+    Returns:
+        Whether all was exported in time. True where this process has recorded no stream.
+
+    Raises:
+        ValueError: `seconds` is not a positive number.
+    """
+    if type(seconds) not in {int, float} or not 0 < seconds <= MAX_FLUSH_SECONDS:
+        message = f"flush(seconds={seconds!r}) is not accepted: it takes a number of seconds above 0, up to a day."
+        raise ValueError(message)
+    from otel_itl.runtime import runtime  # noqa: PLC0415 - see _HOMES
+
+    return runtime.flusher.flush(seconds)
 
 
 def __getattr__(name: str) -> Any:

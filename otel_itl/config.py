@@ -8,24 +8,37 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from otel_itl.conventions import STANDARD_NAMES, default_generation
-from otel_itl.core.slo import PROFILES, SLO, Objectives
+from otel_itl.core.slo import PROFILES, Objectives
+from otel_itl.core.spelling import did_you_mean, find_nearest
 from otel_itl.core.stalls import Stall, StallPolicy
+from otel_itl.option_values import (
+    FILE,
+    NotAcceptedError,
+    SessionFrom,
+    parse_callback,
+    parse_file,
+    parse_names,
+    parse_objectives,
+    parse_one_of,
+    parse_positive,
+    parse_session_from,
+    parse_some_of,
+    parse_stall,
+    parse_switch,
+)
 
 logger = logging.getLogger("otel_itl")
 
 PREFIX: Final = "OTEL_ITL_"
 DISABLED_VARIABLE: Final = PREFIX + "DISABLED"
 """The operator's switch. It is no option: whatever starts the instrumentation reads it from the environment."""
-OFF: Final = ("off", "none")
-
-SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
-"""Finds the id of a request's session in the body and the headers of the request."""
+PROVIDERS: Final = ("tracer_provider", "meter_provider", "logger_provider")
+"""The arguments of `instrument()` that are no options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +56,9 @@ class Config:
     on_stall: Callable[[Stall], object] | None = None
     slo: Objectives = Objectives()  # noqa: RUF009 - immutable
     session_from: SessionFrom | None = None
+    file: str | None = None
+    """An absolute path; None: no file is written."""
+    summary: bool = False
 
 
 class Option(NamedTuple):
@@ -54,6 +70,8 @@ class Option(NamedTuple):
     """Completes the sentence "it takes …"."""
     parse: Callable[[Any], Any]
     """Returns the value of the field of `Config`; raises `NotAcceptedError`."""
+    accepted_text: str = ""
+    """What its variable takes, where an argument takes more than text; empty: the same."""
     has_variable: bool = True
     """False: a variable cannot hold such a value."""
 
@@ -61,10 +79,6 @@ class Option(NamedTuple):
     def variable(self) -> str:
         """The name of its environment variable."""
         return PREFIX + self.name.upper()
-
-
-class NotAcceptedError(ValueError):
-    """An option does not accept a value."""
 
 
 def load(
@@ -88,17 +102,19 @@ def load(
     defaults: dict[str, Any] = {"standard_names": default_generation(environ)}
     if sdk_names is not None:
         defaults["sdks"] = tuple(sdk_names)
-        known["sdks"] = known["sdks"]._replace(accepted="some of " + ", ".join(sdk_names), parse=_some_of(sdk_names))
+        accepted = "some of " + ", ".join(sdk_names)
+        known["sdks"] = known["sdks"]._replace(accepted=accepted, accepted_text="", parse=parse_some_of(sdk_names))
     settings = defaults | _read_variables(environ, known, defaults)
     for name, value in options.items():
         if name not in known:
             raise TypeError(
                 f"instrument() has no option {name!r}: it takes {', '.join(known)} and the OpenTelemetry providers."
+                f"{did_you_mean(name, [*known, *PROVIDERS])}"
             )
         try:
             settings[name] = known[name].parse(value)
-        except NotAcceptedError:
-            message = f"instrument({name}={value!r}) is not accepted: it takes {known[name].accepted}."
+        except NotAcceptedError as error:
+            message = f"instrument({name}={value!r}) is not accepted: {error.describe(known[name].accepted)}"
             raise ValueError(message) from None
     return Config(**settings)
 
@@ -118,172 +134,40 @@ def _read_variables(
             continue
         option = by_variable.get(variable)
         if option is None:
-            names = ", ".join([*by_variable, DISABLED_VARIABLE])
-            logger.warning("%s=%r is not known to otel_itl, which reads %s.", variable, value, names)
+            _warn_of_unknown_variable(variable, value, [*by_variable, DISABLED_VARIABLE])
             continue
         try:
             settings[option.name] = option.parse(value.strip())
-        except NotAcceptedError:
+        except NotAcceptedError as error:
             default = defaults.get(option.name, Config.__dataclass_fields__[option.name].default)
             logger.warning(
-                "%s=%r is not accepted: it takes %s. The default %s is used.",
+                "%s=%r is not accepted: %s The default %s is used.",
                 variable,
                 value,
-                option.accepted,
+                error.describe(option.accepted_text or option.accepted),
                 repr(default) if isinstance(default, (str, int, tuple)) else default,
             )
     return settings
 
 
-def _one_of(*accepted: str) -> Callable[[Any], str]:
-    """Make a parser that accepts one of these texts."""
-
-    def parse(value: Any) -> str:
-        if value in accepted:
-            return str(value)
-        raise NotAcceptedError
-
-    return parse
-
-
-def _parse_names(value: Any) -> tuple[str, ...]:
-    """Parse names that are given as a list, or as text separated by commas; there is at least one."""
-    names = [name for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-    if isinstance(names, Iterable):
-        stripped = [name.strip() if isinstance(name, str) else "" for name in names]
-        if stripped and all(stripped):
-            return tuple(stripped)
-    raise NotAcceptedError
-
-
-def _some_of(accepted: Sequence[str]) -> Callable[[Any], tuple[str, ...]]:
-    """Make a parser that accepts some of these names."""
-
-    def parse(value: Any) -> tuple[str, ...]:
-        names = _parse_names(value)
-        if all(name in accepted for name in names):
-            return names
-        raise NotAcceptedError
-
-    return parse
-
-
-def _parse_positive(value: Any) -> int:
-    """Parse a whole number from 1."""
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = 0
-    if number < 1 or isinstance(value, (bool, float)):
-        raise NotAcceptedError
-    return number
-
-
-def _split_pairs(value: str) -> list[tuple[str, str]]:
-    """Split `a=1, b=2` into pairs; a part without `=` is the value of an empty name."""
-    parts = [part.strip().rpartition("=") for part in value.split(",")]
-    return [(name.strip(), text.strip()) for name, _, text in parts]
-
-
-def _is_off(value: Any) -> bool:
-    return value is None or (isinstance(value, str) and value.strip().lower() in OFF)
-
-
-def _parse_stall(value: Any) -> StallPolicy | None:
-    """Parse a stall policy, or its values as text; None: stall detection is off."""
-    if isinstance(value, StallPolicy):
-        return value
-    if value is False or _is_off(value):
-        return None
-    try:
-        return StallPolicy(**{name: None if _is_off(text) else float(text) for name, text in _split_pairs(value)})
-    except (AttributeError, TypeError, ValueError):
-        raise NotAcceptedError from None
-
-
-def _parse_function(value: Any) -> Callable[..., object] | None:
-    """Return a function that is not async; None: there is none."""
-    if value is None or (callable(value) and not iscoroutinefunction(value)):
-        return cast("Callable[..., object] | None", value)
-    raise NotAcceptedError
-
-
-def _parse_objectives(value: Any) -> Objectives:
-    """Parse one objective for all models, or objectives by pattern of model names."""
-    if isinstance(value, Objectives):
-        return value
-    if _is_off(value):
-        return Objectives()
-    by_model: Iterable[tuple[Any, Any]]
-    if isinstance(value, Mapping):
-        by_model = value.items()
-    elif isinstance(value, str):
-        by_model = [(pattern or "*", objective) for pattern, objective in _split_pairs(value)]
+def _warn_of_unknown_variable(variable: str, value: str, known: Sequence[str]) -> None:
+    """Log that a variable is not read, with those that are, or with the argument that it is named after."""
+    argument = next((option.name for option in OPTIONS if option.variable == variable), None)
+    if argument is not None:
+        logger.warning("%s=%r is not read: %s is an argument of instrument() alone.", variable, value, argument)
     else:
-        by_model = [("*", value)]
-    return Objectives(tuple((_parse_pattern(pattern), _parse_objective(objective)) for pattern, objective in by_model))
+        # Without what all have in common, which would make any two look alike.
+        nearest = find_nearest(variable.removeprefix(PREFIX), [name.removeprefix(PREFIX) for name in known])
+        meant = "" if nearest is None else f" Did you mean {PREFIX}{nearest}?"
+        logger.warning("%s=%r is not known to otel_itl, which reads %s.%s", variable, value, ", ".join(known), meant)
 
 
-def _parse_pattern(value: Any) -> str:
-    if isinstance(value, str) and value:
-        return value
-    raise NotAcceptedError
-
-
-def _parse_objective(value: Any) -> SLO:
-    """Parse an objective: an `SLO`, the name of a profile, or `TTFT/ITL@target` in seconds."""
-    if isinstance(value, SLO):
-        return value
-    if isinstance(value, str) and value in PROFILES:
-        return PROFILES[value]
-    try:
-        times, _, target = value.partition("@")
-        ttft, itl = (float(time) if time.strip() else None for time in times.split("/"))
-        return SLO(ttft=ttft, itl=itl, target=float(target) if target else 0.99)
-    except (AttributeError, TypeError, ValueError):
-        raise NotAcceptedError from None
-
-
-@dataclass(frozen=True, slots=True)
-class BodyField:
-    """Reads a session's id from a field of the request's body, at any depth."""
-
-    path: tuple[str, ...]
-
-    def __call__(self, body: Mapping[str, Any], _: Mapping[str, Any]) -> object:
-        """Return the value of the field; None: the body has no such field."""
-        found: Any = body
-        for field in self.path:
-            found = found.get(field) if isinstance(found, Mapping) else None
-        return found
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """Reads a session's id from a header of the request."""
-
-    name: str
-    """In lower case."""
-
-    def __call__(self, _: Mapping[str, Any], headers: Mapping[str, Any]) -> object:
-        """Return the value of the header, whatever its case; None: there is no such header."""
-        # The request's own come last; the client may have a header of that name in another case.
-        return next((headers[name] for name in reversed([*headers]) if name.lower() == self.name), None)
-
-
-def _parse_session_from(value: Any) -> SessionFrom | None:
-    """Parse where a request names its session: a field, `header:NAME`, or a function."""
-    if _is_off(value):
-        return None
-    if not isinstance(value, str):
-        return _parse_function(value)
-    place, colon, name = value.strip().partition(":")
-    if place == "header" and name:
-        return Header(name.strip().lower())
-    if not colon and all(place.split(".")):
-        return BodyField(tuple(place.split(".")))
-    raise NotAcceptedError
-
+_STALL_TEXT: Final = (
+    "first_token=10,reasoning=10,next_token=500ms,relative=20,abort_after=60 (above 0, in seconds without a unit, or "
+    "off), or off"
+)
+_SLO_TEXT: Final = f"{', '.join(PROFILES)}, TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995"
+_SESSION_TEXT: Final = "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME"
 
 OPTIONS: Final = (
     Option(
@@ -291,60 +175,83 @@ OPTIONS: Final = (
         "How the timings of tokens are recorded: `packed` arrays on the span, an event for `each` output chunk, the "
         "arrays as `log` events, or `none`.",
         "one of packed, each, log, none",
-        _one_of("packed", "each", "log", "none"),
+        parse_one_of("packed", "each", "log", "none"),
     ),
     Option(
         "sdks",
         "Which SDKs to instrument; by default all that are supported. Those that are not installed are skipped.",
         "names of SDKs, as a list or separated by commas",
-        _parse_names,
+        parse_names,
+        "names of SDKs, separated by commas",
     ),
     Option(
         "standard_names",
         "Generation of the standard metrics: `operation` (`gen_ai.client.operation.*`) or `inference`.",
         "one of " + ", ".join(STANDARD_NAMES),
-        _one_of(*STANDARD_NAMES),
+        parse_one_of(*STANDARD_NAMES),
     ),
     Option(
         "model_limit",
         "How many request models, and how many response models, the metrics distinguish; the rest become `other`.",
         "a whole number from 1",
-        _parse_positive,
+        parse_positive,
     ),
     Option(
         "chunk_events",
         "Names of the span events by which another instrumentation marks output chunks: its spans are measured when "
         "they end.",
         "names, as a list or separated by commas",
-        _parse_names,
+        parse_names,
+        "names, separated by commas",
     ),
     Option(
         "stall",
         "How long the caller has to wait for a chunk, in seconds, before that is a stall.",
-        "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 (seconds "
-        "above 0, or off), or off",
-        _parse_stall,
+        f"a StallPolicy, or its values as {_STALL_TEXT}",
+        parse_stall,
+        f"values such as {_STALL_TEXT}",
     ),
     Option(
         "on_stall",
         "A function that is called with each `Stall` when it begins, while the stream is silent, on a thread for such "
         "calls.",
         "a function of one Stall, which is not async",
-        _parse_function,
+        parse_callback("the Stall"),
         has_variable=False,
     ),
     Option(
         "slo",
         "The objectives for TTFT and ITL, one for all models or by model.",
-        f"{', '.join(PROFILES)}, an SLO, TTFT/ITL in seconds such as 0.5/0.05 or 0.5/0.05@0.995, or off; each may be "
-        "given for models, as {'gpt-4o*': 'chat'} or gpt-4o*=chat,*=batch",
-        _parse_objectives,
+        f"{_SLO_TEXT}, an SLO, or off; each may be given for models, as {{'gpt-4o*': 'chat'}} or gpt-4o*=chat,*=batch",
+        parse_objectives,
+        f"{_SLO_TEXT}, or off; each may be given for models, as gpt-4o*=chat,*=batch",
     ),
     Option(
         "session_from",
         "Where a request names the session that it belongs to.",
-        "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME, or a function of "
-        "its body and headers",
-        _parse_session_from,
+        f"{_SESSION_TEXT}, or a function of its body and headers",
+        parse_session_from,
+        f"{_SESSION_TEXT}, or off",
+    ),
+    Option(
+        "file",
+        "A file that spans, metrics and log events are appended to as OTLP JSON lines, beside whatever exporters there "
+        "are.",
+        FILE,
+        parse_file,
+    ),
+    Option(
+        "summary",
+        "Whether a line about each stream that ended is printed on the standard error.",
+        "true or false",
+        parse_switch,
     ),
 )
+
+
+def is_disabled() -> bool:
+    """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
+    return any(
+        os.environ.get(variable, "").strip().lower() == "true"
+        for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
+    )

@@ -58,6 +58,7 @@ LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
 CONSUMER_BOUND: Final = "itl.consumer.bound"
+BURST_BUFFERED: Final = "itl.burst.buffered"
 STREAMS_AT_START: Final = "itl.streams.at_start"
 STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
@@ -92,6 +93,8 @@ SESSION_DECODE_DURATION: Final = "itl.session.decode.duration"
 SESSION_DEGRADED: Final = "itl.session.degraded"
 SESSION_DEGRADATION_SCOPE: Final = "itl.session.degradation.scope"
 SESSION_MODEL_RATIO: Final = "itl.session.model.ratio"
+TEST: Final = "itl.test"
+"""A scripted stream of `otel-itl doctor`: in no metric, and in no report."""
 SKETCH_SCALE: Final = "itl.latency.sketch.scale"
 SKETCH_INDEXES: Final = "itl.latency.sketch.indexes"
 SKETCH_COUNTS: Final = "itl.latency.sketch.counts"
@@ -107,12 +110,18 @@ class Where:
     CALLBACK_SESSION_FROM: Final = "callback.session_from"
     CHUNK_CLASSIFY: Final = "chunk.classify"
     EVENT_LOOP_WATCH: Final = "event_loop.watch"
+    FILE_ENCODE: Final = "file.encode"
+    FILE_WRITE: Final = "file.write"
     METRICS_OBSERVE: Final = "metrics.observe"
     METRICS_RECORD: Final = "metrics.record"
+    PROCESS_END: Final = "process.end"
     PROCESSOR_FLUSH: Final = "processor.flush"
     QUEUE_ABANDONED: Final = "queue.abandoned"
     QUEUE_CALLBACKS: Final = "queue.callbacks"
+    QUEUE_FILE: Final = "queue.file"
     QUEUE_REPORTS: Final = "queue.reports"
+    QUEUE_SUMMARY: Final = "queue.summary"
+    QUEUE_UNSENT: Final = "queue.unsent"
     RESPONSE_FOLLOW: Final = "response.follow"
     SDK_SETUP: Final = "sdk.setup"
     SPAN_ENRICH: Final = "span.enrich"
@@ -126,6 +135,7 @@ class Where:
     STREAM_FINALIZE: Final = "stream.finalize"
     STREAM_OPEN: Final = "stream.open"
     STREAM_READ: Final = "stream.read"
+    SUMMARY_PRINT: Final = "summary.print"
     TOKEN_EVENTS_BUILD: Final = "token_events.build"
 
 
@@ -147,6 +157,8 @@ SPAN_MEASURES: Final = {
     "itl.time_per_output_token": "time_per_output_token",
     "itl.tokens_per_chunk": "tokens_per_chunk",
     "itl.burst.ratio": "burst_ratio",
+    BURST_BUFFERED: "is_buffered",
+    "itl.burst.pace": "buffered_pace",
     "itl.drift": "drift",
     CONSUMER_DURATION: "consumer_time",
     CONSUMER_BOUND: "is_consumer_bound",
@@ -174,6 +186,15 @@ TOKEN_CHOICE: Final = "itl.token.choice"
 STREAM_REQUEST_TIME: Final = "itl.stream.request_time"
 STREAM_HEADERS: Final = "itl.stream.headers"
 STREAM_END: Final = "itl.stream.end"
+
+# Milestones of a stream: span events without attributes, at the moment at which the chunk arrived.
+FIRST_TOKEN_EVENT: Final = "itl.first_token"
+LAST_TOKEN_EVENT: Final = "itl.last_token"
+
+SPAN_EXCEPTION_EVENT: Final = "exception"
+EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"
+"""The class again: an exception's own text may quote the prompt."""
 
 # Log events.
 EXCEPTION_EVENT: Final = "gen_ai.client.operation.exception"

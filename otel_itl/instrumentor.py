@@ -10,8 +10,9 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
     BaseInstrumentor,
 )
 
-from otel_itl.config import load
-from otel_itl.runtime import Providers, is_disabled, runtime
+from otel_itl.config import is_disabled, load
+from otel_itl.export.providers import Providers
+from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import SDK_NAMES
 
 logger = logging.getLogger("otel_itl")
@@ -155,6 +156,12 @@ class GoogleGenAIInstrumentor(_StreamInstrumentor):
     """Instruments the streams of the google-genai SDK: the entry point `itl_google_genai`."""
 
     sdk_names = ("google-genai",)
+
+
+class BedrockInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of Amazon Bedrock, by botocore and aiobotocore: the entry point `itl_bedrock`."""
+
+    sdk_names = ("bedrock",)
 
 
 def _check_providers(given: dict[str, Any]) -> Providers:

@@ -67,7 +67,7 @@ class ITLSpanProcessor(SpanProcessor):
             stream_metrics=stream_metrics,
             measured_spans=runtime.measured_spans,
             errors=runtime.errors,
-            flush=runtime.metrics.pending.record_all,
+            flush=lambda _: runtime.metrics.pending.record_all(),
             standard_metrics=standard_metrics,
         )
 

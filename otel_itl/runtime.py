@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-import atexit
-import logging
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, WeakMethod, WeakSet, ref
 
-from opentelemetry import _logs, context, metrics, trace
+from opentelemetry import context
 
 from otel_itl import conventions as names
-from otel_itl.config import Config, SessionFrom
+from otel_itl.config import Config, is_disabled
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
+from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
+from otel_itl.export.others_spans import hold_end
 from otel_itl.export.pipeline import Pipeline
+from otel_itl.export.providers import ProviderChoice, Providers
 from otel_itl.export.scope import get_logger, get_meter, get_tracer
-from otel_itl.export.sdk_internals.configurator import application_has_providers, configure_sdk, has_exporters
 from otel_itl.export.sdk_internals.processor_order import prepend_processor
 from otel_itl.export.span import SpanSink, SpanStarter
 from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.export.stream_log import EndLog
 from otel_itl.export.stream_report import SpanHandle
+from otel_itl.export.summary_lines import SummaryLines
+from otel_itl.flushing import Export, Flusher, flushes_of
+from otel_itl.option_values import SessionFrom
+from otel_itl.process_end import ProcessEnd
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.recording.finalizer import Finalizer
+from otel_itl.recording.finalizer import PATIENCE_SECONDS, Finalizer
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
@@ -42,28 +45,16 @@ from otel_itl.recording.reporters import ReporterThreads
 from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
+from otel_itl.sdks.open_call import Moment
 from otel_itl.session_scope import apply_session
-
-logger = logging.getLogger("otel_itl")
+from otel_itl.test_scope import apply_test_scope
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
 MAX_WAIT_FOR_REPORTS = 1.0
 """Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Providers:
-    """The OpenTelemetry providers that were given; None stands for the global one."""
-
-    tracer_provider: trace.TracerProvider | None = None
-    meter_provider: metrics.MeterProvider | None = None
-    logger_provider: _logs.LoggerProvider | None = None
-
-    @property
-    def are_given(self) -> bool:
-        """Whether any provider was given."""
-        return any((self.tracer_provider, self.meter_provider, self.logger_provider))
+PATIENCE_AT_SIGNAL = 0.25
+"""The same where a signal ends the process: what is waited for may wait for the thread that the signal interrupted."""
 
 
 class Runtime:
@@ -90,6 +81,8 @@ class Runtime:
         self.callback_threads = ReporterThreads(
             "callbacks", self.errors, where=Where.CALLBACK_ON_STALL, max_threads=1, max_waiting=1_000
         )
+        self.file = FileOutput(self.errors)
+        self.summary_lines = SummaryLines(self.errors)
         self.measured_spans = MeasuredSpans()
         self.installer = SDKInstaller(self)
         self.metrics = MetricsRegistry(
@@ -104,6 +97,7 @@ class Runtime:
         self._lock = Lock()
         self._config: Config | None = None
         self._providers = Providers()
+        self._provider_choice = ProviderChoice(self.file, self.errors)
         self._was_stopped = self._is_started_by_code = False
         self._pipeline: Pipeline | None = None
         self._may_defer = False
@@ -111,6 +105,9 @@ class Runtime:
         self._runs_first: WeakSet[Any] = WeakSet()
         """Tracer providers on which our processor runs first, so that `force_flush()` finalizes pending streams before
         it exports."""
+        self._exports: list[Export] = []
+        self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
+        self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)
 
     # --- Start and stop --------------------------------------------------------------------------------------------
 
@@ -126,6 +123,8 @@ class Runtime:
             self._config, self._providers, self._pipeline = config, providers, None
             self._was_stopped = False
             self._is_started_by_code = by_code or self._is_started_by_code
+            self.file.start(config.file)
+        self.process_end.watch_signals()
 
     def stop(self) -> None:
         """Stop recording; streams that are open end as abandoned."""
@@ -134,7 +133,10 @@ class Runtime:
             self._was_stopped, self._is_started_by_code = True, False
             for processor in self._processors.values():
                 processor.disable()
+        self.process_end.leave_signals()
+        self.callback_threads.drop_waiting()
         self._end_all()
+        self.file.start(None)
 
     @property
     def config(self) -> Config | None:
@@ -152,6 +154,11 @@ class Runtime:
         return self._is_started_by_code
 
     @property
+    def provider_choice(self) -> ProviderChoice:
+        """Which OpenTelemetry providers the streams are reported to."""
+        return self._provider_choice
+
+    @property
     def was_stopped(self) -> bool:
         """Whether `uninstrument()` was called since the last start."""
         return self._was_stopped
@@ -163,20 +170,35 @@ class Runtime:
 
     # --- Open a recording ------------------------------------------------------------------------------------------
 
-    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
-        """Open the recording of a request; None where it is not to be measured."""
+    def prepare(self) -> Moment:
+        """Connect to OpenTelemetry, so that an SDK's own span of the first request records; returns the moment."""
+        if self._pipeline is None and not (is_suppressed() or is_disabled()):
+            self._connect()
+        return Moment(self._wall_clock(), self._clock())
+
+    def open(
+        self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
+    ) -> StreamRecorder | None:
+        """Open the recording of a request made at `sent` (None: now); None where it is not to be measured.
+
+        `sdk_span` is the span that the SDK has started for the request; None: it has none that records.
+        """
         config = self._config
         if config is None or is_suppressed() or is_disabled():
             return None
-        pipeline = self._pipeline or self._connect()
+        pipeline = self._pipeline
+        if pipeline is None or self._provider_choice.is_outdated:
+            pipeline = self._connect()
         if pipeline is None:
             return None
-        request = apply_session(request)
-        unix_ns, requested = self._wall_clock(), self._clock()
+        if self.process_end.awaits_main_thread:
+            self.process_end.watch_signals()
+        request = apply_test_scope(apply_session(request))
+        unix_ns, requested = sent or Moment(self._wall_clock(), self._clock())
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
-            pipeline.start(handle, request, unix_ns)
+            pipeline.start(handle, request, unix_ns, sdk_span)
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.loop_lags,
                 unix_ns=unix_ns, requested=requested, clock=self._clock,
@@ -199,7 +221,7 @@ class Runtime:
         may_be_deferred = self._may_defer and handle.is_own and handle.session_request is None
         recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
         self.open_streams.add(recorder)
-        if config.stall is not None:
+        if config.stall is not None and not recorder.request.is_test:
             log = pipeline.stall_log(handle, recorder.request, recorder.unix_ns)
             monitor = StreamStallMonitor(
                 recorder,
@@ -210,7 +232,9 @@ class Runtime:
                 on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)
-        if not handle.is_own:
+        if handle.is_adopted:
+            hold_end(handle, WeakMethod(recorder.end_with_span))
+        elif not handle.is_own:
             pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
         self.watchdog.thread.wake()
         self.finalizer.thread.wake()
@@ -218,7 +242,7 @@ class Runtime:
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""
-        request = apply_session(request)
+        request = apply_test_scope(apply_session(request))
         recorder.redescribe(request, classify)
         pipeline = self._pipeline
         if pipeline is not None:
@@ -228,13 +252,19 @@ class Runtime:
     """Makes a context current, and returns what `detach` takes."""
     detach = staticmethod(context.detach)
     """Makes the context that was current before current again."""
+    current_context = staticmethod(context.get_current)
+    """Returns the context that is current."""
 
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 
     def _connect(self) -> Pipeline | None:
-        """Return the pipeline, which the first stream makes; None: recording was stopped before that."""
+        """Return the pipeline, which the first stream makes; None: recording was stopped before that.
+
+        It is made again where the application has set a provider for which one of the telemetry file's stands in.
+        """
         with self._lock:
-            if self._pipeline is None and self._config is not None:
+            is_current = self._pipeline is not None and not self._provider_choice.is_outdated
+            if not is_current and self._config is not None:
                 self._pipeline = self._make_pipeline(self._config, self._providers)
             return self._pipeline
 
@@ -243,11 +273,8 @@ class Runtime:
 
         It also adds our processor to the tracer provider, makes the metrics, and registers what is called at exit.
         """
-        if not given.are_given and not application_has_providers():
-            self._set_up_sdk()
+        tracer_provider, meter_provider, logger_provider = self._provider_choice.choose(given)
         generation = names.STANDARD_NAMES[config.standard_names]
-        tracer_provider = given.tracer_provider or trace.get_tracer_provider()
-        meter_provider = given.meter_provider or metrics.get_meter_provider()
         stream_metrics = self.metrics.create(
             get_meter(meter_provider, config.standard_names),
             generation,
@@ -259,10 +286,10 @@ class Runtime:
         is_flushed = tracer_provider in self._runs_first or not hasattr(tracer_provider, "add_span_processor")
         # A flush of log events reaches nothing of ours.
         self._may_defer = is_flushed and config.token_events != "log"
-        # Again for every set of providers: what is registered last runs first, before they shut down.
-        atexit.unregister(self._end_all)
-        atexit.register(self._end_all)
-        stream_logger = get_logger(given.logger_provider or _logs.get_logger_provider(), config.standard_names)
+        flushes = flushes_of(tracer_provider, meter_provider, logger_provider)
+        self._exports = [*flushes, self.file.finish, self.summary_lines.queue.flush]
+        self.process_end.register()
+        stream_logger = get_logger(logger_provider, config.standard_names)
         return Pipeline(
             SpanStarter(get_tracer(tracer_provider, config.standard_names), Sessions(), self.measured_spans),
             SpanSink(self.measured_spans, generation, config.token_events, self.errors),
@@ -271,23 +298,8 @@ class Runtime:
             metrics=stream_metrics,
             objectives=config.slo,
             errors=self.errors,
+            more_sinks=(self.summary_lines,) if config.summary else (),
         )
-
-    def _set_up_sdk(self) -> None:
-        """Set up the OpenTelemetry SDK from the `OTEL_*` environment, which is never written to."""
-        try:
-            exporters = configure_sdk()
-        except Exception as error:  # noqa: BLE001 - whatever the SDK raises for an environment it does not accept
-            # Nothing here comes from a prompt: the text may be logged.
-            self.errors.counts[Where.SDK_SETUP] += 1
-            logger.warning("otel_itl could not set up the OpenTelemetry SDK from the OTEL_* environment: %s", error)
-        else:
-            # A warning, so that it is seen where logging is not configured; not where nothing is sent anywhere.
-            logger.log(
-                logging.WARNING if has_exporters(os.environ) else logging.INFO,
-                "No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment (%s).",
-                exporters,
-            )
 
     def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
         """Have the spans of a provider pass our processor; there is one for each, as none can be removed."""
@@ -313,20 +325,28 @@ class Runtime:
                 self._runs_first.add(provider)
             self._processors[provider] = processor
 
-    def _end_all(self) -> None:
-        """End every open stream as abandoned, and give the reports of stalls a second to be emitted."""
-        self.finalizer.abandon_all()
-        self.log_threads.wait_until_idle(MAX_WAIT_FOR_REPORTS)
+    def _end_streams(self, patience: float) -> None:
+        """End every open stream as abandoned, and give reports of stalls `patience` seconds to be emitted."""
+        self.finalizer.abandon_all(patience)
+        self.log_threads.wait_until_idle(patience)
 
-    def _flush(self) -> None:
-        """Finalize the streams that ended, and record their metrics: for flushes of a tracer provider."""
-        self.finalizer.finalize_pending()
+    def _end_all(self) -> None:
+        """End every open stream as abandoned, and wait, for a bounded time, until all of it is reported and written."""
+        self._end_streams(MAX_WAIT_FOR_REPORTS)
+        self.file.finish(MAX_WAIT_FOR_FILE)
+        self.summary_lines.queue.flush(MAX_WAIT_FOR_REPORTS)
+
+    def _flush(self, patience: float = PATIENCE_SECONDS) -> None:
+        """Finalize the streams that ended, and record their metrics, waiting `patience` seconds for other threads."""
+        self.finalizer.finalize_pending(min(patience, PATIENCE_SECONDS))
         self.metrics.pending.record_all()
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
+        """Return the request of every open stream but those of tests, and whether the stream is stalled now."""
         return [
             (recorder.request, recorder.stall_monitor is not None and recorder.stall_monitor.is_stalled)
             for recorder in self.open_streams.recorders()
+            if not recorder.request.is_test
         ]
 
     # --- Forks -----------------------------------------------------------------------------------------------------
@@ -338,7 +358,8 @@ class Runtime:
         resume: list[Callable[[], None]] = []
 
         def before() -> None:
-            resume.extend((self.watchdog.pause(), self.finalizer.pause()))
+            threads = (self.watchdog, self.finalizer, self.file, self.summary_lines.queue)
+            resume.extend(thread.pause() for thread in threads)
 
         def after_in_parent() -> None:
             while resume:
@@ -353,21 +374,17 @@ class Runtime:
     def forget_after_fork(self) -> None:
         """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
         self._lock = Lock()
-        self._pipeline = None
+        self._pipeline, self._exports = None, []
+        self.flusher.forget_after_fork()
         self.finalizer.forget_after_fork()
         self.open_streams.forget_after_fork()
         self.watchdog.forget_after_fork()
         self.metrics.forget_after_fork()
         self.log_threads.forget_after_fork()
         self.callback_threads.forget_after_fork()
-
-
-def is_disabled() -> bool:
-    """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
-    return any(
-        os.environ.get(variable, "").strip().lower() == "true"
-        for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
-    )
+        self.file.forget_after_fork()
+        self.summary_lines.queue.forget_after_fork()
+        self._provider_choice.forget_after_fork()
 
 
 def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedStream | None:

@@ -6,25 +6,28 @@ import os
 import sys
 from collections.abc import Sequence
 
-from otel_itl.cli.arguments import build_parser
-
-INTERRUPTED = 130
+from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `otel-itl` with these arguments (None: those of the process), and return its exit code.
 
     0: done. 1: nothing usable in the input. 2: bad usage, a file that cannot be read, or a missing package.
+    130: interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # the name of a model must not end a report
     try:
-        arguments = build_parser().parse_args(argv)
+        from otel_itl.cli.arguments import parse_arguments  # noqa: PLC0415 - where an interrupt is handled
+
+        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
         code: int = arguments.run(arguments)
+        sys.stdout.flush()  # here, where it may fail: at exit, Python would print its own words about it
     except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else 2
+        return leaving.code if isinstance(leaving.code, int) else BAD_USAGE
     except KeyboardInterrupt:
+        sys.stderr.write("otel-itl: interrupted.\n")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has gone (`otel-itl report … | head`). What is still buffered must not fail again at exit.
@@ -34,5 +37,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Standard output cannot be written, as on a full disk. What is still buffered must not fail again, either.
         sys.stderr.write(f"otel-itl: the output cannot be written: {error.strerror or error}.\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
+        return BAD_USAGE
     return code

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NoReturn
+from typing import Any
 
 from otel_itl.cli import commands
+from otel_itl.cli.command_parser import CommandParser
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
-from otel_itl.config import load
+from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT
 from otel_itl.core.slo import Objectives
+from otel_itl.core.spelling import did_you_mean
+from otel_itl.option_values import NotAcceptedError, parse_objectives
 from otel_itl.report.other_tools import TOOLS
 
 _EXAMPLES = """\
 examples:
+  otel-itl run app.py                 measure a program, and report at its end
+  otel-itl doctor                     find out what is missing
   otel-itl demo                       watch streams while they are measured
   otel-itl report spans.jsonl         latency by model, and the worst stream
   otel-itl report --json *.jsonl.gz   the same as JSON
@@ -59,38 +63,154 @@ examples:
   OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl demo
 
 exit codes:
-  0  streams were measured
-  1  no stream was measured
-  2  bad usage, a missing SDK, a port in use, or a file that exists
+  0    streams were measured
+  1    no stream was measured
+  2    bad usage, a missing SDK, a port in use, or a file that exists
+  130  interrupted, with the report on what was measured so far, or without one
 """
+_RUN = """\
+Run a program, measure its streams without a line of code in it, and report on
+them on standard error at its end. Every Python process that it starts is
+measured, too. Its input, output, signals and exit code are its own.
+
+COMMAND is a Python file, -m and a module, or any command. What follows COMMAND
+belongs to it.
+"""
+_RUN_EXAMPLES = """\
+Telemetry goes to a new file of OTLP JSON lines, and to an endpoint or exporter
+that the environment names (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER
+and the like).
+
+examples:
+  otel-itl run app.py --model gpt-5-mini
+  otel-itl run -m chat.worker
+  otel-itl run -o chat.jsonl uvicorn app:app --workers 2
+  OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4317 otel-itl run app.py
+
+exit codes:
+  those of the program; where a signal ended it, the same signal ends otel-itl
+  2    bad usage, a file that does not exist or cannot be used; nothing was run
+  126  the command cannot be executed
+  127  there is no such command
+"""
+_DOCTOR = """\
+Check the installation, and print what is not fine with its remedy: packages,
+SDKs and what wraps them, OpenTelemetry's providers and exporters, whether the
+endpoints accept telemetry, and variables that switch something off. A stream
+of a scripted model is sent through, marked with itl.test and in no metric.
+
+With COMMAND, all this is examined inside the program, when its first stream
+has ended or at its end; its standard output goes to standard error.
+"""
+_DOCTOR_EXAMPLES = """\
+examples:
+  otel-itl doctor
+  otel-itl doctor app.py --model gpt-5-mini
+  otel-itl doctor --json uvicorn app:app | jq '.checks[] | select(.remedy)'
+
+exit codes:
+  0  all is fine
+  1  something is not fine
+  2  bad usage, or the program cannot be started
+"""
+_SLO_TAKES = (
+    "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
+    "gpt-4o*=chat,*=0.5/0.05"
+)
 _SECONDS = (0.0, 3_600.0)
+_LAUNCHING = ("run", "doctor")
+"""The commands that launch a program."""
+_WITH_VALUE = ("-o", "--output", "-m")
+"""Their options that take the next word."""
 _PORTS = (0, 65_535)
 _SEEDS = (0, 2**32 - 1)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one sentence."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the message, and exit with code 2."""
-        print(f"{self.prog}: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(2)
-
-
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> CommandParser:
     """Build the parser. In its namespace, `run` is a function that takes the namespace and returns an exit code."""
-    made = _Parser(
+    made = CommandParser(
         prog="otel-itl",
         description="Token-level latency of streaming LLM clients over OpenTelemetry.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--version", action="version", version=f"otel-itl {_version()}")
-    made.set_defaults(run=lambda _: made.error("name a command: report or demo"))
-    subparsers = made.add_subparsers(title="commands", metavar="COMMAND")
+    subparsers = made.add_commands()
+    _add_run(subparsers)
+    _add_doctor(subparsers)
     _add_report(subparsers)
     _add_demo(subparsers)
     return made
+
+
+def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of `otel-itl`; those of a launched program are left as they are.
+
+    Raises:
+        SystemExit: with code 2 for bad usage, with 0 after `--help` or `--version`.
+    """
+    parser = build_parser()
+    if not argv or argv[0] not in _LAUNCHING:
+        return parser.parse_command_line(argv)
+    own, words = _split_at_program(argv[1:])
+    arguments = parser.parse_command_line([argv[0], *own])
+    arguments.words = words
+    return arguments
+
+
+def _split_at_program(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split at the first word that is no option of ours, or that follows `--`. `-m` and its module are options."""
+    words = list(argv)
+    own: list[str] = []
+    while words and words[0].startswith("-") and words[0] != "-":
+        option = words.pop(0)
+        if option == "--":
+            break
+        own.append(option)
+        if option in _WITH_VALUE and words:
+            own.append(words.pop(0))
+        if option.startswith("-m"):
+            break
+    return own, words
+
+
+def _add_run(subparsers: Any) -> None:
+    """Add the command `run` and its arguments."""
+    run = _add_command(subparsers, "run", "measure a program, and report at its end", _RUN, _RUN_EXAMPLES)
+    run.add_argument(
+        "-o",
+        "--output",
+        default=DEFAULT_OUTPUT,
+        metavar="FILE",
+        help=f"the file for the telemetry (default: {DEFAULT_OUTPUT}); it replaces the one of an earlier run",
+    )
+    run.add_argument("--append", action="store_true", help="add to the file, and report on all that it holds")
+    run.add_argument("--quiet", action="store_true", help="print nothing at the end")
+    _add_program(run, "[-h] [-o FILE] [--append] [--quiet]")
+    run.set_defaults(run=commands.run_run)
+
+
+def _add_doctor(subparsers: Any) -> None:
+    """Add the command `doctor` and its arguments."""
+    doctor = _add_command(subparsers, "doctor", "find out what is missing", _DOCTOR, _DOCTOR_EXAMPLES)
+    doctor.add_argument("--json", action="store_true", help="print JSON; docs/doctor.md has its schema")
+    _add_program(doctor, "[-h] [--json]", is_required=False)
+    doctor.set_defaults(run=commands.run_doctor)
+
+
+def _add_program(command: argparse.ArgumentParser, options: str, *, is_required: bool = True) -> None:
+    """Add what names a program. `parse_arguments` sets `words` to the program and its arguments.
+
+    Args:
+        command: the command that launches it.
+        options: the command's own options, as the usage shows them.
+        is_required: the command does nothing without a program.
+    """
+    program = "COMMAND [ARG ...]" if is_required else "[COMMAND [ARG ...]]"
+    command.usage = f"{command.prog} {options} {program}\n       {command.prog} {options} -m MODULE [ARG ...]"
+    command.add_argument("-m", dest="module", metavar="MODULE", help="run a Python module, as python -m does")
+    command.add_argument("words", nargs="*", metavar="COMMAND [ARG ...]", help=argparse.SUPPRESS)
+    command.allow_abbrev = False
 
 
 def _add_report(subparsers: Any) -> None:
@@ -113,10 +233,12 @@ def _add_report(subparsers: Any) -> None:
         "--slo",
         type=_slo,
         metavar="SLO",
-        help="judge every stream by chat, code, agent or TTFT/ITL[@target], times in seconds, instead of by the SLO "
-        "that was in force when it was measured",
+        help="judge every stream by chat, code, agent or TTFT/ITL[@target], as 0.5/0.05 (seconds) or 500ms/50ms, "
+        "instead of by the SLO that was in force when it was measured",
     )
-    report.add_argument("--session", metavar="ID", help="show the requests of one session, in order of time")
+    report.add_argument(
+        "--session", metavar="ID", help="show the requests of one session, in order of time; not with --as"
+    )
     report.set_defaults(run=commands.run_report)
 
 
@@ -193,8 +315,11 @@ def _number(kind: type[int | float], minimum: float, maximum: float, noun: str) 
 
 
 def _tool(text: str) -> str:
+    """Convert the argument of `--as`."""
     if text not in TOOLS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}.{did_you_mean(text, TOOLS)}"
+        )
     return text
 
 
@@ -203,22 +328,22 @@ def _sdks(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
     unknown = next((name for name in names if name not in SDKS), None)
     if unknown is not None:
-        raise argparse.ArgumentTypeError(f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}")
+        raise argparse.ArgumentTypeError(
+            f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}.{did_you_mean(unknown, SDKS)}"
+        )
     return names
 
 
 def _slo(text: str) -> Objectives:
     """Convert the argument of `--slo`, which has to contain an objective."""
+    refusal = NotAcceptedError()
     try:
-        slo = load({"slo": text}, {}).slo
-    except ValueError:
-        slo = Objectives()
-    if not slo.edges("ttft") and not slo.edges("itl"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an SLO: it takes chat, code, agent, or TTFT/ITL in seconds such as 0.5/0.05 or "
-            "0.5/0.05@0.995; for models, as gpt-4o*=chat,*=0.5/0.05"
-        )
-    return slo
+        slo = parse_objectives(text)
+        if slo.edges("ttft") or slo.edges("itl"):
+            return slo
+    except NotAcceptedError as error:
+        refusal = error
+    raise argparse.ArgumentTypeError(f"{text!r} is not an SLO: {refusal.describe(_SLO_TAKES)}")
 
 
 def _version() -> str:

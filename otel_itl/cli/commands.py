@@ -7,17 +7,66 @@ import sys
 from importlib.util import find_spec
 
 from otel_itl.cli.demo.sdks import SDKS
-
-NOTHING_USABLE = 1
-BAD_USAGE = 2
+from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_USABLE
 
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 
 
+def run_run(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl run`, and return its exit code."""
+    from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - what only this command needs
+    from otel_itl.cli.run import run_command  # noqa: PLC0415 - likewise
+
+    if not _names_program("run", arguments) or not (arguments.quiet or _are_installed(_NEEDED_BY_TABLES)):
+        return BAD_USAGE
+    try:
+        return run_command(
+            arguments.words,
+            module=arguments.module,
+            output=arguments.output,
+            append=arguments.append,
+            quiet=arguments.quiet,
+        )
+    except CannotLaunchError as error:
+        _print_error("run", str(error))
+        return error.exit_code
+
+
+def run_doctor(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl doctor`, and return its exit code."""
+    if not _are_installed(_NEEDED_BY_TABLES):
+        return BAD_USAGE
+    from otel_itl.cli.doctor.checks import State  # noqa: PLC0415 - what only this command needs
+    from otel_itl.cli.doctor.examine import examine_here, examine_program  # noqa: PLC0415 - likewise
+    from otel_itl.cli.doctor.render import checks_to_json, print_checks  # noqa: PLC0415 - likewise
+    from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - likewise
+    from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+
+    has_program = arguments.module is not None or bool(arguments.words)
+    try:
+        facts, checks = examine_program(arguments.words, arguments.module) if has_program else examine_here()
+    except CannotLaunchError as error:
+        _print_error("doctor", str(error))
+        return BAD_USAGE
+    if arguments.json:
+        print(checks_to_json(facts, checks))
+    else:
+        print_checks(checks, open_terminal())
+    return NOT_FINE if any(check.state is State.WRONG for check in checks) else 0
+
+
+def _names_program(command: str, arguments: argparse.Namespace) -> bool:
+    """Return whether a program is named; print a sentence where none is."""
+    if not arguments.words and arguments.module is None:
+        _print_error(command, f"name a program: app.py, -m module, or any command (see otel-itl {command} --help).")
+        return False
+    return True
+
+
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
-    if not arguments.json and not _are_installed(_NEEDED_BY_TABLES):
+    if not _can_report(arguments):
         return BAD_USAGE
     from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
     from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
@@ -63,6 +112,14 @@ def run_report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _can_report(arguments: argparse.Namespace) -> bool:
+    """Return whether the arguments go together and what they need is installed; print a sentence where not."""
+    if arguments.session is not None and arguments.tool is not None:
+        _print_error("report", f"--session has no figures of another tool: leave out --as {arguments.tool}.")
+        return False
+    return bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
+
+
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_DEMO):
@@ -72,19 +129,31 @@ def run_demo(arguments: argparse.Namespace) -> int:
         verb, packages = "is" if len(missing) == 1 else "are", " ".join(SDKS[name].package for name in missing)
         _print_error("demo", f"{' and '.join(missing)} {verb} not installed: pip install {packages}")
         return BAD_USAGE
-    from otel_itl.cli.demo import run  # noqa: PLC0415 - likewise
+    from otel_itl.cli.demo.start import Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
+
+    line = StartLine(is_shown=not arguments.quiet)
+    interrupts = Interrupts(line)
+    interrupts.install()
+    line.show("loading OpenTelemetry")
+    from otel_itl.cli.demo import run  # noqa: PLC0415 - after the first sign of life
     from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
     plans = plan_requests(arguments.seed, arguments.seconds, arguments.sdks)
+    demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet)
+    code, sentence = 0, ""
     try:
-        run.run_demo(plans, output=arguments.output, port=arguments.port, quiet=arguments.quiet)
+        demo.run(output=arguments.output, port=arguments.port)
     except run.CannotStartError as error:
-        _print_error("demo", str(error))
-        return BAD_USAGE
+        code, sentence = BAD_USAGE, str(error)
     except run.NothingMeasuredError as error:
-        _print_error("demo", str(error))
-        return NOTHING_USABLE
-    return 0
+        code, sentence = NOTHING_USABLE, str(error)
+    finally:
+        line.stop()
+    if sentence:
+        _print_error("demo", sentence)
+    sys.stdout.flush()
+    interrupts.stage = Stage.OVER
+    return INTERRUPTED if interrupts.is_requested else code
 
 
 def _are_installed(modules: tuple[str, ...]) -> bool:

@@ -163,13 +163,25 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
         if single:
             timeline = _merge_chunk_events(timeline, single, facts)
         recorded = _check_count(facts[names.TOKENS_RECORDED])
-    except (TypeError, ValueError, OverflowError, KeyError, IndexError) as error:
-        message = f"token events do not make a timeline: {error}"
+    except MalformedEventsError:
+        raise
+    except (TypeError, ValueError, OverflowError, KeyError, IndexError, AttributeError) as error:
+        message = f"token events do not make a timeline: {_describe_misfit(error)}."
         raise MalformedEventsError(message) from error
     if len(timeline) != recorded:
         message = f"token events hold {len(timeline)} of {recorded} chunks: some were lost."
         raise MalformedEventsError(message)
     return timeline
+
+
+def _describe_misfit(error: Exception) -> str:
+    """Return what is wrong with the attributes, in words of telemetry rather than in Python's."""
+    key = error.args[0] if isinstance(error, KeyError) and error.args else None
+    if isinstance(key, str):
+        return f"{key} is missing"
+    if isinstance(key, int):
+        return f"chunk {key} is missing"
+    return "an attribute holds a value of another type or range than its definition"
 
 
 def _encode_runs(kinds: bytes) -> list[int]:
@@ -181,10 +193,14 @@ def _encode_runs(kinds: bytes) -> list[int]:
 
 
 def _decode_runs(runs: Sequence[int], chunks: int) -> bytes:
-    """Decode the runs of `_encode_runs`; raises ValueError if they are not the kinds of `chunks` chunks."""
+    """Decode the runs of `_encode_runs`.
+
+    Raises:
+        MalformedEventsError: they are not the kinds of `chunks` chunks.
+    """
     if sum(runs[1::2]) != chunks or len(runs) % 2 or min(runs, default=0) < 0:
-        message = f"{names.TOKENS_KINDS} does not hold the kinds of {chunks} chunks"
-        raise ValueError(message)
+        message = f"{names.TOKENS_KINDS} does not hold the kinds of {chunks} chunks."
+        raise MalformedEventsError(message)
     return b"".join(bytes([kind]) * count for kind, count in zip(runs[::2], runs[1::2], strict=True))
 
 
@@ -237,11 +253,28 @@ def _pack_facts(timeline: Timeline) -> dict[str, Any]:
 
 
 def _check_count(value: object) -> int:
-    """Return a whole number from 0 as it is; raises TypeError for anything else."""
+    """Return a whole number from 0 as it is.
+
+    Raises:
+        MalformedEventsError: it is something else.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
-    message = f"{value!r} is no whole number from 0"
-    raise TypeError(message)
+    message = f"{value!r} is no whole number from 0."
+    raise MalformedEventsError(message)
+
+
+def _check_outcome(value: object) -> Outcome:
+    """Return the outcome of this name.
+
+    Raises:
+        MalformedEventsError: there is none.
+    """
+    found = next((outcome for outcome in Outcome if outcome.value == value), None)
+    if found is None:
+        message = f"{names.STREAM_OUTCOME} {value!r} is none of {', '.join(outcome.value for outcome in Outcome)}."
+        raise MalformedEventsError(message)
+    return found
 
 
 def _unpack(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeline:
@@ -254,11 +287,11 @@ def _unpack(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeli
     arrived = array("q", (offset * MICROSECOND for offset in join(names.TOKENS_OFFSETS)))
     waits = array("q", (wait * MICROSECOND for wait in join(names.TOKENS_WAITS)))
     if len(arrived) != len(waits):
-        message = f"{len(arrived)} {names.TOKENS_OFFSETS} beside {len(waits)} {names.TOKENS_WAITS}"
-        raise ValueError(message)
+        message = f"{len(arrived)} {names.TOKENS_OFFSETS} beside {len(waits)} {names.TOKENS_WAITS}."
+        raise MalformedEventsError(message)
     if min(waits, default=0) < 0 or any(map(lt, arrived, (0, *arrived))):
-        message = f"{names.TOKENS_OFFSETS} that fall, or {names.TOKENS_WAITS} below zero"
-        raise ValueError(message)
+        message = f"{names.TOKENS_OFFSETS} that fall, or {names.TOKENS_WAITS} below zero."
+        raise MalformedEventsError(message)
     headers = facts.get(names.STREAM_HEADERS)
     given = {field: facts[attribute] for attribute, field in _FACTS.items() if attribute in facts}
     return Timeline(
@@ -271,7 +304,7 @@ def _unpack(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeli
         unrecorded=_check_count(facts.get(names.TOKENS_UNRECORDED, 0)),
         headers=None if headers is None else _check_count(headers) * MICROSECOND,
         end=_check_count(facts[names.STREAM_END]) * MICROSECOND,
-        outcome=Outcome(facts[names.STREAM_OUTCOME]),
+        outcome=_check_outcome(facts[names.STREAM_OUTCOME]),
         **{field: _check_count(number) for field, number in given.items()},
     )
 
@@ -283,8 +316,8 @@ def _merge_chunk_events(
     rows = dict(zip(facts.get(names.TOKENS_INDEXES) or (), _zip_chunks(rest), strict=True))
     for unix_ns, attributes in single:
         if attributes[names.TOKEN_INDEX] in rows:
-            message = f"two chunks with {names.TOKEN_INDEX} {attributes[names.TOKEN_INDEX]}"
-            raise ValueError(message)
+            message = f"two chunks with {names.TOKEN_INDEX} {attributes[names.TOKEN_INDEX]}."
+            raise MalformedEventsError(message)
         arrived = unix_ns - rest.request_unix_ns
         rows[attributes[names.TOKEN_INDEX]] = (
             arrived - attributes[names.TOKEN_WAIT] * MICROSECOND,

@@ -10,8 +10,8 @@ output), `C` the number of output chunks and `N` the provider's count of the tok
   to carry `n` tokens gives `n` samples of `gap / n`.
 * TPOT, time per output token: `(t_l - t_f) / (N - 1)`; output speed is its reciprocal.
 
-Which arrivals are known is judged in `arrivals`, which gaps are exact, imputed or excluded in `gaps`. What cannot be
-known is absent (None), never wrong.
+Which arrivals are known is judged in `arrivals`; which gaps are exact, imputed or excluded in `gaps`; whether the
+stream was buffered on its way in `bursts`. What cannot be known is absent (None), never wrong.
 
 Worked example. Role chunk at 200 ms; "Let" at 500 ms, " me" at 540, " think" at 1,540; usage reports 6 tokens.
 TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean 0.52 s; TPOT 1.04 / 5 = 0.208 s;
@@ -28,6 +28,7 @@ from math import sqrt
 from operator import mul
 
 from otel_itl.core.arrivals import find_arrivals
+from otel_itl.core.bursts import find_bursts
 from otel_itl.core.gaps import find_gaps
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.samples import LatencySamples
@@ -82,6 +83,8 @@ class Measures:
     """More than half of the gaps are not exact, or the first token's arrival is hidden: the caller was too slow."""
     consumer_time: float
     """How long the caller kept the stream waiting."""
+    time_to_last_token: float | None
+    """From the request to the last output chunk, `t_l - r`."""
     decode_time: float | None
     """From the first to the last output chunk, `t_l - t_f`."""
     time_per_output_token: float | None
@@ -96,6 +99,10 @@ class Measures:
     """`token_count` is from the provider's usage."""
     burst_ratio: float | None
     """Share of the output chunks that arrived together with their predecessor."""
+    is_buffered: bool
+    """Most gaps are inside bursts, or the stream began with a backlog: the pace is that of a buffer on the way."""
+    buffered_pace: float | None
+    """Mean time between output chunks from burst to burst; None: not buffered, or not known."""
     drift: float | None
     """Slope of the gaps over the position in the response, seconds per 1,000 tokens."""
     chunk_count: int
@@ -123,6 +130,8 @@ def measure(timeline: Timeline) -> Measures:
     gaps = list(find_gaps(timeline, arrivals))
     samples = sorted(chain.from_iterable(choice.samples for choice in gaps))
     exact, imputed, excluded = (sum(column) for column in zip(*(choice[1:] for choice in gaps), strict=True))
+
+    bursts = find_bursts(timeline, arrivals, exact + imputed + excluded, samples)
 
     first = is_output.find(1)
     last = is_output.rfind(1)
@@ -152,6 +161,7 @@ def measure(timeline: Timeline) -> Measures:
         excluded=excluded,
         is_consumer_bound=imputed + excluded > exact or (outputs > 0 and not is_first_known),
         consumer_time=sum(arrivals.holds) / SECOND,
+        time_to_last_token=arrived[last] / SECOND if is_last_known else None,
         decode_time=None if decode is None else decode / SECOND,
         time_per_output_token=per_token,
         time_per_output_chunk=decode / (streamed - 1) / SECOND if decode is not None and streamed > 1 else None,
@@ -160,6 +170,8 @@ def measure(timeline: Timeline) -> Measures:
         token_count=outputs if timeline.output_tokens is None else timeline.output_tokens,
         has_reported_token_count=timeline.output_tokens is not None,
         burst_ratio=(sum(compress(in_burst, is_output)) if 1 in in_burst else 0) / outputs if outputs > 1 else None,
+        is_buffered=bursts.is_buffered,
+        buffered_pace=None if bursts.pace is None else bursts.pace / SECOND,
         drift=_fit_drift(gaps[0].samples) if len(gaps) == 1 and outputs >= MIN_DRIFT_CHUNKS else None,
         chunk_count=len(kinds) + timeline.unrecorded + sum(timeline.skipped),
         output_chunk_count=outputs,

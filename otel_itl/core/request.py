@@ -21,3 +21,5 @@ class Request:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """`gen_ai.request.*` attributes of the parameters that the caller set."""
     session_id: str | None = None
+    is_test: bool = False
+    """A scripted stream of `otel-itl doctor`, which is in no metric."""

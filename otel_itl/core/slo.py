@@ -18,8 +18,11 @@ from otel_itl.core.timeline import SECOND, Outcome, Timeline
 CUSTOM: Final = "custom"
 """Profile name of an objective that is none of `PROFILES`."""
 MAX_NAME_LENGTH: Final = 64
-MAX_SECONDS: Final = 1e9
-"""The longest time that an objective may have."""
+MAX_SECONDS: Final[Mapping[str, float]] = {"ttft": 100.0, "itl": 5.0}
+"""Objectives are shorter than this: a longer one is a number of milliseconds, given by mistake. A TTFT of 100 ms and an
+ITL of 5 ms are the shortest that anybody asks for, and no reader waits 100 s for a token, or 5 s for each."""
+_MAX_TTFT_BESIDE_MILLISECONDS: Final = 10.0
+"""A TTFT from this on (s) is taken for milliseconds, too, where the ITL beside it is."""
 _BUILT_IN: Final = {"chat": (0.5, 0.1), "code": (0.5, 0.03), "agent": (2.0, 0.015), "batch": (None, None)}
 """Name → objectives for TTFT and ITL, in seconds."""
 
@@ -29,13 +32,14 @@ class SLO:
     """An objective for the streams of a model. Times are seconds; None: no objective for that figure.
 
     Args:
-        ttft: time to first token.
-        itl: inter-token latency.
+        ttft: time to first token, below 100 s.
+        itl: inter-token latency, below 5 s.
         target: the share of tokens, and of streams, that has to meet it.
         profile: its name in the telemetry.
 
     Raises:
-        ValueError: a time that is not positive or no finite number, or a target that is not between 0 and 1.
+        ValueError: a time that is not positive, no finite number or so long that milliseconds were meant, or a target
+            that is not between 0 and 1.
     """
 
     ttft: float | None = None
@@ -44,14 +48,7 @@ class SLO:
     profile: str = CUSTOM
 
     def __post_init__(self) -> None:
-        for name in ("ttft", "itl"):
-            value = getattr(self, name)
-            if value is not None and not (_is_number(value) and 0 < value <= MAX_SECONDS):
-                message = (
-                    f"SLO({name}={value!r}) is not accepted: it takes seconds above 0 and up to {MAX_SECONDS:g}, or "
-                    "None for no objective."
-                )
-                raise ValueError(message)
+        self._check_times()
         if not (_is_number(self.target) and 0 < self.target < 1):
             message = f"SLO(target={self.target!r}) is not accepted: it takes a share between 0 and 1, such as 0.99."
             raise ValueError(message)
@@ -62,6 +59,40 @@ class SLO:
         if self.profile in _BUILT_IN and (self.ttft, self.itl) != _BUILT_IN[self.profile]:
             message = f"SLO(profile={profile!r}) is not accepted: that is the name of a built-in objective."
             raise ValueError(message)
+
+    def _check_times(self) -> None:
+        """Refuse a TTFT or an ITL that is no number of seconds in its range.
+
+        Raises:
+            MillisecondsError: a thousandth of what was given would be accepted.
+            ValueError: it would not.
+        """
+        times = {name: value for name in MAX_SECONDS if (value := getattr(self, name)) is not None}
+        for name, value in times.items():
+            if not (_is_number(value) and 0 < value < MAX_SECONDS[name] * 1_000):
+                message = (
+                    f"SLO({name}={value!r}) is not accepted: it takes seconds above 0 and below "
+                    f"{MAX_SECONDS[name]:g}, or None for no objective."
+                )
+                raise ValueError(message)
+        if any(value >= MAX_SECONDS[name] for name, value in times.items()):
+            raise MillisecondsError(times)
+
+
+class MillisecondsError(ValueError):
+    """An objective was given in milliseconds. `reason` is what is wrong with it, as one sentence.
+
+    Args:
+        given: `ttft` or `itl` → the number that was given.
+    """
+
+    def __init__(self, given: Mapping[str, float]) -> None:
+        limits = {**MAX_SECONDS, "ttft": _MAX_TTFT_BESIDE_MILLISECONDS}
+        meant = {name: f"{value / 1_000 if value >= limits[name] else value:g}" for name, value in given.items()}
+        suggestion = "/".join(meant.values()) if len(meant) > 1 else "".join(f"{k}={v}" for k, v in meant.items())
+        self.reason = f"times are in seconds: did you mean {suggestion}?"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        super().__init__(f"SLO({arguments}) is not accepted: {self.reason}")
 
 
 def _is_number(value: object) -> bool:
@@ -113,6 +144,17 @@ class SLOResult(NamedTuple):
         tokens = self.tokens_met + self.tokens_missed
         # Rounded, for in binary 10 % of 10 is less than 1.
         return self.is_stream_met is False or self.tokens_missed > round((1 - self.slo.target) * tokens, 6)
+
+    @property
+    def is_met(self) -> bool | None:
+        """The objective was met as a whole, by the first token and by the gaps; None: there is too little to judge by.
+
+        Without a TTFT objective, that is a stream without a gap; with one, a stream whose first token is not known.
+        """
+        if self.is_missed:
+            return False
+        has_evidence = self.slo.ttft is not None or self.tokens_met + self.tokens_missed > 0
+        return True if self.is_stream_met and has_evidence else None
 
 
 def evaluate(slo: SLO, timeline: Timeline, measures: Measures, *, is_stalled: bool) -> SLOResult:

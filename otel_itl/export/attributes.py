@@ -26,6 +26,14 @@ def _without_none(optional: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in optional.items() if value is not None}
 
 
+def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Round what is computed to the microsecond, the resolution of a timeline: more digits are noise to a reader.
+
+    For spans alone. Metrics, the sketch, verdicts and stored timelines keep every digit.
+    """
+    return {name: round(value, 6) if type(value) is float else value for name, value in attributes.items()}
+
+
 def at_start(request: Request) -> dict[str, Any]:
     """Build the attributes that a span has from its start on, so that samplers read them."""
     attributes: dict[str, Any] = {
@@ -39,6 +47,7 @@ def at_start(request: Request) -> dict[str, Any]:
         names.SERVER_ADDRESS: request.server_address,
         names.SERVER_PORT: request.server_port,
         names.SESSION_ID: request.session_id,
+        names.TEST: request.is_test or None,
     }
     return attributes | _without_none(optional)
 
@@ -154,15 +163,19 @@ def of_stalls(finished: FinishedStream) -> dict[str, Any]:
 
 
 def of_slo(slo_result: SLOResult | None) -> dict[str, Any]:
-    """Build the attributes of the objective in force, with its limits if the stream missed it; None: there is none."""
+    """Build the attributes of the objective in force, with its limits if the stream missed it; None: there is none.
+
+    Whether it was met is absent where the stream cannot be judged.
+    """
     if slo_result is None:
         return {}
     slo = slo_result.slo
     attributes: dict[str, Any] = {names.SLO_PROFILE: slo.profile}
     if slo_result.fluidity is not None:
         attributes[names.SLO_FLUIDITY] = slo_result.fluidity
+    if slo_result.is_met is not None:
+        attributes[names.SLO_MET] = slo_result.is_met
     if slo_result.is_missed:
-        attributes[names.SLO_MET] = False
         attributes[names.SLO_MISSED_TOKENS] = slo_result.tokens_missed
         attributes |= _without_none({names.SLO_TTFT: slo.ttft, names.SLO_ITL: slo.itl})
     return attributes

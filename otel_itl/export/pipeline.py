@@ -9,7 +9,7 @@ from weakref import ref
 
 from opentelemetry._logs import Logger  # noqa: TC002 - part of what is public
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
-from opentelemetry.trace import NonRecordingSpan, set_span_in_context
+from opentelemetry.trace import NonRecordingSpan, Span, set_span_in_context
 
 from otel_itl.conventions import Where
 from otel_itl.core.measures import Measures, measure
@@ -22,7 +22,8 @@ from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export.logs import EventLog
 from otel_itl.export.measured_stream import MeasuredStream, measured_stream
 from otel_itl.export.metrics import StreamMetrics
-from otel_itl.export.span import SpanSink, SpanStarter, describe_before_end, end_span
+from otel_itl.export.others_spans import describe_before_end
+from otel_itl.export.span import SpanSink, SpanStarter, end_span
 from otel_itl.export.stream_log import EndLog, StallLog
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors
@@ -45,6 +46,7 @@ class Pipeline:
         metrics: records the streams that ended.
         objectives: what streams are held against.
         errors: where failures of our own are reported.
+        more_sinks: get each stream after its span and its log events.
     """
 
     def __init__(  # noqa: PLR0913 - the signals, and what they share
@@ -57,18 +59,19 @@ class Pipeline:
         metrics: StreamMetrics,
         objectives: Objectives,
         errors: InternalErrors,
+        more_sinks: Sequence[Sink] = (),
     ) -> None:
         self.metrics = metrics
         self.errors = errors
         self._spans = spans
         self._span_sink = span_sink
-        self._sinks: Sequence[Sink] = (span_sink, end_log)
+        self._sinks: Sequence[Sink] = (span_sink, end_log, *more_sinks)
         self._logger = logger
         self._objectives = objectives
 
-    def start(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
-        """Start the span of a request made at `unix_ns`, or join another instrumentation's."""
-        self._spans.start(handle, request, unix_ns)
+    def start(self, handle: SpanHandle, request: Request, unix_ns: int, sdk_span: Span | None = None) -> None:
+        """Start the span of a request made at `unix_ns`, or join another instrumentation's or that of the SDK."""
+        self._spans.start(handle, request, unix_ns, sdk_span)
 
     def redescribe(self, handle: SpanHandle, request: Request) -> None:
         """Describe a started span as the layer nearer to the wire sees the request."""
@@ -126,9 +129,12 @@ class Pipeline:
             self.errors.report(Where.STREAM_END, error)
         finally:
             # Unless something of ours has failed already, nothing of ours is called here that could.
-            metrics.pending.queue.append((metrics.instruments, measured or _without_measures(handle, finished)))
+            if not finished.request.is_test:
+                metrics.pending.queue.append((metrics.instruments, measured or _without_measures(handle, finished)))
             if handle.is_own and span.is_recording():
                 span.end(timeline.request_unix_ns + timeline.end)
+            elif handle.noted_ends and vars(span).pop("end", None) is not None:
+                span.end(handle.noted_ends[0])
         metrics.pending.hold_bound()
 
     def _derive(self, handle: SpanHandle, finished: FinishedStream) -> StreamReport:
@@ -167,7 +173,7 @@ def _measure_for_metrics(report: StreamReport) -> MeasuredStream:
         report.measures,
         report.slo,
         handle.span.get_span_context(),
-        records_standard=handle.is_own,
+        records_standard=handle.records_standard,
         recorded_elsewhere=handle.recorded_elsewhere,
     )
 
@@ -185,7 +191,7 @@ def _without_measures(handle: SpanHandle, finished: FinishedStream) -> MeasuredS
         outcome=finished.timeline.outcome,
         error_type=finished.error_type,
         duration=finished.timeline.end / SECOND,
-        records_standard=handle.is_own,
+        records_standard=handle.records_standard,
         recorded_elsewhere=handle.recorded_elsewhere,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,8 @@ from opentelemetry.trace import (
 
 from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
-from otel_itl.core.codec import encode_each, encode_lazily
+from otel_itl.core.codec import LazyEvent, encode_each, encode_lazily
+from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.sketch import sketch
@@ -52,13 +52,14 @@ class SpanStarter:
         self._sessions = sessions
         self._measured_spans = measured_spans
 
-    def start(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
-        """Start the span of a request, or join the one that another instrumentation has started for it.
+    def start(self, handle: SpanHandle, request: Request, unix_ns: int, sdk_span: Span | None = None) -> None:
+        """Start the span of a request, or join the one that another instrumentation or the SDK has started for it.
 
         Args:
             handle: gets the span; where this fails, it has the span if that was started.
             request: what is asked for.
             unix_ns: when, nanoseconds since the epoch.
+            sdk_span: the span that the SDK has started itself, if it records.
         """
         context = get_current()
         outer = get_current_span(context)
@@ -67,6 +68,17 @@ class SpanStarter:
             for link in links:
                 outer.add_link(link)
             handle.join_span(outer, context)
+            if request.is_test:
+                outer.set_attribute(names.TEST, value=True)
+        elif sdk_span is not None:
+            handle.adopt_span(sdk_span, metrics_recorded_within(outer))
+            if request.session_id is not None:
+                sdk_span.set_attribute(names.SESSION_ID, request.session_id)
+            if request.is_test:
+                sdk_span.set_attribute(names.TEST, value=True)
+            for link in links:
+                sdk_span.add_link(link)
+            self._mark_enclosing(outer)
         else:
             start = partial(
                 self._tracer.start_span,
@@ -134,31 +146,39 @@ class SpanSink:
         if not span.is_recording():
             return
         self._measured_spans.mark(span.get_span_context().span_id)
-        is_own = report.handle.is_own
-        span.set_attributes(
-            {
-                **(attributes.of_response(finished, report.measures, self._standard_names) if is_own else {}),
-                **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
-                **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
-                **attributes.of_stalls(finished),
-                **attributes.of_slo(report.slo),
-                **attributes.of_session(report.session),
-            }
-        )
+        handle = report.handle
+        described = {
+            **(attributes.of_response(finished, report.measures, self._standard_names) if handle.is_own else {}),
+            **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
+            **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
+            **attributes.of_stalls(finished),
+            **attributes.of_slo(report.slo),
+            **attributes.of_session(report.session),
+        }
+        if handle.is_adopted:  # the SDK reports this one itself
+            described.pop(names.RESPONSE_TIME_TO_FIRST_CHUNK, None)
+        span.set_attributes(attributes.rounded(described))
+        if handle.records_standard and finished.timeline.outcome is Outcome.ERROR:
+            # Without the exception's text, which may quote the prompt: viewers show the class where that would be.
+            failure = dict.fromkeys((names.EXCEPTION_TYPE, names.EXCEPTION_MESSAGE), finished.error_type or "unknown")
+            span.add_event(names.SPAN_EXCEPTION_EVENT, failure, _unix_ns(finished.timeline, finished.timeline.end))
         for stall in finished.stalls[: names.MAX_REPORTED_STALLS]:
-            began = finished.timeline.request_unix_ns + round(stall.start * SECOND)
-            span.add_event(names.STALL_EVENT, attributes.of_stall(stall), began)
+            began = _unix_ns(finished.timeline, stall.start * SECOND)
+            span.add_event(names.STALL_EVENT, attributes.rounded(attributes.of_stall(stall)), began)
         if self._token_events in {"packed", "each"}:
-            self._add_token_events(span, finished.timeline)
+            self._add_token_events(span, finished.timeline, _milestones(finished.timeline, report.measures))
 
-    def _add_token_events(self, span: Span, timeline: Timeline) -> None:
+    def _add_token_events(self, span: Span, timeline: Timeline, milestones: list[LazyEvent]) -> None:
         """Add the token events of a stream to its span: packed, or one for each output chunk.
 
-        Where the span's limit is too low for one each, the stream is packed, with one warning for all streams.
+        Where the span's limit is too low for one each, the stream is packed, with one warning for all streams. The
+        milestones are added where there is room for them beside the token events.
         """
         limit = event_limit(span)
         each = encode_each(timeline, limit) if self._token_events == "each" else None
         if each is not None:
+            if len(milestones) + len(each) <= limit:
+                add_events(span, milestones, self._errors)
             for event in each:
                 span.add_event(event.name, event.attributes, event.unix_ns)
             return
@@ -169,37 +189,44 @@ class SpanSink:
                 "packed. Raise OTEL_SPAN_EVENT_COUNT_LIMIT to have one for each.",
                 limit,
             )
-        add_events(span, encode_lazily(timeline, limit), self._errors)
+        packed = encode_lazily(timeline, limit)
+        has_room = len(milestones) + len(packed) <= limit
+        add_events(span, [*milestones, *packed] if has_room else packed, self._errors)
+
+
+def _milestones(timeline: Timeline, measures: Measures) -> list[LazyEvent]:
+    """Make the events for the first and the last token, so that a waterfall shows them; none for a hidden arrival."""
+    moments = {
+        names.FIRST_TOKEN_EVENT: measures.time_to_first_token,
+        names.LAST_TOKEN_EVENT: measures.time_to_last_token,
+    }
+    return [
+        LazyEvent(name, _unix_ns(timeline, seconds * SECOND), dict)
+        for name, seconds in moments.items()
+        if seconds is not None
+    ]
+
+
+def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
+    """Return the wall-clock time (ns since the epoch) of a moment after the request."""
+    return timeline.request_unix_ns + round(offset_ns)
 
 
 def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
-    """End our span of a stream that ended, or give the end of another instrumentation's span back to it."""
+    """End our span of a stream that ended, or give the end of the SDK's or another instrumentation's span back to it.
+
+    A span that the SDK has ended meanwhile ends with the time at which the SDK did so.
+    """
     span, timeline = handle.span, finished.timeline
-    if not handle.is_own:
+    if handle.records_standard and timeline.outcome is Outcome.ERROR:
+        span.set_status(Status(StatusCode.ERROR, finished.error_type))
+    if handle.is_own:
+        with without_suppression():
+            span.end(end_time=timeline.request_unix_ns + timeline.end)
+    else:
         getattr(span, "__dict__", {}).pop("end", None)
-        return
-    if timeline.outcome is Outcome.ERROR:
-        span.set_status(Status(StatusCode.ERROR))
-    with without_suppression():
-        span.end(end_time=timeline.request_unix_ns + timeline.end)
-
-
-def describe_before_end(handle: SpanHandle, describe: Callable[[], None]) -> None:
-    """Have `describe` called just before another instrumentation ends its span, which may be before the stream ends."""
-    span: Any = handle.span
-    if not span.is_recording():
-        return
-    end = span.end
-
-    def describe_and_end(*args: Any, **kwargs: Any) -> None:
-        span.__dict__.pop("end", None)
-        describe()
-        end(*args, **kwargs)
-
-    try:
-        span.end = describe_and_end
-    except AttributeError:  # a span that takes no attributes
-        return
+        if handle.noted_ends:
+            span.end(handle.noted_ends[0])
 
 
 def _name_of(request: Request) -> str:

@@ -39,7 +39,8 @@ class SpanEventProcessor(SpanProcessor):
         stream_metrics: records the spans.
         measured_spans: spans to pass over, as their streams are measured where they are recorded.
         errors: receives our own failures.
-        flush: records what is pending; called when a flush or a shutdown of the provider is asked for.
+        flush: records what is pending; called when a flush or a shutdown of the provider is asked for, with the
+            seconds that it may wait for other threads.
         standard_metrics: record the `gen_ai.client.*` metrics as well.
     """
 
@@ -52,7 +53,7 @@ class SpanEventProcessor(SpanProcessor):
         stream_metrics: StreamMetrics,
         measured_spans: MeasuredSpans,
         errors: InternalErrors,
-        flush: Callable[[], None],
+        flush: Callable[[float], None],
         standard_metrics: bool = False,
     ) -> None:
         self._measured_spans = measured_spans
@@ -93,9 +94,9 @@ class SpanEventProcessor(SpanProcessor):
         self.force_flush()
 
     @never_raises(Where.PROCESSOR_FLUSH, default=False)
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the processor's interface
-        """Record what is pending; False where that failed."""
-        self._flush()
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Record what is pending; False where that failed. Most of the time is left to the exporters behind."""
+        self._flush(timeout_millis / 4_000)
         return True
 
     def _measure(self, span: ReadableSpan, context: SpanContext) -> None:

@@ -55,9 +55,9 @@ class EndLog:
         if self._token_events == "log":
             for event in encode(timeline):
                 log.emit(event.name, event.unix_ns, event.attributes)
-        if handle.is_own and timeline.outcome is Outcome.ERROR:
+        if handle.records_standard and timeline.outcome is Outcome.ERROR:
             # Without the exception's text: it may quote the prompt.
-            failure: dict[str, Any] = {"exception.type": finished.error_type or "unknown"}
+            failure: dict[str, Any] = {names.EXCEPTION_TYPE: finished.error_type or "unknown"}
             log.emit(names.EXCEPTION_EVENT, timeline.request_unix_ns + timeline.end, failure, SeverityNumber.WARN)
         if timeline.outcome is Outcome.TRUNCATED:
             count = {names.CHUNK_COUNT: len(timeline) + timeline.unrecorded}

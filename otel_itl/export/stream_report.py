@@ -22,15 +22,29 @@ class SpanHandle:
     It is made before the span: whatever fails while the span is started, there is a handle to end it by.
     """
 
-    __slots__ = ("claim_report", "context", "is_own", "recorded_elsewhere", "session_request", "span")
+    __slots__ = (
+        "claim_report",
+        "context",
+        "is_own",
+        "noted_ends",
+        "recorded_elsewhere",
+        "records_standard",
+        "session_request",
+        "span",
+    )
 
     def __init__(self) -> None:
         self.span: Span = INVALID_SPAN
-        """Ours, or that of another instrumentation."""
+        """Ours, that of the SDK, or that of another instrumentation."""
         self.context = Context()
         """Holds the span and whatever the caller's context holds."""
         self.is_own = False
-        """We end the span and record the standard metrics; False: another instrumentation does."""
+        """We have started the span, and end it."""
+        self.records_standard = False
+        """We record the standard metrics; False: another instrumentation does."""
+        self.noted_ends: list[int] = []
+        """When the SDK ended its own span (ns since the epoch), which is kept open until the stream is described on it:
+        the first counts."""
         self.session_request: TrackedRequest | None = None
         """The request's place in its session; None: it belongs to none."""
         self.recorded_elsewhere: frozenset[str] = frozenset()
@@ -38,6 +52,11 @@ class SpanHandle:
         self.claim_report: Callable[[], bool] = partial(Lock().acquire, blocking=False)
         """Returns True to its first caller alone, which reports the stream. No function of ours, so that none can fail
         between the claim and its result."""
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether the span is the SDK's own."""
+        return self.records_standard and not self.is_own
 
     def join_session(self, session_request: TrackedRequest) -> None:
         """Set the request's place in its session."""
@@ -49,8 +68,17 @@ class SpanHandle:
 
     def start_span(self, start: Callable[[], Span], recorded_elsewhere: frozenset[str]) -> None:
         """Start a span of our own and report to it."""
-        self.span, self.is_own = start(), True
+        self.span, self.is_own, self.records_standard = start(), True, True
         self.context = set_span_in_context(self.span)
+        self.recorded_elsewhere = recorded_elsewhere
+
+    def adopt_span(self, span: Span, recorded_elsewhere: frozenset[str]) -> None:
+        """Report to the span that the SDK has started for this very request, instead of one of our own.
+
+        The SDK describes request and response and counts the tokens there; we add the latency.
+        """
+        self.span, self.records_standard = span, True
+        self.context = set_span_in_context(span)
         self.recorded_elsewhere = recorded_elsewhere
 
 

@@ -23,6 +23,13 @@ class Aborter(Protocol):
         ...
 
 
+def shut_down_socket(descriptor: int) -> None:
+    """Shut a TCP socket down: its reader gets what was received already, then the end of the data."""
+    # Through a second descriptor: a TLS socket that is shut down itself stops decrypting for its reader.
+    with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as same:
+        same.shutdown(socket.SHUT_RDWR)
+
+
 class HTTPAborter:
     """Aborts a stream that httpx, httpx2 or aiohttp reads over an HTTP/1.x connection of its own.
 
@@ -44,9 +51,7 @@ class HTTPAborter:
         connected = _find_socket(self._response())
         if connected is None:
             return False
-        # Through a second descriptor: a TLS socket that is shut down itself stops decrypting for its reader.
-        with socket.fromfd(connected.fileno(), connected.family, connected.type) as same:
-            same.shutdown(socket.SHUT_RDWR)
+        shut_down_socket(connected.fileno())
         return True
 
     def make_error(self, message: str) -> Exception:

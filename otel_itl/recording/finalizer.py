@@ -125,9 +125,9 @@ class Finalizer:
     # --- Streams that wait -----------------------------------------------------------------------------------------
 
     @never_raises(Where.STREAM_FINALIZE, None)
-    def finalize_pending(self) -> None:
-        """Finalize what waits now, and wait for what another thread is finalizing, for up to a second. For flushes."""
-        is_locked = self._finalizing.acquire(timeout=PATIENCE_SECONDS)
+    def finalize_pending(self, patience: float = PATIENCE_SECONDS) -> None:
+        """Finalize what waits now, and wait for what another thread is finalizing, for up to `patience` seconds."""
+        is_locked = self._finalizing.acquire(timeout=patience)
         try:
             for _ in range(self.pending):
                 self._finalize_next()
@@ -149,11 +149,15 @@ class Finalizer:
             self._finalizing.release()
 
     @never_raises(Where.STREAM_DROP, None)
-    def abandon_all(self) -> None:
-        """End every open stream as abandoned and finalize it: the process ends, or `uninstrument()` was called."""
+    def abandon_all(self, patience: float = PATIENCE_SECONDS) -> None:
+        """End every open stream as abandoned and finalize it: the process ends, or `uninstrument()` was called.
+
+        Args:
+            patience: how many seconds to wait for what another thread is finalizing.
+        """
         for recorder in self._open_streams.recorders():
             recorder.abandon_from_gc()
-        self.finalize_pending()
+        self.finalize_pending(patience)
 
     def _has_work(self) -> bool:
         return bool(self._open_streams or self.abandoned or self._deferred)

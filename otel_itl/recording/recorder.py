@@ -18,6 +18,14 @@ from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
 from otel_itl.recording.stall_monitor import StreamStallMonitor
 
+ErrorNamer = Callable[[BaseException], str | None]
+"""Names an exception of an SDK, as `error.type` shows it; None: by its class."""
+
+
+def name_class(error: BaseException) -> str:
+    """Return the name of the class of an exception."""
+    return type(error).__qualname__
+
 
 class EndHandler(Protocol):
     """What a recorder hands itself to when its stream ended: the `Finalizer`."""
@@ -62,6 +70,7 @@ class StreamRecorder:
         "_before_outcome",
         "_end_handler",
         "_loop_lags",
+        "_name_error",
         "_on_finished",
         "_open",
         "_ownership",
@@ -123,6 +132,7 @@ class StreamRecorder:
         self._before_outcome: Callable[[StreamRecorder], None] = ignore
         self._end_handler = end_handler
         self._loop_lags = loop_lags
+        self._name_error: ErrorNamer = name_class
         self._on_finished: Callable[[FinishedStream], None] | None = None
         self._ownership = Ownership()
         self._abort = AbortSwitch(end_handler.errors)
@@ -156,6 +166,10 @@ class StreamRecorder:
         """Describe the request as a layer nearer to the wire sees it. Called before the first chunk."""
         self.request = request
         self.classify = classify
+
+    def name_errors_by(self, name_error: ErrorNamer) -> None:
+        """Set what names the exceptions of the SDK (`error.type`), where their class is too general."""
+        self._name_error = name_error
 
     def watch_with(self, monitor: StreamStallMonitor) -> None:
         """Have stalls detected by this monitor."""
@@ -269,7 +283,7 @@ class StreamRecorder:
             self.abandon_from_gc()
         elif isinstance(error, Exception):
             replacement = self._end_aborted()
-            self._end(Outcome.ERROR, type(error).__qualname__)
+            self._end(Outcome.ERROR, self._name_error(error) or name_class(error))
         else:
             self._end(Outcome.CANCELLED)
         return replacement
@@ -286,6 +300,12 @@ class StreamRecorder:
             self.abandon_from_gc()
         else:
             self._end(Outcome.CLOSED)
+
+    @never_raises(Where.STREAM_END, None)
+    def end_with_span(self) -> None:
+        """End a stream whose span the SDK has ended: as closed, unless a pull, or a call about to raise, ends it."""
+        if self.headers is not None:
+            self.end_closed()
 
     @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:

@@ -72,6 +72,11 @@ class ReporterThreads:
             with self._condition:
                 self._threads -= 1
 
+    def drop_waiting(self) -> None:
+        """Drop what waits for a thread. Functions that run already go on."""
+        with self._condition:
+            self._waiting.clear()
+
     def wait_until_idle(self, seconds: float) -> bool:
         """Wait until no function runs or waits, for at most `seconds`; returns False when that time is over."""
         deadline = monotonic() + seconds

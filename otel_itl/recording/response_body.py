@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from copy import deepcopy
 from typing import Any
 
 from wrapt import ObjectProxy
@@ -27,7 +28,28 @@ def watch_body(response: Any, recorder: StreamRecorder) -> None:
     setattr(holder, name, WatchedBody(getattr(holder, name), recorder))
 
 
-class WatchedBody(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
+class WatchedClose(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
+    """A body or a response that ends a recording when it is closed. Everything else is its own."""
+
+    def __init__(self, body: Any, recorder: StreamRecorder) -> None:
+        super().__init__(body)
+        self._self_recorder = recorder
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return deepcopy(self.__wrapped__, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__wrapped__.__reduce_ex__(protocol)
+
+    def close(self) -> None:
+        """Close the body and end the recording."""
+        try:
+            self.__wrapped__.close()
+        finally:
+            self._self_recorder.end_closed()
+
+
+class WatchedBody(WatchedClose):
     """A body that ends a recording when it ends. Everything else is the body's own.
 
     A caller leaves a stream by closing its response, not its iterator; and one that reads the raw bytes has no
@@ -38,8 +60,7 @@ class WatchedBody(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it wou
     """The body's own, which the anthropic SDK looks up for each event: found on the class, it costs no proxying."""
 
     def __init__(self, body: Any, recorder: StreamRecorder) -> None:
-        super().__init__(body)
-        self._self_recorder = recorder
+        super().__init__(body, recorder)
         observer = getattr(body, "stream_observer", None)
         if observer is not None:
             self.stream_observer = observer
@@ -51,13 +72,6 @@ class WatchedBody(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it wou
     def __aiter__(self) -> AsyncIterator[bytes]:
         recorder = self._self_recorder
         return aiter(self.__wrapped__) if recorder.has_reader else _aread(aiter(self.__wrapped__), recorder)
-
-    def close(self) -> None:
-        """Close the body and end the recording."""
-        try:
-            self.__wrapped__.close()
-        finally:
-            self._self_recorder.end_closed()
 
     async def aclose(self) -> None:
         """Do what `close` does, for an asynchronous body."""

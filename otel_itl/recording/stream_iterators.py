@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
 from itertools import filterfalse
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from otel_itl.conventions import Where
 from otel_itl.core.stream import ResponseInfo
@@ -79,8 +79,10 @@ class ChunkRecorder(Protocol):
 
 def record_iterator(  # noqa: C901 - a branch for each way out
     source: Iterator[T], recorder: ChunkRecorder, owner: Owner | None = None
-) -> Generator[T, None, None]:
+) -> Generator[T, Any, Any]:
     """Iterate over `source`, and record when each chunk was asked for, when it arrived and what it carried.
+
+    What is sent or thrown into it goes to the source, and it returns what the source returns.
 
     Args:
         source: the SDK's own iterator.
@@ -89,17 +91,17 @@ def record_iterator(  # noqa: C901 - a branch for each way out
     """
     recorder.start_reading(source, owner)
     clock, response = recorder.clock, recorder.response
-    targets, after_throw = recorder.append_targets(source.__next__), None
+    targets, resumed = recorder.append_targets(source.__next__), None
     for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__next__),):
-        pull = after_throw or pull_next
+        pull = resumed or pull_next
         for _ in turns:
             asked(clock())
             try:
                 chunk = pull()
-            except StopIteration:
+            except StopIteration as end:
                 if (replacement := recorder.end_exhausted()) is not None:
                     raise replacement from None
-                return
+                return end.value
             except BaseException as error:
                 if (replacement := recorder.end_failed(error)) is not None:
                     raise replacement from error
@@ -111,7 +113,8 @@ def record_iterator(  # noqa: C901 - a branch for each way out
                 recorder.errors.report(Where.CHUNK_CLASSIFY, error)
                 carried(0)
             try:
-                yield chunk
+                if (sent := (yield chunk)) is not None:
+                    pull = resumed = _resume_with(cast("Generator[T, Any, Any]", source).send, sent, source.__next__)
             except GeneratorExit:
                 recorder.end_iterator_closed()
                 if hasattr(source, "close"):
@@ -121,19 +124,19 @@ def record_iterator(  # noqa: C901 - a branch for each way out
                 recorder.end_thrown(thrown)
                 if not hasattr(source, "throw"):
                     raise
-                pull = after_throw = _pull_after_throw(source.throw, thrown, source.__next__)
+                pull = resumed = _resume_with(source.throw, thrown, source.__next__)
 
 
 async def record_async_iterator(  # noqa: C901 - a branch for each way out
     source: AsyncIterator[T], recorder: ChunkRecorder, owner: Owner | None = None
-) -> AsyncGenerator[T, None]:
+) -> AsyncGenerator[T, Any]:
     """Do what `record_iterator` does, for an asynchronous stream."""
     recorder.start_reading(source, owner)
     recorder.follow_running_loop()
     clock, response = recorder.clock, recorder.response
-    targets, after_throw = recorder.append_targets(source.__anext__), None
+    targets, resumed = recorder.append_targets(source.__anext__), None
     for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__anext__),):
-        pull = after_throw or pull_next
+        pull = resumed or pull_next
         for _ in turns:
             asked(clock())
             try:
@@ -153,7 +156,8 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
                 recorder.errors.report(Where.CHUNK_CLASSIFY, error)
                 carried(0)
             try:
-                yield chunk
+                if (sent := (yield chunk)) is not None:
+                    pull = resumed = _resume_with(cast("AsyncGenerator[T, Any]", source).asend, sent, source.__anext__)
             except GeneratorExit:
                 recorder.end_iterator_closed()
                 # Where the event loop closes the source as well: it may not be closed twice at once.
@@ -164,17 +168,15 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
                 recorder.end_thrown(thrown)
                 if not hasattr(source, "athrow"):
                     raise
-                pull = after_throw = _pull_after_throw(source.athrow, thrown, source.__anext__)
+                pull = resumed = _resume_with(source.athrow, thrown, source.__anext__)
 
 
-def _pull_after_throw(
-    throw: Callable[[BaseException], T], error: BaseException, pull: Callable[[], T]
-) -> Callable[[], T]:
-    """Return a pull that throws `error` into the source first; awaitable where the source is asynchronous."""
-    pending = [error]
+def _resume_with(resume_source: Callable[[Any], T], value: object, pull: Callable[[], T]) -> Callable[[], T]:
+    """Return a pull that sends or throws `value` into the source first; awaitable where the source is asynchronous."""
+    pending = [value]
 
     def resume() -> T:
-        return throw(pending.pop()) if pending else pull()
+        return resume_source(pending.pop()) if pending else pull()
 
     return resume
 

@@ -37,6 +37,8 @@ class RequestSummary:
     itl_p99: float | None
     itl_mean: float | None
     stalls: int
+    slo_met: bool | None
+    """It met its SLO; None: it has none, or cannot be judged."""
     latency_ratio: float | None
     """Its ITL over the session's own baseline for the model."""
     degraded: bool
@@ -79,10 +81,11 @@ class SessionCollector:
     def __init__(self) -> None:
         self._requests: dict[str, list[_Request]] = {}
 
-    def add(self, stream: StoredStream, stalls: int) -> None:
-        """Add a stream with its number of stalls, if it belongs to a session."""
+    def add(self, stream: StoredStream, stalls: int, *, slo_met: bool | None = None) -> None:
+        """Add a stream with its number of stalls and whether it met its SLO, if it belongs to a session."""
         if stream.span_facts.session_id is not None:
-            self._requests.setdefault(stream.span_facts.session_id, []).append(_request(stream, stalls))
+            request = _request(stream, stalls, slo_met=slo_met)
+            self._requests.setdefault(stream.span_facts.session_id, []).append(request)
 
     def summaries(self) -> list[SessionSummary]:
         """Return a summary for each session: first those that have degraded, then by latency ratio."""
@@ -137,7 +140,7 @@ class _Request(NamedTuple):
         return self._replace(summary=replace(self.summary, **facts._asdict()), facts=facts)
 
 
-def _request(stream: StoredStream, stalls: int) -> _Request:
+def _request(stream: StoredStream, stalls: int, *, slo_met: bool | None) -> _Request:
     """Take what a summary needs from a stream; facts that its span lacks are filled in once all requests are known."""
     measures, facts = stream.measures, stream.span_facts.session
     summary = RequestSummary(
@@ -153,6 +156,7 @@ def _request(stream: StoredStream, stalls: int) -> _Request:
         itl_p99=measures.itl_p99,
         itl_mean=measures.itl_mean,
         stalls=stalls,
+        slo_met=slo_met,
         latency_ratio=None,
         degraded=False,
         scope=None,

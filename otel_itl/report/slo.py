@@ -75,14 +75,16 @@ class SLOCollector:
         self._met_custom: list[_MetCustom] = []
         self._custom_keys: dict[tuple[str, str, str], _Key] = {}
 
-    def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
-        """Judge a stream, which has these stalls."""
+    def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> bool | None:
+        """Judge a stream, which has these stalls.
+
+        Returns:
+            Whether it met its SLO; None: it has none, or cannot be judged.
+        """
         if self._given is not None:
             slo = self._given.for_model(stream.model)
-            if slo is not None:
-                self._judge(slo, stream, None, has_stalled=has_upstream_stall(stalls))
-        elif stream.span_facts.slo is not None:
-            self._add_by_span(stream, stream.span_facts.slo)
+            return None if slo is None else self._judge(slo, stream, None, has_stalled=has_upstream_stall(stalls))
+        return None if stream.span_facts.slo is None else self._add_by_span(stream, stream.span_facts.slo)
 
     def summaries(self) -> list[SLOSummary]:
         """Return a summary for each SLO, ordered by profile."""
@@ -93,31 +95,34 @@ class SLOCollector:
         ordered = sorted(judged, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0))
         return [_summary(key, judged[key]) for key in ordered]
 
-    def _add_by_span(self, stream: StoredStream, facts: SLOFacts) -> None:
+    def _add_by_span(self, stream: StoredStream, facts: SLOFacts) -> bool | None:
         """Judge a stream by the SLO on its span; the objectives of a custom SLO may become known later."""
         custom = (stream.provider, stream.model, facts.profile)
         samples = stream.measures.itl_samples.nanoseconds
         profile = PROFILES.get(facts.profile)
         if profile is not None:
-            self._judge(profile, stream, facts, has_stalled=False)
-        elif facts.is_met:
-            if stream.measures.time_to_first_token is not None or samples:
-                self._met_custom.append(_MetCustom(custom, samples, facts.fluidity))
+            return self._judge(profile, stream, facts, has_stalled=False)
+        if facts.is_met:
+            if stream.measures.time_to_first_token is None and not samples:
+                return None
+            self._met_custom.append(_MetCustom(custom, samples, facts.fluidity))
         else:
             key = _Key(facts.profile, facts.ttft, facts.itl, None)
             self._custom_keys[custom] = key
             self._judged.setdefault(key, []).append(_judge_custom(key, samples, facts.fluidity, is_met=False))
+        return facts.is_met
 
-    def _judge(self, slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> None:
+    def _judge(self, slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> bool | None:
         """Judge a stream by an SLO of known objectives; `facts`: what its span has of the same SLO."""
         slo_result = evaluate(slo, stream.timeline, stream.measures, is_stalled=has_stalled)
         gaps = slo_result.tokens_met + slo_result.tokens_missed
         if slo_result.is_stream_met is None and not gaps:
-            return
+            return None
         is_met = not slo_result.is_missed if facts is None else facts.is_met
         key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
         fluidity = None if facts is None else facts.fluidity
         self._judged.setdefault(key, []).append(_Judged(is_met, gaps, slo_result.tokens_met, fluidity))
+        return is_met
 
 
 def _judge_custom(key: _Key, samples: Sequence[float], fluidity: float | None, *, is_met: bool) -> _Judged:

@@ -14,6 +14,7 @@ from otel_itl.conventions import LATENCY_BUCKETS
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
+from otel_itl.report.buffering import BufferedStreams, BufferingCollector
 from otel_itl.report.other_tools import summary_as
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.span_facts import StallFacts
@@ -69,6 +70,8 @@ class ModelSummary:
     """Gaps whose length is unknown."""
     consumer_bound: int
     """Streams whose caller was too slow to observe the upstream's pace."""
+    buffered: BufferedStreams | None
+    """The streams whose pace is a proxy's, which are in all the figures above; None: there are none."""
     stalls: Sequence[StallGroup]
     """By phase and cause, the longest total first."""
     streams_with_derived_stalls: int
@@ -123,8 +126,8 @@ def summarize(
         count += 1
         stalls = collect_stalls(stream)
         collectors.setdefault((stream.provider, stream.model), _ModelCollector(tool)).add(stream, stalls)
-        slos.add(stream, stalls)
-        sessions.add(stream, sum(stall.count for stall in stalls))
+        slo_met = slos.add(stream, stalls)
+        sessions.add(stream, sum(stall.count for stall in stalls), slo_met=slo_met)
         if stream.measures.itl_samples.nanoseconds and (
             worst is None or longest_latency(stream) > longest_latency(worst)
         ):
@@ -154,6 +157,7 @@ class _ModelCollector:
         self._later_tokens = 0
         self._sums: Counter[str] = Counter()
         self._stalls: list[StallFacts] = []
+        self._buffering = BufferingCollector()
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Add a stream, which has these stalls."""
@@ -164,6 +168,7 @@ class _ModelCollector:
         self._outcomes[stream.timeline.outcome.value] += 1
         self._samples.extend(measures.itl_samples.nanoseconds)
         self._stalls.extend(stalls)
+        self._buffering.add(measures)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
         if measures.decode_time and measures.time_per_output_token:
@@ -199,6 +204,7 @@ class _ModelCollector:
             imputed=self._sums["imputed"],
             excluded=self._sums["excluded"],
             consumer_bound=self._sums["consumer_bound"],
+            buffered=self._buffering.summary(),
             stalls=group_stalls(self._stalls),
             streams_with_derived_stalls=self._sums["streams_with_derived_stalls"],
             finished=self._sums["finished"],

@@ -20,13 +20,13 @@ from otel_itl.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.recorder import ErrorNamer, StreamRecorder, name_class
 from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.first_pull import FirstPull
 from otel_itl.sdks.http_clients import make_aborter
-from otel_itl.sdks.open_call import OpenCall, RecordingOpener, current_call, current_recorder
+from otel_itl.sdks.open_call import Moment, OpenCall, RecordingOpener, current_call, current_recorder
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.values import short_str
 
@@ -58,6 +58,10 @@ class Description(NamedTuple):
     """The request's parameters, where `session_from` may find the session."""
     headers: Mapping[str, Any] = {}
     """The request's headers, likewise."""
+    awaits_sdk_span: bool = False
+    """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
+    name_error: ErrorNamer = name_class
+    """Names the SDK's exceptions."""
 
 
 Describe = Callable[[Call], Description | None]
@@ -81,7 +85,7 @@ class StreamingCall:
     has_inner_layer: bool = False
     """The call may go through another hooked SDK, which takes over the recording then."""
     is_imported_late: bool = False
-    """The SDK imports the module when it first needs it, or has it in some releases only."""
+    """The SDK imports the module when it first needs it, or has it in some releases only: the patch waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ class Driver:
             call.path,
             self._wrapper(call),
             replaces_code=call.replaces_code,
-            is_imported_late=call.is_imported_late,
+            trigger=call.module if call.is_imported_late else "",
         )
 
     def attempt_target(self, attempt: HTTPAttempt) -> Target:
@@ -266,11 +270,19 @@ class Driver:
         recorder = None if outer is None else outer.take_over()
         if recorder is not None:
             self._opener.redescribe(recorder, description.request, description.classify)
+        elif description.awaits_sdk_span:
+            open_later = partial(self._open, description, self._opener.prepare())
+            return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
             recorder = self._opener.open(description.request, description.classify)
         if recorder is None:
             return None
+        recorder.name_errors_by(description.name_error)
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
+
+    def _open(self, description: Description, sent: Moment, sdk_span: Any) -> StreamRecorder | None:
+        """Open the recording of a request that was made before, on the SDK's own span, or for None on one of ours."""
+        return self._opener.open(description.request, description.classify, sent=sent, sdk_span=sdk_span)
 
     @never_raises(Where.STREAM_OPEN, None)
     def describe(self, streaming: StreamingCall, call: Call) -> Description | None:

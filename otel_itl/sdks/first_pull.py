@@ -36,6 +36,8 @@ class FirstPull:
         self._recorder: StreamRecorder | None = None
         self._asked: list[int] = []
         self._arrived: list[int] = []
+        self.has_reader = False
+        """The first chunk was pulled."""
         self.is_taken_over = False
         self.clock: Callable[[], int] = perf_counter_ns
         self.response = ResponseInfo()
@@ -48,6 +50,7 @@ class FirstPull:
     @never_raises(Where.STREAM_OPEN, None)
     def start_reading(self, source: object, owner: Owner | None) -> None:
         """Open the recording."""
+        self.has_reader = True
         self._is_async = hasattr(source, "__anext__")
         self._opening = self._begin()
         self._recorder = None if self._opening is None else self._opening.recorder

@@ -33,13 +33,17 @@ class SDKInstaller:
 
     def __init__(self, opener: RecordingOpener) -> None:
         self.driver = Driver(opener)
-        self._patches: dict[str, PackagePatches] = {}
+        self._patches: dict[str, tuple[PackagePatches, ...]] = {}
         self._installed: set[str] = set()
 
     @property
     def installed(self) -> frozenset[str]:
         """The names of the SDKs that are patched, or will be as soon as they are imported."""
         return frozenset(self._installed)
+
+    def missing_targets(self, name: str) -> list[str]:
+        """Return the functions that were to be patched and do not exist in the installed release of an SDK."""
+        return sorted(missing for patches in self._patches.get(name, ()) for missing in patches.missing)
 
     def install(self, name: str, *, is_required: bool) -> bool:
         """Patch an SDK; returns False where it is not installed or too old.
@@ -50,22 +54,27 @@ class SDKInstaller:
         """
         if not _is_usable(REGISTRY[name], is_required=is_required):
             return False
-        self._patches_of(name).install()
+        for patches in self._patches_of(name):
+            patches.install()
         self._installed.add(name)
         return True
 
     def remove(self, name: str) -> None:
         """Remove the patches of an SDK, if they are installed."""
         if name in self._installed:
-            self._patches_of(name).remove()
+            for patches in self._patches_of(name):
+                patches.remove()
             self._installed.discard(name)
 
-    def _patches_of(self, name: str) -> PackagePatches:
-        """Return the patches of an SDK; the first time, import the module that describes it."""
+    def _patches_of(self, name: str) -> tuple[PackagePatches, ...]:
+        """Return the patches of an SDK, by what they wait for; the first time, import the module that describes it."""
         if name not in self._patches:
             entry = REGISTRY[name]
             sdk: PatchTable = import_module(entry.module).SDK
-            self._patches[name] = PackagePatches(entry.package, sdk.targets(self.driver))
+            by_trigger: dict[str, list[Target]] = {}
+            for target in sdk.targets(self.driver):
+                by_trigger.setdefault(target.trigger or entry.package, []).append(target)
+            self._patches[name] = tuple(PackagePatches(*each) for each in by_trigger.items())
         return self._patches[name]
 
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from otel_itl.config import SessionFrom
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
+from otel_itl.option_values import SessionFrom
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder
 
 T = TypeVar("T")
+
+
+class Moment(NamedTuple):
+    """One moment on two clocks."""
+
+    unix_ns: int
+    """Nanoseconds since the epoch."""
+    clock_ns: int
+    """Nanoseconds on the clock of the recordings."""
 
 
 class RecordingOpener(Protocol):
@@ -29,7 +38,13 @@ class RecordingOpener(Protocol):
         """Where a request names its session; None: nowhere."""
         ...
 
-    def open(self, request: Request, classify: Classify) -> StreamRecorder | None:
+    def prepare(self) -> Moment:
+        """Do what the first recording needs, before the SDK starts its own span; returns the present moment."""
+        ...
+
+    def open(
+        self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
+    ) -> StreamRecorder | None:
         """Open the recording of a request; None where the request is not to be measured."""
         ...
 
@@ -47,21 +62,45 @@ class RecordingOpener(Protocol):
         """OpenTelemetry's own function that makes the caller's context current again."""
         ...
 
+    @property
+    def current_context(self) -> Callable[[], Any]:
+        """OpenTelemetry's own function that returns the current context."""
+        ...
+
+
+OpenRecording = Callable[[Any], StreamRecorder | None]
+"""Opens a recording on the span of the SDK that it is given, or on one of our own for None."""
+
 
 class OpenCall:
     """A call whose request is being sent: its recorder waits for the stream.
 
     The request is sent by `send` or `asend`. These change the caller's context and restore it by no function of ours in
     between, so that no failure of ours leaves the caller in another context.
+
+    Args:
+        recorder: records the stream; None: the recording is opened later.
+        opener: opens recordings.
+        has_inner_layer: the call may go through another hooked SDK.
+        open_later: opens the recording as soon as it is known whether the SDK starts a span of its own.
     """
 
-    __slots__ = ("_context", "_has_inner_layer", "_opener", "_recorder")
+    __slots__ = ("_context", "_has_inner_layer", "_is_awaited", "_open_later", "_opener", "_recorder")
 
-    def __init__(self, recorder: StreamRecorder, opener: RecordingOpener, *, has_inner_layer: bool) -> None:
-        self._context: Any = recorder.span_handle.context
+    def __init__(
+        self,
+        recorder: StreamRecorder | None,
+        opener: RecordingOpener,
+        *,
+        has_inner_layer: bool,
+        open_later: OpenRecording | None = None,
+    ) -> None:
+        self._context: Any = opener.current_context() if recorder is None else recorder.span_handle.context
         self._opener = opener
-        self._recorder: StreamRecorder | None = recorder
+        self._recorder = recorder
         self._has_inner_layer = has_inner_layer
+        self._open_later = open_later
+        self._is_awaited = False
 
     @property
     def errors(self) -> InternalErrors:
@@ -79,6 +118,26 @@ class OpenCall:
             return None
         recorder, self._recorder = self._recorder, None
         return recorder
+
+    @never_raises(Where.STREAM_OPEN, None)
+    def open_recording(self, sdk_span: Any) -> None:
+        """Open a recording that waits for the SDK's own span. Called by the SDK, with that span or None.
+
+        Where the SDK's span does not record, ours is current from here on, until the request was sent.
+        """
+        if self._open_later is not None:
+            is_recording = sdk_span is not None and sdk_span.is_recording()
+            self._open(sdk_span if is_recording else None)
+            if self._recorder is not None and not is_recording:
+                self._opener.attach(self._recorder.span_handle.context)
+
+    def _open(self, sdk_span: Any) -> None:
+        """Open the recording that was put off."""
+        open_later, self._open_later = self._open_later, None
+        if open_later is not None:
+            self._recorder = open_later(sdk_span)
+            if self._is_awaited:
+                self.follow_loop()
 
     def send(self, call_sdk: Callable[[], T]) -> T:
         """Call a function of the SDK while the span of the request, and this call, are current."""
@@ -106,6 +165,7 @@ class OpenCall:
     @never_raises(Where.STREAM_OPEN, None)
     def follow_loop(self) -> None:
         """Follow the lag of the event loop on which the response is awaited."""
+        self._is_awaited = True
         if self._recorder is not None:
             self._recorder.follow_running_loop()
 
@@ -120,8 +180,10 @@ class OpenCall:
     def release(self) -> StreamRecorder | None:
         """End the call; returns the recorder, unless another layer has taken it over.
 
-        Whatever the HTTP client started meanwhile keeps a copy of the context: it holds no recorder from here on.
+        Whatever the HTTP client started meanwhile keeps a copy of the context: it holds no recorder from here on. A
+        recording that still waits for the SDK's own span is opened: the call failed before the SDK started one.
         """
+        self._open(None)
         recorder, self._recorder = self._recorder, None
         return recorder
 

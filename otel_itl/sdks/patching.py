@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import partial, reduce
+from functools import reduce
 from importlib import import_module
 from inspect import isasyncgenfunction, isgeneratorfunction, unwrap
 from types import FunctionType, ModuleType
@@ -31,8 +31,10 @@ class Target(NamedTuple):
     wrapper: Wrapper
     replaces_code: bool = False
     """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
-    is_imported_late: bool = False
-    """The SDK imports the module when it first needs it, or has it in some releases only: it is patched then."""
+    is_optional: bool = False
+    """Not every supported release of the SDK has the function: where it is missing, that is no loss."""
+    trigger: str = ""
+    """The module whose import the patch waits for; empty: the SDK's package."""
 
 
 class _SwitchableWrapper:
@@ -49,35 +51,39 @@ class _SwitchableWrapper:
 
 
 class PackagePatches:
-    """The patches of one package.
+    """The patches of one package, or of one of its modules.
 
-    They are installed when the package is imported, so that `instrument()` loads no SDK. Removed, in whatever order
+    They are installed when that is imported, so that `instrument()` loads no SDK. Removed, in whatever order
     with those of others, they pass every call through: also where somebody holds a bound method from before. A target
     that is missing is skipped alone, with one warning.
 
     Args:
-        package: the SDK's import package.
+        package: the package or module whose import they wait for.
         targets: what is wrapped.
     """
 
-    def __init__(self, package: str, targets: tuple[Target, ...]) -> None:
+    def __init__(self, package: str, targets: Iterable[Target]) -> None:
         self._package = package
-        self._targets = targets
+        self._targets = tuple(targets)
         self._wrappers: dict[Target, _SwitchableWrapper] = {}
         self._code_patches: dict[Target, CodePatch] = {}
         self._missing: set[Target] = set()
         self._is_wanted = False
-        self._awaited: set[str] = set()
+        self._is_import_awaited = False
+
+    @property
+    def missing(self) -> list[str]:
+        """The functions that the installed release of the package does not have, as `module:path`."""
+        return sorted(f"{target.module}:{target.path}" for target in self._missing)
 
     def install(self) -> None:
-        """Install the patches, now or as soon as the package, or a target's own module, is imported."""
+        """Install the patches, now or as soon as the package is imported."""
         self._is_wanted = True
-        for module, targets in self._by_import().items():
-            if module in sys.modules:
-                self._patch_all(targets)
-            elif module not in self._awaited:
-                self._awaited.add(module)
-                wrapt.register_post_import_hook(partial(self._patch_imported, targets), module)
+        if self._package in sys.modules:
+            self._patch_all()
+        elif not self._is_import_awaited:
+            self._is_import_awaited = True
+            wrapt.register_post_import_hook(self._patch_imported, self._package)
 
     def remove(self) -> None:
         """Remove the patches; one that somebody else has wrapped since stays, and passes calls through."""
@@ -93,24 +99,17 @@ class PackagePatches:
         for patch in self._code_patches.values():
             patch.remove()
 
-    def _by_import(self) -> dict[str, list[Target]]:
-        """Return the targets by the module whose import they wait for."""
-        by_import: dict[str, list[Target]] = {}
-        for target in self._targets:
-            by_import.setdefault(target.module if target.is_imported_late else self._package, []).append(target)
-        return by_import
-
-    def _patch_imported(self, targets: list[Target], _: object) -> None:
+    def _patch_imported(self, _: object) -> None:
         if self._is_wanted:
-            self._patch_all(targets)
+            self._patch_all()
 
-    def _patch_all(self, targets: list[Target]) -> None:
-        """Patch these targets. One that is missing is left out alone, with one warning."""
-        for target in targets:
+    def _patch_all(self) -> None:
+        """Patch every target. One that is missing is left out alone, with one warning."""
+        for target in self._targets:
             try:
                 self._patch(target)
             except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target
-                if target not in self._missing:
+                if target not in self._missing and not target.is_optional:
                     self._missing.add(target)
                     logger.warning(
                         "otel_itl does not find %s in %s: what passes there is not measured.",

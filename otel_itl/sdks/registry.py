@@ -50,6 +50,7 @@ _ENTRIES: Final = (
     SDKEntry("fireworks", "fireworks", "fireworks-ai", (1, 2)),
     SDKEntry("cerebras", "cerebras.cloud.sdk", "cerebras-cloud-sdk", (1, 12)),
     SDKEntry("google-genai", "google.genai", "google-genai", (1, 56)),
+    SDKEntry("bedrock", "botocore", "botocore", (1, 34, 116)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

@@ -37,7 +37,9 @@ class SpeakeasyCalls:
         return (
             *(driver.target(replace(call, bind=bind)) for call in self.calls),
             *(
-                Target(self.module, f"{name}.__init__", constructor, is_imported_late=self.is_imported_late)
+                Target(
+                    self.module, f"{name}.__init__", constructor, trigger=self.module if self.is_imported_late else ""
+                )
                 for name in self.streams
             ),
         )

@@ -27,6 +27,7 @@ from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.http_clients import find_response
+from otel_itl.sdks.open_call import current_call
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
@@ -64,6 +65,15 @@ class SwallowedEvent(NamedTuple):
     """It is the last event of a stream, so that looking for it when the stream ends is early enough."""
 
 
+class OwnSpans(NamedTuple):
+    """The spans that an SDK starts itself for its requests."""
+
+    starter: str
+    """The function of the base client's module that starts one, and returns it or None."""
+    is_asked: Callable[[Any, Any], bool]
+    """Returns whether the SDK calls `starter` for a request, from its client and the options of the request."""
+
+
 @dataclass(frozen=True, slots=True)
 class StainlessSDK:
     """One SDK of the family."""
@@ -75,6 +85,8 @@ class StainlessSDK:
     swallowed_event: SwallowedEvent
     clients: Mapping[str, str] = field(default_factory=dict)
     """Client class for another provider → that provider, for hosts that do not show it."""
+    own_spans: OwnSpans | None = None
+    """The spans that newer releases of the SDK start themselves; None: none does."""
 
     def targets(self, driver: Driver) -> tuple[Target, ...]:
         """Return every function of the SDK that is patched: walked to install the patches, and to remove them."""
@@ -87,6 +99,7 @@ class StainlessSDK:
         )
         return (
             *map(driver.target, requests),
+            *(() if self.own_spans is None else (_own_span_target(driver, base, self.own_spans),)),
             Target(streaming, "Stream.__stream__", _recording(driver, record_iterator)),
             Target(streaming, "AsyncStream.__stream__", _recording(driver, record_async_iterator)),
             Target(streaming, "Stream._iter_events", self._watching(driver, tap_events)),
@@ -115,7 +128,16 @@ class StainlessSDK:
             server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
             parameters=request_parameters(body),
         )
-        return Description(request, route.classify, body, _Headers(client, options))
+        return Description(
+            request, route.classify, body, _Headers(client, options), awaits_sdk_span=self._starts_span(client, options)
+        )
+
+    def _starts_span(self, client: Any, options: Any) -> bool:
+        """Return whether the SDK is about to start a span of its own, by a function that is hooked."""
+        if self.own_spans is None or not self.own_spans.is_asked(client, options):
+            return False
+        base = import_module(f"{REGISTRY[self.name].package}._base_client")
+        return hasattr(base, self.own_spans.starter)
 
     def _provider_of(self, client: Any) -> str:
         for kind in type(client).__mro__:
@@ -178,6 +200,24 @@ def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], An
             return chunks
 
     return stream
+
+
+def _own_span_target(driver: Driver, base: str, own_spans: OwnSpans) -> Target:
+    """Make the patch target of the function by which the SDK starts a span of its own."""
+    errors = driver.errors
+
+    def start(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of a wrapper
+        """Have the SDK start its span, and open the recording on it where it records."""
+        span = wrapped(*args, **kwargs)
+        try:
+            call = current_call()
+            if call is not None:
+                call.open_recording(span)
+        except Exception as error:  # noqa: BLE001 - the guard
+            errors.report(Where.STREAM_OPEN, error)
+        return span
+
+    return Target(base, own_spans.starter, start, is_optional=True)
 
 
 def _bind_to_response(driver: Driver, package: str, result: Any, recorder: StreamRecorder) -> Any:

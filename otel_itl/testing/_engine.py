@@ -12,9 +12,9 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import chat, completions, faults, gemini, interactions, messages, responses
+from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
 from ._http import Connection, PeerLeftError, Received
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
@@ -30,8 +30,10 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("messages", re.compile(r"/messages$")),
     ("gemini", re.compile(r":streamGenerateContent$")),
     ("interactions", re.compile(r"/interactions(/(?P<id>[^/]+))?$")),
+    ("converse", re.compile(r"/converse-stream$")),
+    ("invoke_model", re.compile(r"/invoke-with-response-stream$")),
 )
-_MODEL_IN_PATH = re.compile(r"/deployments/([^/]+)/|/([^/:]+):streamGenerateContent$")
+_MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/|/([^/:]+):streamGenerateContent$")
 _ID_PREFIX: Final[dict[Wire, str]] = {
     "chat": "chatcmpl",
     "completions": "cmpl",
@@ -39,6 +41,8 @@ _ID_PREFIX: Final[dict[Wire, str]] = {
     "messages": "msg",
     "gemini": "gemini",
     "interactions": "interaction",
+    "converse": "bdrk",
+    "invoke_model": "msg_bdrk",
 }
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
@@ -47,6 +51,8 @@ _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "messages": messages.reply,
     "gemini": gemini.reply,
     "interactions": interactions.reply,
+    "converse": bedrock.reply,
+    "invoke_model": bedrock.anthropic_reply,
 }
 
 
@@ -220,7 +226,7 @@ class Engine:
             sequence = int(parse_qs(url.query).get("starting_after", ["-1"])[0]) + 1
             player = Player(connection, progress, arrived_ns=received.arrived_ns, values=values, sequence=sequence)
             request_id = f"req_{request.number}"
-            player.play(script, {"x-request-id": request_id, "request-id": request_id})
+            player.play(script, dict.fromkeys(("x-request-id", "request-id", "x-amzn-requestid"), request_id))
         except PeerLeftError:
             if self._stopping.is_set():
                 progress.error = "the server was stopped"
@@ -263,12 +269,12 @@ def _wire_of(path: str) -> tuple[Wire | None, str | None]:
 
 
 def _model_of(body: bytes, path: str) -> str | None:
-    """Return the model that a request asks for, in its body or (Azure, Gemini) in its path; None: it names none."""
+    """Return the model that a request asks for, in its body or (Azure, AWS, Gemini) in its path; None: none."""
     try:
         model = json.loads(body)["model"]
     except (ValueError, LookupError, TypeError):
         found = _MODEL_IN_PATH.search(path)
-        return (found[1] or found[2]) if found else None
+        return unquote(found[1] or found[2]) if found else None
     return str(model)
 
 

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
+from ._event_stream import CONTENT_TYPE as EVENT_STREAM
 from ._http import LAST_CHUNK, Connection, PeerLeftError, frame, head
 from .exchange import Progress, Sent
 from .script import SEQUENCE, Script, Step
@@ -53,7 +54,7 @@ class Player:
         streams = script.body is None and bool(script.steps)
         body = b"" if streams else _whole_body(script)
         fields = {
-            "content-type": "text/event-stream; charset=utf-8" if streams else "application/json",
+            "content-type": _content_type(script) if streams else "application/json",
             "cache-control": "no-cache",
             **headers,
             **({"transfer-encoding": "chunked"} if streams else {"content-length": str(len(body))}),
@@ -124,6 +125,12 @@ class Player:
         """Wait for the next deadline, `delay` seconds after the one before."""
         self._due = None if self._due is None or math.isinf(delay) else self._due + round(delay * 1e9)
         self._connection.wait_until(self._due)
+
+
+def _content_type(script: Script) -> str:
+    """Return the content type of the stream of a script."""
+    is_binary = any(step.event.frame is not None for step in script.steps)
+    return EVENT_STREAM if is_binary else "text/event-stream; charset=utf-8"
 
 
 def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:

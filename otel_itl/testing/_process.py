@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,10 @@ class ChildEngine:
         # What remains readable after the end.
         self._requests: list[Request] = []
         self._progress: dict[int, Progress] = {}
-        self._child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own code
-            [sys.executable, "-I", "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        with _interrupts_held_back():
+            self._child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own code
+                [sys.executable, "-I", "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
         self._end = weakref.finalize(self, _end, self._child)
 
     def start(self, port: int) -> int:
@@ -120,6 +121,23 @@ class ChildEngine:
         return answer
 
 
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Block SIGINT in this thread, and in a process that it starts meanwhile until that one has its own handling.
+
+    A Ctrl-C in the terminal goes to both: the child would print a traceback while its interpreter starts. This process
+    gets the signal at the end of the block.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _slice(deadline: float | None) -> float:
     return _SLICE_SECONDS if deadline is None else max(0.0, min(_SLICE_SECONDS, deadline - time.monotonic()))
 
@@ -140,7 +158,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 def serve() -> None:
     """Run the child's loop: call the methods that the parent asks for, until it closes the pipe."""
     # A Ctrl-C in the terminal is meant for the parent, whose end is ours.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # before this, the parent had it blocked here
     _sleep_exactly()
     # What is printed here must not get between the answers.
     answers = os.fdopen(os.dup(1), "wb")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
-Wire = Literal["chat", "completions", "responses", "messages", "gemini", "interactions"]
+Wire = Literal["chat", "completions", "responses", "messages", "gemini", "interactions", "converse", "invoke_model"]
 """A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
-`streamGenerateContent`, Google's interactions."""
+`streamGenerateContent` and interactions, and Bedrock's `converse_stream` and `invoke_model_with_response_stream`."""
 
 Kind = Literal[
     "role",
@@ -47,9 +47,9 @@ _CONTROL: frozenset[Kind] = frozenset({"close", "reset", "hold"})
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event.
+    """One event: server-sent, unless it has a `frame` of its own.
 
-    The builders (`chat`, `messages`, `gemini`, …, and `faults`) make these; make your own where they end.
+    The builders (`chat`, `messages`, `gemini`, `bedrock`, …, and `faults`) make these; make your own where they end.
     """
 
     kind: Kind
@@ -63,6 +63,8 @@ class Event:
     """Bytes that go on the wire as they are, instead of `data` and `name`."""
     wire: Wire | None = None
     """The format it belongs to; None fits all. A server refuses to play one format to a client of another."""
+    frame: Callable[[str, bytes], bytes] | None = None
+    """Encodes `name` and `data` for a wire that is no SSE, as AWS's binary event stream; None: SSE."""
 
     @property
     def output(self) -> bool:
@@ -82,6 +84,8 @@ class Event:
         if values and "\ue000" in data:
             for place, value in values.items():
                 data = data.replace(f'"{place}"', value)
+        if self.frame is not None:
+            return self.frame(self.name or "", data.encode())
         name = f"event: {self.name}\n" if self.name is not None else ""
         return f"{name}data: {data}\n\n".encode()
 

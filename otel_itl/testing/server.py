@@ -14,7 +14,8 @@ class ScriptedServer:
     """A server on 127.0.0.1 that answers streaming requests by scripts.
 
     The path's end chooses the wire format: `/chat/completions`, `/completions`, `/responses` (and `/responses/{id}`),
-    `/messages`. Point a client at `openai_url` or `anthropic_url`.
+    `/messages`, `/converse-stream`, `/invoke-with-response-stream`. Point a client at `openai_url`, `anthropic_url` or
+    `bedrock_url`.
 
     A request gets the first of these that there is: the next script queued for its model, the standing script of its
     model, the next one queued for all, the standing one of all, a short well-formed reply.
@@ -100,6 +101,11 @@ class ScriptedServer:
     @property
     def anthropic_url(self) -> str:
         """What Anthropic's clients take as `base_url`."""
+        return self.url
+
+    @property
+    def bedrock_url(self) -> str:
+        """What `boto3.client("bedrock-runtime")` takes as `endpoint_url`."""
         return self.url
 
     def play(self, *scripts: Script, model: str | None = None) -> None:

@@ -19,8 +19,8 @@ from otel_itl.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)
-COMMANDS: list[list[str]] = [[], ["report"], ["demo"]]
-IDS = ["otel-itl", "report", "demo"]
+COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["demo"]]
+IDS = ["otel-itl", "run", "doctor", "report", "demo"]
 
 
 def help_of(command: list[str]) -> str:
@@ -33,7 +33,7 @@ def help_of(command: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "otel-itl: name a command: report or demo"),
+        ([], "otel-itl: name a command: run, doctor, report or demo"),
         (
             ["demo", "--port", "99999"],
             "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
@@ -43,23 +43,41 @@ def help_of(command: list[str]) -> str:
         (["demo", "--seconds", "nan"], "'nan' is not a number of seconds: it takes a number from 0 to 3600"),
         (["demo", "--seed", "x"], "'x' is not a seed: it takes a whole number from 0 to 4294967295"),
         (["report"], "otel-itl report: the following arguments are required: FILE"),
-        (["report", "--xml", "f"], "unrecognized arguments: --xml"),
+        (["report", "--xml", "f"], "otel-itl report: unrecognized arguments: --xml (see otel-itl report --help)"),
+        (["report", "--jsno", "f"], "unrecognized arguments: --jsno. Did you mean --json? (see"),
+        (["demo", "--foo"], "otel-itl demo: unrecognized arguments: --foo (see otel-itl demo --help)"),
+        (["demo", "--secnds=3"], "otel-itl demo: unrecognized arguments: --secnds=3. Did you mean --seconds? (see"),
+        (["demo", "fast"], "otel-itl demo: unrecognized arguments: fast (see otel-itl demo --help)"),
+        (["--verion"], "otel-itl: unrecognized arguments: --verion. Did you mean --version? (see otel-itl --help)"),
+        (
+            ["report", "--session", "s", "--as", "vllm", "f"],
+            "otel-itl report: --session has no figures of another tool: leave out --as vllm.",
+        ),
+        (
+            ["report", "--slo", "500/50", "f"],
+            "argument --slo: '500/50' is not an SLO: times are in seconds: did you mean 0.5/0.05? (see",
+        ),
+        (["report", "--slo", "chatt", "f"], "*=0.5/0.05. Did you mean chat? (see"),
         (
             ["report", "--as", "vlm", "f"],
-            f"argument --as: 'vlm' is not a known tool: it takes {', '.join(TOOLS)} (see",
+            f"argument --as: 'vlm' is not a known tool: it takes {', '.join(TOOLS)}. Did you mean vllm? (see",
         ),
         (
             ["report", "--slo", "fast", "f"],
-            "argument --slo: 'fast' is not an SLO: it takes chat, code, agent, or TTFT/ITL in seconds such as",
+            "argument --slo: 'fast' is not an SLO: it takes chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds)",
         ),
         (["report", "--slo", "off", "f"], "argument --slo: 'off' is not an SLO: it takes chat"),
         (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an SLO: it takes chat"),
         (
             ["demo", "--sdk", "openai,gorq"],
-            f"argument --sdk: 'gorq' is not an SDK of the demo: it takes {', '.join(SDKS)} (see",
+            f"argument --sdk: 'gorq' is not an SDK of the demo: it takes {', '.join(SDKS)}. Did you mean groq? (see",
         ),
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
-        (["repeat"], "invalid choice: 'repeat'"),
+        (
+            ["reprot", "f"],
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report or demo. Did you mean report? (see",
+        ),
+        (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report or demo (see otel-itl --help)"),
     ],
 )
 def test_a_bad_argument_is_exit_code_2_and_one_sentence(

@@ -299,7 +299,7 @@ def start_app(tmp_path_factory: pytest.TempPathFactory, distribution_path: str) 
             environ |= {
                 "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,
                 "OTEL_EXPORTER_OTLP_PROTOCOL": receiver.protocol,
-                "OTEL_METRIC_EXPORT_INTERVAL": "50",
+                "OTEL_METRIC_EXPORT_INTERVAL": "250",
             }
         return App([*launcher, str(program)], environ | variables, folder)
 
@@ -402,6 +402,43 @@ def instrument(captured_telemetry: CapturedTelemetry) -> Iterator[Instrument]:
 
     yield call
     otel_itl.uninstrument()
+
+
+class HookedFunctions:
+    """The functions of the SDKs that the hooks of openai and anthropic change."""
+
+    def __init__(self) -> None:
+        import anthropic._streaming
+        import openai._base_client
+        import openai._streaming
+
+        self._places = [
+            (openai._base_client.SyncAPIClient, "request"),
+            (openai._base_client.AsyncAPIClient, "request"),
+            (openai._streaming.Stream, "__stream__"),
+            (openai._streaming.AsyncStream, "__stream__"),
+            (openai._streaming.Stream, "_iter_events"),
+            (openai._streaming.AsyncStream, "_iter_events"),
+            (anthropic._streaming.Stream, "__stream__"),
+            (anthropic._streaming.AsyncStream, "__stream__"),
+        ]
+        self._found = [vars(owner)[name] for owner, name in self._places]
+
+    @property
+    def state(self) -> list[tuple[int, int]]:
+        """Which functions there are, and what code they have: a hook goes around a function, or into it."""
+        functions = [vars(owner)[name] for owner, name in self._places]
+        return [(id(function), id(function.__code__)) for function in functions]
+
+    def put_back(self) -> None:
+        """Put the functions back that were there when this was made."""
+        for (owner, name), function in zip(self._places, self._found, strict=True):
+            setattr(owner, name, function)
+
+
+@pytest.fixture
+def hooked_functions() -> HookedFunctions:
+    return HookedFunctions()
 
 
 class Clients:

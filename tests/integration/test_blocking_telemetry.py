@@ -136,9 +136,11 @@ def run(request: pytest.FixtureRequest) -> Run:
         )
         asyncio.run(read_all(server.openai_url, run))
         run.lateness = meter.worst()
+        assert runtime.callback_threads.wait_until_idle(
+            10 * BLOCKED
+        )  # those that wait are not called after the next line
         otel_itl.uninstrument()
         assert runtime.log_threads.wait_until_idle(10 * BLOCKED)
-        assert runtime.callback_threads.wait_until_idle(10 * BLOCKED)
     return run
 
 

@@ -264,7 +264,7 @@ def test_however_a_stream_ends_their_span_says_how_it_ended(ended: str, captured
 def test_however_a_stream_ends_their_span_has_the_token_timeline(
     ended: str, captured_telemetry: CapturedTelemetry
 ) -> None:
-    assert [event.name for event in only(captured_telemetry).events] == ["itl.tokens"]
+    assert "itl.tokens" in [event.name for event in only(captured_telemetry).events]
 
 
 @official
@@ -311,18 +311,15 @@ def traced(
 
 
 @traces_itself
-def test_the_anthropic_sdks_own_span_is_a_child_of_ours(traced: dict[str, ReadableSpan]) -> None:
-    parent = traced["com.anthropic.sdk.python"].parent
-    ours = traced["otel_itl"].get_span_context()
-    assert parent is not None
-    assert ours is not None
-    assert (parent.trace_id, parent.span_id) == (ours.trace_id, ours.span_id)
+def test_the_anthropic_sdks_own_span_is_the_one_span_of_the_request(traced: dict[str, ReadableSpan]) -> None:
+    assert list(traced) == ["com.anthropic.sdk.python"]
 
 
 @traces_itself
-def test_the_anthropic_sdks_own_span_is_left_as_the_sdk_makes_it(traced: dict[str, ReadableSpan]) -> None:
-    attributes = traced["com.anthropic.sdk.python"].attributes or {}
-    assert [name for name in attributes if name.startswith("itl.")] == []
+def test_the_anthropic_sdks_own_span_has_the_token_timeline(traced: dict[str, ReadableSpan]) -> None:
+    events = traced["com.anthropic.sdk.python"].events
+    timeline = decode((event.name, event.timestamp, event.attributes or {}) for event in events)
+    assert otel_itl.measure(timeline).output_chunk_count == 5
 
 
 @traces_itself

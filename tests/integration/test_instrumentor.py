@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import openai._base_client
-import openai._streaming
+import openai
 import pytest
 
 import otel_itl
@@ -18,7 +17,7 @@ from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat, messages
 
 if TYPE_CHECKING:
-    from conftest import App, Clients, Finished, Instrument, Receiver
+    from conftest import App, Clients, Finished, HookedFunctions, Instrument, Receiver
 
 LAUNCHER: Final = Path(sys.executable).with_name("opentelemetry-instrument")
 launched = pytest.mark.skipif(not LAUNCHER.exists(), reason="there is no opentelemetry-instrument beside this Python")
@@ -109,34 +108,18 @@ def test_instrument_behind_an_entry_point_also_measures_what_the_entry_point_did
 # --- `uninstrument()` behind entry points ---------------------------------------------------------------------------
 
 
-HOOKED: Final = [
-    (openai._base_client.SyncAPIClient, "request"),
-    (openai._base_client.AsyncAPIClient, "request"),
-    (openai._streaming.Stream, "__stream__"),
-    (openai._streaming.AsyncStream, "__stream__"),
-    (openai._streaming.Stream, "_iter_events"),
-    (openai._streaming.AsyncStream, "_iter_events"),
-]
-
-
-def functions() -> list[tuple[int, int]]:
-    """The functions that we hook, and their code: a hook goes around a function, or into it."""
-    found = [vars(owner)[name] for owner, name in HOOKED]
-    return [(id(function), id(function.__code__)) for function in found]
-
-
 @pytest.mark.requirement("R66")
 @pytest.mark.parametrize("remove", [otel_itl.uninstrument, ITLInstrumentor().uninstrument], ids=["function", "class"])
 def test_uninstrument_removes_what_entry_points_alone_have_hooked(
-    remove: Callable[[], None], captured_telemetry: CapturedTelemetry
+    remove: Callable[[], None], captured_telemetry: CapturedTelemetry, hooked_functions: HookedFunctions
 ) -> None:
-    before = functions()
+    before = hooked_functions.state
     OpenAIInstrumentor().instrument(skip_dep_check=True, **providers(captured_telemetry))
     AnthropicInstrumentor().instrument(skip_dep_check=True)
-    hooked = functions()
+    hooked = hooked_functions.state
     remove()
     changed = [new != old for new, old in zip(hooked, before, strict=True)]
-    assert (changed, functions(), runtime.installer.installed) == ([True] * len(before), before, frozenset())
+    assert (changed, hooked_functions.state, runtime.installer.installed) == ([True] * len(before), before, frozenset())
 
 
 @pytest.mark.requirement("R66")
@@ -313,7 +296,7 @@ RUNS: Final[dict[str, tuple[str, dict[str, str]]]] = {
 def runs(
     start_app: Callable[..., App], receivers: Callable[..., Receiver]
 ) -> Iterator[Callable[[str], tuple[Finished, list[str]]]]:
-    """What a program prints that is launched by `opentelemetry-instrument`, and the names of our spans."""
+    """What a program prints that is launched by `opentelemetry-instrument`, and the models of the measured spans."""
     with ScriptedServer() as server:
         server.always(chat.reply(3), model="gpt-4o")
         server.always(messages.reply(["Hel", "lo"]), model="claude-opus")
@@ -325,38 +308,33 @@ def runs(
                 receiver = receivers()
                 program = PROGRAM.format(before=before.strip())
                 app = start_app(program, server, receiver, (str(LAUNCHER), sys.executable), **variables).wait()
-                done[name] = app, our_spans(receiver)
+                done[name] = app, measured_models(receiver)
             return done[name]
 
         yield run
 
 
-def our_spans(receiver: Receiver) -> list[str]:
-    return sorted(
-        span.name
-        for request in receiver.requests
-        for part in getattr(request, "resource_spans", ())
-        for scope in part.scope_spans
-        for span in scope.spans
-        if scope.scope.name == "otel_itl"
-    )
+def measured_models(receiver: Receiver) -> list[str]:
+    """The models of the measured spans: ours, or those that the anthropic SDK starts itself."""
+    sent = [receiver.plain(span.attributes) for span in receiver.spans]
+    return sorted(each["gen_ai.request.model"] for each in sent if "itl.stream.outcome" in each)
 
 
 @launched
 @pytest.mark.parametrize(
-    ("name", "spans"),
+    ("name", "models"),
     [
-        ("disabled", ["chat claude-opus"]),
-        ("disabled, and in code", ["chat claude-opus", "chat gpt-4o"]),
-        ("all disabled, and in code", ["chat claude-opus", "chat gpt-4o"]),
+        ("disabled", ["claude-opus"]),
+        ("disabled, and in code", ["claude-opus", "gpt-4o"]),
+        ("all disabled, and in code", ["claude-opus", "gpt-4o"]),
         ("switched off, and in code", []),
     ],
 )
 def test_a_launched_program_is_measured_as_variables_and_code_have_it(
-    name: str, spans: list[str], runs: Callable[[str], tuple[Finished, list[str]]]
+    name: str, models: list[str], runs: Callable[[str], tuple[Finished, list[str]]]
 ) -> None:
-    app, ours = runs(name)
-    assert (app.stdout, ours) == ("Hello\n", spans)
+    app, measured = runs(name)
+    assert (app.stdout, measured) == ("Hello\n", models)
 
 
 @launched
@@ -364,5 +342,5 @@ def test_a_launched_program_is_measured_as_variables_and_code_have_it(
 def test_providers_that_a_launched_program_gives_in_code_get_all_of_its_streams(
     runs: Callable[[str], tuple[Finished, list[str]]],
 ) -> None:
-    app, ours = runs("with providers in code")
-    assert (sorted(app.stdout.splitlines()), ours) == (["Hello", "own: chat claude-opus", "own: chat gpt-4o"], [])
+    app, measured = runs("with providers in code")
+    assert (sorted(app.stdout.splitlines()), measured) == (["Hello", "own: chat claude-opus", "own: chat gpt-4o"], [])

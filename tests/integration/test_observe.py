@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -375,6 +375,105 @@ def test_there_is_a_close_exactly_where_the_bare_stream_has_one(
     assert hasattr(otel_itl.observe(stream, **WHO), "close") == has_close
 
 
+# --- generators that are sent to, thrown into, and return -----------------------------------------------------------
+
+
+def talking() -> Generator[str, str | None, int]:
+    """Yield in upper case what is sent, and return how often that was."""
+    count = 0
+    sent = yield "ready"
+    while sent is not None:
+        count += 1
+        try:
+            sent = yield sent.upper()
+        except KeyError:
+            sent = yield "caught"
+    return count
+
+
+async def atalking() -> AsyncGenerator[str, str | None]:
+    sent = yield "ready"
+    while sent is not None:
+        try:
+            sent = yield sent.upper()
+        except KeyError:
+            sent = yield "caught"
+
+
+def test_the_value_that_a_generator_returns_reaches_yield_from(attributes: Attributes) -> None:
+    def returned() -> Generator[Any, Any, None]:
+        values.append((yield from otel_itl.observe(answering(), **WHO)))
+
+    def answering() -> Generator[str, None, int]:
+        yield "a"
+        return 7
+
+    values: list[int] = []
+    assert (list(returned()), values, attributes()["itl.stream.outcome"]) == (["a"], [7], "completed")
+
+
+def test_chunks_that_a_generator_yields_when_it_is_sent_to_are_counted(attributes: Attributes) -> None:
+    stream = otel_itl.observe(talking(), **WHO)
+    chunks = [stream.send(None), stream.send("a"), stream.send("b")]
+    with pytest.raises(StopIteration) as stopped:
+        next(stream)
+    facts = attributes()
+    assert (chunks, stopped.value.value) == (["ready", "A", "B"], 2)
+    assert (facts["itl.output_chunk.count"], facts["itl.stream.outcome"]) == (3, "completed")
+
+
+def test_chunks_that_an_async_generator_yields_when_it_is_sent_to_are_counted(attributes: Attributes) -> None:
+    async def run() -> list[str]:
+        stream = otel_itl.observe(atalking(), **WHO)
+        chunks = [await anext(stream), await stream.asend("a"), await stream.asend("b")]
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+        return chunks
+
+    assert asyncio.run(run()) == ["ready", "A", "B"]
+    assert attributes()["itl.output_chunk.count"] == 3
+
+
+def test_a_generator_that_catches_what_is_thrown_goes_on(attributes: Attributes) -> None:
+    stream = otel_itl.observe(talking(), **WHO)
+    assert [next(stream), stream.send("a"), stream.throw(KeyError()), stream.send("b")] == ["ready", "A", "caught", "B"]
+
+
+def test_an_async_generator_that_catches_what_is_thrown_goes_on(attributes: Attributes) -> None:
+    async def run() -> list[str]:
+        stream = otel_itl.observe(atalking(), **WHO)
+        return [await anext(stream), await stream.asend("a"), await stream.athrow(KeyError()), await stream.asend("b")]
+
+    assert asyncio.run(run()) == ["ready", "A", "caught", "B"]
+
+
+@pytest.mark.parametrize("pulls", [0, 1])
+def test_an_exception_that_is_thrown_into_a_generator_is_the_same_object_without_us(
+    pulls: int, attributes: Attributes
+) -> None:
+    error = ValueError("x")
+    stream = otel_itl.observe(talking(), **WHO)
+    for _ in range(pulls):
+        next(stream)
+    with pytest.raises(ValueError, match="x") as raised:
+        stream.throw(error)
+    assert (raised.value, list(stream)) == (error, [])
+
+
+def test_the_send_of_a_stream_that_is_no_generator_is_its_own(attributes: Attributes) -> None:
+    class Socket:
+        def __iter__(self) -> Iterator[str]:
+            return iter(["a"])
+
+        def send(self, message: str) -> None:
+            sent.append(message)
+
+    sent: list[str] = []
+    stream: Any = otel_itl.observe(Socket(), **WHO)
+    stream.send("hello")
+    assert (list(stream), sent) == (["a"], ["hello"])
+
+
 # --- without instrument() -------------------------------------------------------------------------------------------
 
 
@@ -394,6 +493,21 @@ def test_without_instrument_a_stream_is_measured_through_the_global_providers(st
         print([span.attributes["itl.output_chunk.count"] for span in exporter.get_finished_spans()])
     """).wait()
     assert (app.stdout, app.stderr) == ("[2]\n", "")
+
+
+def test_without_instrument_and_providers_the_global_sdk_is_set_up(start_app: Callable[..., App]) -> None:
+    app = start_app(
+        """
+        import otel_itl
+        from opentelemetry import trace
+
+        before = type(trace.get_tracer_provider()).__module__
+        list(otel_itl.observe(iter(["Hel", "lo"]), provider="test", model="m"))
+        print(before, type(trace.get_tracer_provider()).__module__)
+        """,
+        **{f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")},
+    ).wait()
+    assert (app.stdout, app.stderr) == ("opentelemetry.trace opentelemetry.sdk.trace\n", "")
 
 
 def test_without_any_sdk_of_a_provider_installed_a_stream_is_measured(start_app: Callable[..., App]) -> None:

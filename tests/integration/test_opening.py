@@ -267,6 +267,6 @@ def test_uninstrument_before_the_first_stream_has_its_providers_sets_up_no_sdk(
 ) -> None:
     set_up: list[str] = []
     monkeypatch.setattr(otel_itl.runtime, "is_suppressed", otel_itl.uninstrument)
-    monkeypatch.setattr(otel_itl.runtime, "configure_sdk", lambda: set_up.append("the SDK"))
+    monkeypatch.setattr("otel_itl.export.providers.configure_sdk", lambda **_: set_up.append("the SDK"))
     instrument()
     assert (ask(), set_up, captured_telemetry.spans) == (CHUNKS, [], [])

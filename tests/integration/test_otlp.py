@@ -13,6 +13,7 @@ import otel_itl
 from otel_itl import conventions as names
 from otel_itl.core.codec import decode
 from otel_itl.core.measures import measure
+from otel_itl.export.attributes import rounded
 from otel_itl.testing import Exchange, ScriptedServer, chat
 
 if TYPE_CHECKING:
@@ -163,9 +164,9 @@ def test_the_span_carries_our_attributes(delivery: Delivery) -> None:
 
 def test_every_measure_on_the_span_follows_from_its_token_events(delivery: Delivery) -> None:
     measures = measure(decode(delivery.receiver.span_events(delivery.span)))
-    expected = {
-        name: value for name, field in names.SPAN_MEASURES.items() if (value := getattr(measures, field)) is not None
-    }
+    expected = rounded(
+        {name: value for name, field in names.SPAN_MEASURES.items() if (value := getattr(measures, field)) is not None}
+    )
     assert {name: delivery.attributes.get(name) for name in expected} == expected
 
 
@@ -379,18 +380,21 @@ def streamed(exported: Exported, server: ScriptedServer, clients: Clients) -> Ca
     return stream
 
 
+MILESTONES = ["itl.first_token", "itl.last_token"]
+
+
 def event_names(span: Any) -> list[str]:
     return [event.name for event in span.events]
 
 
 def test_packed_events_are_a_few_on_the_span(streamed: Callable[..., Receiver]) -> None:
     (span,) = streamed("packed", 10).spans
-    assert event_names(span) == ["itl.tokens"]
+    assert event_names(span) == [*MILESTONES, "itl.tokens"]
 
 
 def test_in_the_form_each_every_output_chunk_is_an_event(streamed: Callable[..., Receiver]) -> None:
     (span,) = streamed("each", 10).spans
-    assert event_names(span) == ["itl.token"] * 10 + ["itl.tokens"]
+    assert event_names(span) == MILESTONES + ["itl.token"] * 10 + ["itl.tokens"]
 
 
 def test_in_the_form_each_an_event_has_the_time_of_its_chunk(streamed: Callable[..., Receiver]) -> None:
@@ -408,7 +412,7 @@ def test_each_form_gives_the_timeline_that_the_attributes_tell(streamed: Callabl
     (span,) = received.spans
     measures = measure(decode(received.log_events() if form == "log" else received.span_events(span)))
     attributes = received.plain(span.attributes)
-    expected = {name: getattr(measures, field) for name, field in names.SPAN_MEASURES.items()}
+    expected = rounded({name: getattr(measures, field) for name, field in names.SPAN_MEASURES.items()})
     assert {name: attributes.get(name) for name in expected} == expected
 
 
@@ -443,7 +447,7 @@ def test_the_form_each_falls_back_to_packed_where_the_span_would_drop_events(
 ) -> None:
     received = streamed("each", 200)
     (span,) = received.spans
-    assert (event_names(span), span.dropped_events_count) == (["itl.tokens"], 0)
+    assert (event_names(span), span.dropped_events_count) == ([*MILESTONES, "itl.tokens"], 0)
 
 
 @pytest.mark.requirement("R57")
@@ -460,9 +464,13 @@ def test_a_stream_that_fits_has_an_event_for_each_chunk_also_after_one_that_did_
     streamed: Callable[..., Receiver],
 ) -> None:
     last = streamed("each", 200, 10).spans[-1]
-    assert event_names(last) == ["itl.token"] * 10 + ["itl.tokens"]
+    assert event_names(last) == MILESTONES + ["itl.token"] * 10 + ["itl.tokens"]
 
 
 def test_the_form_each_goes_to_the_very_limit_of_the_span(streamed: Callable[..., Receiver]) -> None:
     first, second = streamed("each", 127, 128).spans
-    assert (len(first.events), first.dropped_events_count, event_names(second)) == (128, 0, ["itl.tokens"])
+    assert (len(first.events), first.dropped_events_count, event_names(second)) == (
+        128,
+        0,
+        [*MILESTONES, "itl.tokens"],
+    )

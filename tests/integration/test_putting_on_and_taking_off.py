@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-import anthropic._streaming
 import openai
 import openai._base_client
 import openai._streaming
@@ -26,29 +25,9 @@ from otel_itl.sdks.patching import PackagePatches, Target
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat
 
 if TYPE_CHECKING:
-    from conftest import Clients, Instrument
+    from conftest import Clients, HookedFunctions, Instrument
 
 pytestmark = pytest.mark.requirement("R66")
-
-HOOKED = [
-    (openai._base_client.SyncAPIClient, "request"),
-    (openai._base_client.AsyncAPIClient, "request"),
-    (openai._streaming.Stream, "__stream__"),
-    (openai._streaming.AsyncStream, "__stream__"),
-    (openai._streaming.Stream, "_iter_events"),
-    (openai._streaming.AsyncStream, "_iter_events"),
-    (anthropic._streaming.Stream, "__stream__"),
-    (anthropic._streaming.AsyncStream, "__stream__"),
-]
-
-
-def functions() -> list[Any]:
-    return [vars(owner)[name] for owner, name in HOOKED]
-
-
-def state() -> list[tuple[int, int]]:
-    """Which functions there are, and what code they have: a hook goes around a function, or into it."""
-    return [(id(function), id(function.__code__)) for function in functions()]
 
 
 class Other:
@@ -78,21 +57,21 @@ class Other:
 
 
 @pytest.fixture(autouse=True)
-def genuine() -> Iterator[list[Any]]:
-    """What was there before; and there again afterwards, whatever a test left behind."""
-    before = functions()
-    yield before
-    for (owner, name), function in zip(HOOKED, before, strict=True):
-        setattr(owner, name, function)
+def genuine(hooked_functions: HookedFunctions) -> Iterator[None]:
+    """What was there before is there again afterwards, whatever a test left behind."""
+    yield
+    hooked_functions.put_back()
 
 
-def test_taking_the_hooks_off_leaves_the_sdks_own_functions(instrument: Instrument) -> None:
-    before = state()
+def test_taking_the_hooks_off_leaves_the_sdks_own_functions(
+    instrument: Instrument, hooked_functions: HookedFunctions
+) -> None:
+    before = hooked_functions.state
     instrument()
-    put_on = state()
+    put_on = hooked_functions.state
     otel_itl.uninstrument()
     assert [new == old for new, old in zip(put_on, before, strict=True)] == [False] * len(before)
-    assert state() == before
+    assert hooked_functions.state == before
 
 
 def test_instrumenting_twice_is_once(
@@ -395,6 +374,11 @@ def test_each_missing_target_is_a_warning_of_its_own(package: ModuleType, caplog
         f"otel_itl does not find {target.path} in {target.module}: what passes there is not measured."
         for target in MISSING
     ]
+
+
+def test_a_missing_target_that_is_optional_is_no_warning(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+    PackagePatches("acme_llm", tuple(missing._replace(is_optional=True) for missing in MISSING)).install()
+    assert warnings(caplog) == []
 
 
 @pytest.mark.requirement("R64")

@@ -90,7 +90,7 @@ def test_gaps_are_counted_exactly_as_the_streams_own_timeline_has_them(wire: str
 
 
 def test_both_series_are_there_from_the_first_stream_on(ask: Ask) -> None:
-    captured = ask(chat.reply(3, first=0.05, gaps=0.03), SLO(ttft=5.0, itl=5.0))
+    captured = ask(chat.reply(3, first=0.05, gaps=0.03), SLO(ttft=5.0, itl=4.0))
     assert (counted(captured, TOKENS), counted(captured, STREAMS)) == ({True: 2, False: 0}, {True: 1, False: 0})
 
 
@@ -149,8 +149,9 @@ def test_a_span_says_what_was_missed(ask: Ask) -> None:
 
 
 def test_a_span_that_met_its_objective_says_which_that_was(ask: Ask) -> None:
-    assert slo_attributes(ask(chat.reply(3, first=0.05, gaps=0.03), SLO(ttft=5.0, itl=5.0, profile="mine"))) == {
+    assert slo_attributes(ask(chat.reply(3, first=0.05, gaps=0.03), SLO(ttft=5.0, itl=4.0, profile="mine"))) == {
         "itl.slo.profile": "mine",
+        "itl.slo.met": True,
         "itl.slo.fluidity": 1.0,
     }
 

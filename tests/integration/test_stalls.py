@@ -807,6 +807,34 @@ def test_a_stream_that_is_observed_is_watched_too(
     assert (stalls, told[0].abort()) == ([1, "decode"], False)
 
 
+def test_calls_of_on_stall_that_wait_are_dropped_by_uninstrument(instrument: Instrument) -> None:
+    called: list[str | None] = []
+    is_called, may_return = threading.Event(), threading.Event()
+
+    def block(stall: Stall) -> None:
+        called.append(stall.request.model)
+        is_called.set()
+        may_return.wait(10)
+
+    def slow() -> Iterator[str]:
+        yield "a"
+        may_return.wait(10)
+
+    instrument(stall=StallPolicy(next_token=0.1), on_stall=block)
+    readers = [
+        threading.Thread(target=list, args=(otel_itl.observe(slow(), provider="p", model=model),)) for model in "ab"
+    ]
+    for reader in readers:
+        reader.start()
+    assert is_called.wait(10)
+    eventually(lambda: len(runtime.callback_threads._waiting) == 1)
+    otel_itl.uninstrument()
+    may_return.set()
+    for reader in readers:
+        reader.join()
+    assert (runtime.callback_threads.wait_until_idle(10), len(called)) == (True, 1)
+
+
 # --- Whose it is -----------------------------------------------------------------------------------------------------
 
 
@@ -853,7 +881,7 @@ with capture_telemetry() as telemetry:
         meter_provider=telemetry.meter_provider,
         logger_provider=telemetry.logger_provider,
         stall=otel_itl.StallPolicy(next_token=0.5),
-        slo=otel_itl.SLO(ttft=5, itl=5),
+        slo=otel_itl.SLO(ttft=5, itl=4),
     )
     client = openai.OpenAI()
     list(client.chat.completions.create(**ASKED))

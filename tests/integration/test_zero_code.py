@@ -42,16 +42,16 @@ class Run(NamedTuple):
     receiver: Receiver
 
     @property
-    def ours(self) -> list[str]:
-        """The names of our spans: the anthropic SDK makes some of its own."""
-        return sorted(
-            span.name
+    def measured(self) -> list[str]:
+        """The models of the measured spans: ours, or those that the anthropic SDK starts itself."""
+        attributes = [
+            {attribute.key: attribute.value.string_value for attribute in span.attributes}
             for request in self.receiver.requests
             for part in getattr(request, "resource_spans", ())
             for scope in part.scope_spans
             for span in scope.spans
-            if scope.scope.name == "otel_itl"
-        )
+        ]
+        return sorted(each["gen_ai.request.model"] for each in attributes if "itl.stream.outcome" in each)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,8 @@ def test_the_entry_points_are_those_of_the_documentation(distribution_path: str)
         "itl_together": "otel_itl.instrumentor:TogetherInstrumentor",
         "itl_fireworks": "otel_itl.instrumentor:FireworksInstrumentor",
         "itl_cerebras": "otel_itl.instrumentor:CerebrasInstrumentor",
+        "itl_bedrock": "otel_itl.instrumentor:BedrockInstrumentor",
+        "itl": "otel_itl.launched:start_if_launched",
     }
 
 
@@ -104,7 +106,7 @@ def test_the_distribution_depends_on_opentelemetry_and_wrapt_alone(distribution_
 
 
 def test_streams_of_every_sdk_are_measured_without_a_line_of_code(runs: dict[str, Run]) -> None:
-    assert runs["all"].ours == ["chat claude-opus", "chat gpt-4o"]
+    assert runs["all"].measured == ["claude-opus", "gpt-4o"]
 
 
 def test_an_application_without_a_line_of_code_gives_what_it_gave(runs: dict[str, Run]) -> None:
@@ -112,7 +114,7 @@ def test_an_application_without_a_line_of_code_gives_what_it_gave(runs: dict[str
 
 
 def test_an_sdk_that_is_disabled_is_left_alone(runs: dict[str, Run]) -> None:
-    assert runs["without openai"].ours == ["chat claude-opus"]
+    assert runs["without openai"].measured == ["claude-opus"]
 
 
 @pytest.mark.parametrize("variable", ["OTEL_ITL_TOKEN_EVENTS", "OTEL_ITL_FOO"])

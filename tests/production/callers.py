@@ -129,12 +129,14 @@ async def _close(caller: Caller) -> object:
 
 async def _close_response(caller: Caller) -> object:
     response = response_of(caller.stream)
-    return await settled(response.aclose() if caller.face == "async" else response.close())
+    is_awaited = caller.face == "async" and hasattr(response, "aclose")
+    return await settled(response.aclose() if is_awaited else response.close())
 
 
 async def _read_response(caller: Caller) -> object:
     response = response_of(caller.stream)
-    return await settled(response.aread() if caller.face == "async" else response.read())
+    is_awaited = caller.face == "async" and hasattr(response, "aread")
+    return await settled(response.aread() if is_awaited else response.read())
 
 
 async def _iterate_again(caller: Caller) -> object:

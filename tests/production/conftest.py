@@ -10,7 +10,7 @@ from clients import SDKS
 from faces import FACES, Face, entered, run, taken
 from measuring import bare
 from replies import whole
-from surfaces import STREAMS, Surface
+from surfaces import OTHER_STREAMS, STREAMS, Surface
 from wires import Line, client_on
 
 
@@ -30,7 +30,7 @@ def _warm() -> None:
                 async with surface.stream(client) as stream:
                     await taken(stream)
 
-    for surface in STREAMS:
+    for surface in (*STREAMS, *OTHER_STREAMS):
         for face in FACES if surface.sdk in SDKS else ():
             run(face, read(surface, face))
 

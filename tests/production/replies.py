@@ -8,6 +8,8 @@ from typing import Final
 from scripts import WIRES
 from wires import Wire
 
+from otel_itl.testing._event_stream import encode_chunk, encode_event, encode_exception, encode_message
+
 BODIES: Final[dict[str, list[bytes]]] = {
     wire: [step.event.encode() for step in scripted.script] for wire, scripted in WIRES.items()
 }
@@ -145,3 +147,32 @@ ODD_EVENTS: Final[dict[str, list[bytes]]] = {
     ),
 }
 ODD_EVENTS["completions"] = ODD_EVENTS["chat"]
+_ODD_MEMBERS: Final = (
+    b"{}",
+    b"null",
+    b"[1]",
+    b"{garbled",
+    b"\xff\xfe",
+    b'{"delta": null}',
+    b'{"delta": {"text": 5}}',
+    b'{"delta": {"text": "a", "toolUse": {"input": "b"}}}',
+    b'{"delta": {"reasoningContent": {"text": null}}}',
+    b'{"delta": {"later": 1}, "contentBlockIndex": "0"}',
+    b'{"stopReason": ["a"]}',
+    b'{"usage": {"inputTokens": -1, "outputTokens": "5", "totalTokens": 99999999999999999999}}',
+    b'{"bytes": "not Base64"}',
+    b'{"bytes": null}',
+)
+ODD_EVENTS["converse"] = [
+    *(encode_event(name, members) for name in ("contentBlockDelta", "messageStop") for members in _ODD_MEMBERS),
+    *(encode_event(name, _ODD_MEMBERS[0]) for name in ("metadata", "laterEvent", "initial-response", "")),
+    *(encode_exception(name, b'{"message": "no"}') for name in ("throttlingException", "laterException")),
+    encode_message({":message-type": "error", ":error-code": "500"}, b""),
+    encode_message({}, b"{}"),
+    b"\x00" * 16,
+]
+ODD_EVENTS["invoke_model"] = [
+    *(encode_event("chunk", members) for members in _ODD_MEMBERS),
+    *(encode_chunk("", members) for members in _ODD_MEMBERS),
+    *ODD_EVENTS["converse"][-6:],
+]

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+import aws_wire
 from clients import make_client, sdk_of
-from surfaces import GEMINI
+from surfaces import BEDROCK, GEMINI
 
 if TYPE_CHECKING:
     from faces import Face
@@ -54,6 +55,8 @@ def http_of(host: Host) -> ModuleType:
 
 def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:
     """A client of the surface's SDK at the near end of `line`."""
+    if surface.host is BEDROCK:
+        return aws_wire.client_on(line, face)
     http = http_of(surface.host)
     is_async = face == "async"
 

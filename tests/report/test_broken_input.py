@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_itl.core.codec import encode
-from otel_itl.report.reading import lines
+from otel_itl.report.reading import documents, lines
 from otel_itl.report.reading.lines import UnreadableSourceError
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
@@ -111,6 +112,81 @@ def test_token_events_that_make_no_sense_are_skipped(made: Any, read: Any, attri
     event.attributes[attribute] = value
     reading = read(made.spans(made.span(events=[event])))
     assert (reading.streams, reading.skip_counts) == ([], {"not_decodable": 1})
+
+
+PYTHONS_WORDS = re.compile(
+    r"Error|Exception|NoneType|'(?:str|int|dict|list|float)'|object|argument|literal|subscript|operand|iterable|enum"
+    r"|unpack|convert|__|out of range|decompress|code \d"
+)
+OTLP_MISFITS: list[Any] = [
+    {"resourceSpans": 5},
+    {"resourceSpans": ["text"]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [{"value": {"intValue": "1"}}]}]}]}]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [{"key": "a", "value": {"intValue": "x"}}]}]}]}]},
+    {"resourceSpans": [{"scopeSpans": [{"spans": [{"attributes": [{"key": "a", "value": 3}]}]}]}]},
+    {"resourceLogs": [{"scopeLogs": [{"logRecords": [7]}]}]},
+    "{'a': 1}\n",
+    '{"a": 1}}\n',
+    "[1, 2\n",
+    "9" * 5_000 + "\n",
+    '{"a": "\x01"}\n',
+    "[" * 100_000 + "\n",
+    '{"resourceSpans": [{"sco',
+]
+TOKEN_MISFITS: list[tuple[str, Any]] = [
+    ("itl.tokens.offsets", [500_000, 400_000, 300_000]),
+    ("itl.tokens.offsets", ["a", "b", "c"]),
+    ("itl.tokens.offsets", [2**62, 2**62, 2**62]),
+    ("itl.tokens.offsets", 7),
+    ("itl.tokens.waits", [1]),
+    ("itl.tokens.waits", [-5, 1, 1]),
+    ("itl.tokens.kinds", [2, 10**15]),
+    ("itl.tokens.kinds", [300, 3]),
+    ("itl.tokens.kinds", ["x", 3]),
+    ("itl.tokens.counts", [-1, 0, 0]),
+    ("itl.tokens.recorded", "many"),
+    ("itl.stream.outcome", "exploded"),
+    ("itl.stream.outcome", ["completed"]),
+    ("itl.stream.end", "late"),
+    ("itl.stream.end", None),
+    ("itl.stream.headers", "late"),
+]
+
+
+@pytest.mark.parametrize("document", OTLP_MISFITS)
+def test_a_line_that_cannot_be_used_is_described_without_pythons_words(read: Any, document: Any) -> None:
+    (line,) = read(document).skipped.describe()
+    assert PYTHONS_WORDS.search(line.partition("spans.jsonl:1")[2]) is None, line
+
+
+@pytest.mark.parametrize("has_orjson", [True, False])
+def test_a_line_that_is_not_json_is_described_alike_by_either_parser(
+    read: Any, has_orjson: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_orjson:
+        monkeypatch.setattr(documents, "_loads", json.loads)
+    (line,) = read("not json\n").skipped.describe()
+    assert line.endswith("spans.jsonl:1: not JSON: it cannot be parsed from column 1 on")
+
+
+@pytest.mark.parametrize(("attribute", "value"), TOKEN_MISFITS)
+def test_token_events_that_do_not_decode_are_described_without_pythons_words(
+    made: Any, read: Any, attribute: str, value: Any
+) -> None:
+    (event,) = encode(made.timeline(20, 30))
+    if value is None:
+        del event.attributes[attribute]
+    else:
+        event.attributes[attribute] = value
+    (line,) = read(made.spans(made.span(events=[event]))).skipped.describe()
+    assert PYTHONS_WORDS.search(line.partition("spans.jsonl:1")[2]) is None, line
+
+
+def test_a_token_event_without_an_attribute_is_described_with_its_name(made: Any, read: Any) -> None:
+    (event,) = encode(made.timeline(20, 30))
+    del event.attributes["itl.stream.end"]
+    (line,) = read(made.spans(made.span(events=[event]))).skipped.describe()
+    assert line.endswith("token events do not make a timeline: itl.stream.end is missing.")
 
 
 def test_a_stream_that_lost_its_last_token_event_is_named(made: Any, read: Any) -> None:

@@ -122,6 +122,28 @@ def test_streams_of_a_slow_caller_are_a_count_even_if_there_is_one(made: Any) ->
     assert type(row_of(made.timeline(10, 10)).consumer_bound) is int
 
 
+BURSTS = [*[0.1] * 7, 159.3] * 8
+"""The gaps (ms) of bursts of eight, one every 160 ms; what follows the last is a chunk that comes alone."""
+
+
+def test_streams_whose_pace_is_a_proxys_are_summed_up(made: Any) -> None:
+    # Of 65 chunks 56 come with the one before. After the first burst, 8 pauses of 160 ms brought 57 chunks.
+    row = row_of(made.timeline(*BURSTS), made.timeline(*BURSTS), made.timeline(*[20] * 64))
+    assert row.buffered is not None
+    assert (row.streams, row.buffered.streams, row.buffered.burst_ratio) == (3, 2, 56 / 65)
+    assert row.buffered.pace == pytest.approx(1.28 / 57)
+
+
+def test_a_pace_that_no_stream_has_is_absent(made: Any) -> None:
+    row = row_of(made.timeline(*[0.1] * 20))
+    assert row.buffered is not None
+    assert (row.buffered.streams, row.buffered.pace) == (1, None)
+
+
+def test_a_model_without_a_buffered_stream_has_no_sum_of_them(made: Any) -> None:
+    assert row_of(made.timeline(10, 10)).buffered is None
+
+
 # --- as another tool defines it --------------------------------------------------------------------------------------
 
 
@@ -161,7 +183,8 @@ def test_the_data_with_another_tools_figures_has_these_keys(made: Any) -> None:
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "stalls", "streams_with_derived_stalls", "finished", "figures"),
+        *("imputed", "excluded", "consumer_bound", "buffered", "stalls", "streams_with_derived_stalls", "finished"),
+        "figures",
     }
     assert set(data["worst"]) == {
         *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
@@ -238,7 +261,7 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "stalls", "streams_with_derived_stalls", "finished"),
+        *("imputed", "excluded", "consumer_bound", "buffered", "stalls", "streams_with_derived_stalls", "finished"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {
@@ -262,6 +285,7 @@ def test_every_key_of_the_data_is_documented(made: Any, read: Any, tool: str | N
 
     page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
     everything = {"itl.slo.profile": "chat", "session.id": "agent-7", "itl.stall.count": 1}
-    report = summarize(read(made.spans(made.span(made.timeline(5, 700, 5), **everything))).streams, tool=tool)
+    report = summarize(read(made.spans(made.span(made.timeline(0.1, 0.1, 700), **everything))).streams, tool=tool)
+    assert report.rows[0].buffered is not None
     data = report_to_data(report, *report.sessions)
     assert [key for key in keys(data) if not re.search(rf"`\.?{key}(\[\])?`", page)] == []

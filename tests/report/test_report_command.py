@@ -78,6 +78,26 @@ def test_one_session_is_printed_as_json(made: Any, write: Any, capsys: pytest.Ca
     assert (code, session["session"], session["requests"][0]["itl_p50"]) == (0, "agent-7", 0.025)
 
 
+@pytest.mark.parametrize(("slo", "met"), [("500ms/50ms", True), ("0.5/0.02", False)])
+def test_the_requests_of_a_session_are_judged_by_a_given_slo(
+    slo: str, met: bool, made: Any, write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(made.spans(made.span(made.timeline(20, 30), **{"session.id": "agent-7"})))
+    main(["report", "--json", "--session", "agent-7", "--slo", slo, file])
+    request = json.loads(capsys.readouterr().out)["session"]["requests"][0]
+    main(["report", "--session", "agent-7", "--slo", slo, file])
+    shown = [line.split()[-2:] for line in capsys.readouterr().out.splitlines() if line.endswith("completed")]
+    assert (request["slo_met"], shown) == (met, [["met" if met else "missed", "completed"]])
+
+
+def test_without_an_slo_the_requests_of_a_session_have_no_verdict(
+    made: Any, write: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(made.spans(made.span(made.timeline(20, 30), **{"session.id": "agent-7"})))
+    main(["report", "--session", "agent-7", file])
+    assert "SLO" not in capsys.readouterr().out
+
+
 def test_an_unknown_session_is_exit_code_2_and_one_sentence(
     made: Any, write: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -178,8 +198,9 @@ def test_without_rich_json_is_printed(write: Any, good: Any) -> None:
     assert run("report", "--json", write(good), code=code).returncode == 0
 
 
-def test_a_reader_that_leaves_is_no_error(made: Any, write: Any) -> None:
-    spans = [made.span(made.timeline(20, 30), model=f"model-{number}") for number in range(3_000)]
+@pytest.mark.parametrize("models", [1, 3_000], ids=["that fits the pipe", "that does not"])
+def test_a_reader_that_leaves_a_report_is_no_error(models: int, made: Any, write: Any) -> None:
+    spans = [made.span(made.timeline(20, 30), model=f"model-{number}") for number in range(models)]
     file = write(made.spans(*spans))
     program = "import sys; from otel_itl.cli import main; sys.exit(main(sys.argv[1:]))"
     with subprocess.Popen(
@@ -187,7 +208,8 @@ def test_a_reader_that_leaves_is_no_error(made: Any, write: Any) -> None:
     ) as reporting:
         assert reporting.stdout is not None
         assert reporting.stderr is not None
-        reporting.stdout.readline()
+        if models > 1:
+            reporting.stdout.readline()
         reporting.stdout.close()
         assert (reporting.stderr.read(), reporting.wait(30)) == (b"", 0)
 

@@ -238,6 +238,34 @@ def line_of(text: str, start: str, after: str) -> list[str]:
     return next(line.split() for line in lines[first:] if line.startswith(start))
 
 
+BURSTS = [*[0.1] * 7, 159.3] * 8
+
+
+@pytest.mark.requirement("R37")
+def test_a_model_whose_pace_is_a_proxys_has_a_mark_and_a_note(shown: Shown, made: Any) -> None:
+    text = shown(made.timeline(*BURSTS), columns=120)
+    assert re.search(r"^  stalling-1\* +200 ", text, re.MULTILINE)
+    assert (
+        "* openai stalling-1: 86.2 % of the chunks came in bursts: the pace is the proxy's, 22.5 ms a chunk "
+        "from burst to burst\n"
+    ) in text
+
+
+def test_a_note_counts_the_streams_if_not_all_are_buffered(shown: Shown, made: Any) -> None:
+    text = shown(made.timeline(*[0.1] * 20), made.timeline(*[20] * 20), columns=120)
+    assert "* openai stalling-1, 1 of 2 streams: 95.2 % of the chunks came in bursts: the pace is the proxy's\n" in text
+
+
+def test_a_model_whose_pace_is_a_proxys_is_marked_among_another_tools_figures(shown: Shown, made: Any) -> None:
+    text = shown(made.timeline(*BURSTS), columns=120, tool="vllm")
+    assert "  stalling-1*, 1 stream" in text
+    assert "\n* openai stalling-1: 86.2 % of the chunks came in bursts" in text
+
+
+def test_a_report_without_bursts_has_no_mark(shown: Shown) -> None:
+    assert "*" not in shown()
+
+
 def test_empty_tables_are_not_shown(shown: Shown) -> None:
     assert [title for title in ("stalls", "objectives", "sessions") if f"\n{title}" in shown()] == []
 
@@ -328,11 +356,11 @@ def test_one_session_is_described_in_a_sentence(one_session: Shown) -> None:
 def test_one_session_is_shown_request_by_request(one_session: Shown) -> None:
     lines = [line.split() for line in one_session().splitlines()]
     # The first request is of 14 November 2023, 22:13:20 UTC; the third of the next day.
-    assert ["1", "22:13:20", "m", "200", "20.0", "20.0", "-", "1.00", "completed"] in lines
+    assert ["1", "22:13:20", "m", "200", "20.0", "20.0", "-", "1.00", "missed", "completed"] in lines
     assert [line for line in lines if line[:1] in (["2023-11-14"], ["2023-11-15"], ["3"])] == [
         ["2023-11-14"],
         ["2023-11-15"],
-        ["3", "00:13:20", "m", "200", "20.0", "20.0", "1", "1.00", "completed"],
+        ["3", "00:13:20", "m", "200", "20.0", "20.0", "1", "1.00", "missed", "completed"],
     ]
 
 

@@ -10,12 +10,14 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
+import aws
 import pytest
 from faces import Face, entered, run
 from measuring import measured, timeline_of
 from surfaces import (
     ANTHROPIC,
     AZURE,
+    BEDROCK,
     CEREBRAS,
     COMPATIBLE,
     FIREWORKS,
@@ -88,6 +90,9 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
     """
     if host.sdk == GEMINI.sdk:
         return make_client(host, face, server.url, **options)
+    if host is BEDROCK:
+        sdk_of(host)
+        return aws.make_client(face, server.url, **options)
     hooks = [_to_loopback, *options.pop("request_hooks", ())]
     event_hooks = {"request": [_as_face(hook, face) for hook in hooks]}
     http_client = _http_client(sdk_of(host), face, event_hooks)
@@ -206,6 +211,8 @@ def keep_what_is_made(client: Any) -> list[Any]:
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append
         return made
+    if not hasattr(client, "_process_response_data"):
+        return aws.keep_what_is_parsed(client)
     process = client._process_response_data
 
     def kept(**data: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from inspect import isasyncgen, isawaitable, isgenerator
 from typing import Any, Final, Literal, TypeVar
 
@@ -39,7 +39,9 @@ async def settled(value: Any) -> Any:
 
 
 async def pulled(iterator: Any) -> Any:
-    """The next chunk, or `END`."""
+    """The next chunk, or `END`; of an event stream of botocore, which is no iterator, by a loop of its own."""
+    if hasattr(iterator, "_event_generator"):
+        iterator = aiter(iterator) if hasattr(iterator, "__aiter__") else iter(iterator)
     return await anext(iterator, END) if hasattr(iterator, "__anext__") else next(iterator, END)
 
 
@@ -61,9 +63,15 @@ async def taken(iterable: Any, enough: Callable[[], bool] = lambda: False) -> li
 
 @asynccontextmanager
 async def entered(manager: Any) -> AsyncIterator[Any]:
-    """The block of `with` or `async with`."""
+    """The block of `with` or `async with`; of one that closes it for what is no context manager."""
     if hasattr(manager, "__aenter__"):
         async with manager as inside:
+            yield inside
+    elif isasyncgen(manager):
+        async with aclosing(manager) as inside:
+            yield inside
+    elif not hasattr(manager, "__enter__"):
+        with closing(manager) as inside:
             yield inside
     else:
         with manager as inside:
@@ -89,15 +97,20 @@ async def close(stream: Any) -> None:
 
 
 def response_of(stream: Any) -> Any:
-    """The HTTP response under a stream; OpenAI's helpers keep it to themselves."""
-    return stream.response if hasattr(stream, "response") else stream._response
+    """The HTTP response under a stream; OpenAI's helpers and botocore keep it to themselves."""
+    if hasattr(stream, "response"):
+        return stream.response
+    return stream._response if hasattr(stream, "_response") else stream._raw_stream
 
 
 def generator_of(stream: Any) -> Any:
     """The SDK's own generator that a stream iterates over, under its helper where there is one, or that it is."""
     if isgenerator(stream) or isasyncgen(stream):
         return stream
-    return stream.generator if hasattr(stream, "generator") else getattr(stream, "_raw_stream", stream)._iterator
+    for name in ("generator", "_event_generator"):
+        if hasattr(stream, name):
+            return getattr(stream, name)
+    return getattr(stream, "_raw_stream", stream)._iterator
 
 
 async def drop() -> None:

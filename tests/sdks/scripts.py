@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from otel_itl.testing import Script, chat, completions, gemini, interactions, messages, responses
+from otel_itl.testing import Script, bedrock, chat, completions, gemini, interactions, messages, responses
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
 
@@ -34,6 +34,8 @@ class Scripted:
     """Events that the SDK passes on, or passes over with our knowledge (a ping)."""
     finish_reasons: tuple[str, ...]
     usage: dict[str, int]
+    model: str | None = RESPONSE_MODEL
+    """Of the response."""
 
     def paced(self, gap: float) -> Script:
         """The script with the same time before and between its output events."""
@@ -87,6 +89,26 @@ def _response_script() -> Script:
     )
 
 
+_MESSAGES: Final = Script(
+    [
+        messages.event("lifecycle", "message_start", {"message": _message_start()}),
+        messages.text_start(),
+        *(messages.text(text) for text in ("one ", "two ")),
+        messages.ping(),
+        messages.text("three"),
+        messages.block_stop(),
+        messages.finish("max_tokens", output=5, thinking=2),
+        messages.stop(),
+    ]
+)
+_MESSAGES_USAGE: Final = _usage(
+    input_tokens=11,
+    output_tokens=5,
+    cache_read__input_tokens=4,
+    cache_creation__input_tokens=1,
+    reasoning__output_tokens=2,
+)
+
 WIRES: Final = {
     "chat": Scripted(
         pinned(
@@ -127,27 +149,32 @@ WIRES: Final = {
         usage=_OPENAI_USAGE,
     ),
     "messages": Scripted(
-        Script(
-            [
-                messages.event("lifecycle", "message_start", {"message": _message_start()}),
-                messages.text_start(),
-                *(messages.text(text) for text in ("one ", "two ")),
-                messages.ping(),
-                messages.text("three"),
-                messages.block_stop(),
-                messages.finish("max_tokens", output=5, thinking=2),
-                messages.stop(),
-            ]
-        ),
+        _MESSAGES,
         chunks=9,
         finish_reasons=("max_tokens",),
-        usage=_usage(
-            input_tokens=11,
-            output_tokens=5,
-            cache_read__input_tokens=4,
-            cache_creation__input_tokens=1,
-            reasoning__output_tokens=2,
+        usage=_MESSAGES_USAGE,
+    ),
+    "converse": Scripted(
+        Script(
+            [
+                bedrock.start(),
+                *(bedrock.text(text) for text in ("one ", "two ", "three")),
+                bedrock.block_stop(),
+                bedrock.finish("max_tokens"),
+                bedrock.usage(5, prompt=6, cache_read=4, cache_write=1),
+            ],
+            headers={"x-amzn-requestid": RESPONSE_ID},
         ),
+        chunks=7,
+        finish_reasons=("max_tokens",),
+        usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4, cache_creation__input_tokens=1),
+        model=None,
+    ),
+    "invoke_model": Scripted(
+        bedrock.invoked(_MESSAGES),
+        chunks=9,
+        finish_reasons=("max_tokens",),
+        usage=_MESSAGES_USAGE,
     ),
     "gemini": Scripted(
         pinned(
@@ -156,7 +183,9 @@ WIRES: Final = {
                     *(gemini.text(text) for text in ("one ", "two ", "three")),
                     gemini.finish("MAX_TOKENS", usage=gemini.usage_object(3, prompt=11, thoughts=2, cached=4)),
                 ],
-                headers={"x-request-id": "req_1", "request-id": "req_1"},  # each chunk object has the headers
+                headers=dict.fromkeys(
+                    ("x-request-id", "request-id", "x-amzn-requestid"), "req_1"
+                ),  # each chunk has the headers
             )
         ),
         chunks=4,

@@ -7,6 +7,7 @@ the end, with the sync and with the async client. Loads no SDK.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +25,12 @@ RESPONSE: Final = {"model": "m", "input": "hello", "max_output_tokens": 9}
 MESSAGE: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
 CONTENT: Final = {"model": "m", "contents": "hello", "config": {"max_output_tokens": 9}}
 INTERACTION: Final = {"model": "m", "input": "hello", "generation_config": {"max_output_tokens": 9}}
+CONVERSE: Final = {
+    "modelId": "m",
+    "messages": [{"role": "user", "content": [{"text": "hello"}]}],
+    "inferenceConfig": {"maxTokens": 9},
+}
+INVOCATION: Final = {"modelId": "m", "body": json.dumps({"messages": QUESTION, "max_tokens": 9})}
 
 
 class Host(NamedTuple):
@@ -48,6 +55,7 @@ FIREWORKS: Final = Host("fireworks", "Fireworks", "127.0.0.1", "fireworks_ai")
 CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
 GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
 VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
+BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
 
 
 class Reading(NamedTuple):
@@ -375,6 +383,27 @@ def _interactions() -> list[Surface]:
     ]
 
 
+def _bedrock() -> list[Surface]:
+    """Both operations of Bedrock that stream, by boto3 and aiobotocore."""
+
+    async def converse(client: Any) -> Any:
+        return (await settled(client.converse_stream(**CONVERSE)))["stream"]
+
+    async def invoke(client: Any) -> Any:
+        return (await settled(client.invoke_model_with_response_stream(**INVOCATION)))["body"]
+
+    return [
+        Surface(call="converse_stream()", wire="converse", open=converse, needs="converse_stream", host=BEDROCK),
+        Surface(
+            call="invoke_model_with_response_stream()",
+            wire="invoke_model",
+            open=invoke,
+            needs="invoke_model_with_response_stream",
+            host=BEDROCK,
+        ),
+    ]
+
+
 SURFACES: Final = (
     *_chat(),
     *_completions(),
@@ -383,21 +412,32 @@ SURFACES: Final = (
     *_compatible(),
     *_content(),
     *_interactions(),
+    *_bedrock(),
 )
-EVERY_STREAM: Final = tuple(
+STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host not in {AZURE, COMPATIBLE, VERTEX}
-    and surface.operation in {"chat", "generate_content"}
+    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX}
+    and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
-"""The rows that give a caller a stream: `create`, `.stream()`, raw and streaming responses of each API."""
-EVERY_CREATED: Final = tuple(
-    surface for surface in EVERY_STREAM if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+"""The rows of the SDKs of one family (Stainless) that give a caller a stream object: `create`, `.stream()`, raw and
+streaming responses of each API."""
+OTHER_STREAMS: Final = tuple(
+    surface
+    for surface in SURFACES
+    if surface.host in {BEDROCK, GEMINI} and surface.reading is LOOP and surface.operation != "fetch_response"
 )
-"""Of these, `create(stream=True)` of each API, and what is called otherwise by other SDKs."""
-STREAMS: Final = tuple(surface for surface in EVERY_STREAM if surface.sdk != GEMINI.sdk)
-"""The rows that give a caller a stream object of an SDK that Stainless generates."""
-CREATED: Final = tuple(surface for surface in EVERY_CREATED if surface in STREAMS)
+"""The rows of the other SDKs that give a caller a stream object, or a generator."""
+CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
 """Of these, `create(stream=True)` of each API."""
+EVERY_CREATED: Final = (
+    *CREATED,
+    *(
+        surface
+        for surface in OTHER_STREAMS
+        if surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+    ),
+)
+"""The same, with what is called so in google-genai."""

@@ -30,7 +30,7 @@ from faces import (
 )
 from measuring import wait_for_a_span
 from opentelemetry.trace import StatusCode
-from surfaces import EVERY_STREAM, Surface
+from surfaces import OTHER_STREAMS, STREAMS, Surface
 
 import otel_itl
 from otel_itl.runtime import runtime
@@ -39,6 +39,7 @@ from otel_itl.testing import (
     Script,
     ScriptedServer,
     Step,
+    bedrock,
     chat,
     faults,
     gemini,
@@ -51,15 +52,34 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "chat": chat,
     "responses": responses,
     "messages": messages,
+    "converse": bedrock,
+    "invoke_model": bedrock,
     "gemini": gemini,
     "interactions": interactions,
 }
-OPENING: Final = {"chat": 2, "responses": 5, "messages": 3, "gemini": 1, "interactions": 3}
+OPENING: Final = {
+    "chat": 2,
+    "responses": 5,
+    "messages": 3,
+    "converse": 2,
+    "invoke_model": 3,
+    "gemini": 1,
+    "interactions": 3,
+}
 """Chunks up to and including the first token."""
 REPLIES: Final[dict[str, Script]] = {
-    wire: builder.reply(4, first=0.004, gaps=0.002) for wire, builder in BUILDERS.items()
+    wire: (bedrock.anthropic_reply if wire == "invoke_model" else builder.reply)(4, first=0.004, gaps=0.002)
+    for wire, builder in BUILDERS.items()
 }
-ALL: Final = {"chat": 7, "responses": 12, "messages": 9, "gemini": 5, "interactions": 8}
+ALL: Final = {
+    "chat": 7,
+    "responses": 12,
+    "messages": 9,
+    "converse": 8,
+    "invoke_model": 9,
+    "gemini": 5,
+    "interactions": 8,
+}
 """Chunks of a whole reply."""
 
 
@@ -160,11 +180,6 @@ async def within(surface: Surface, client: Any) -> AsyncIterator[Any]:
     async with surface.stream(client) as stream:
         if surface.managed:
             yield stream
-        elif surface.is_generator:
-            try:
-                yield stream
-            finally:
-                await close(stream)
         else:
             async with entered(stream) as bound:
                 yield bound
@@ -239,7 +254,8 @@ async def close_the_response(surface: Surface, client: Any) -> Left:
     stream = await opened(surface, client)
     await first_token(surface, client, stream)
     response = response_of(stream)
-    await settled(response.aclose() if hasattr(stream, "__aiter__") else response.close())
+    is_awaited = hasattr(stream, "__aiter__") and hasattr(response, "aclose")
+    await settled(response.aclose() if is_awaited else response.close())
     return Left(stream)
 
 
@@ -374,9 +390,12 @@ def error_event(wire: str) -> Script:
 
 
 def invalid_json(wire: str) -> Script:
-    """One token, then cut-off JSON; unnamed in the chat format, as together ignores named events."""
-    event = faults.raw(b'data: {"choices": [\n\n') if wire == "chat" else faults.invalid_json()
-    return REPLIES[wire].cut(1) + event
+    """One token, then cut-off JSON; unnamed in the chat format, as together ignores named events.
+
+    botocore takes what is no JSON for an event without content; a damaged one has it raise.
+    """
+    events = {"chat": faults.raw(b'data: {"choices": [\n\n'), **dict.fromkeys(BINARY, bedrock.damaged())}
+    return REPLIES[wire].cut(1) + events.get(wire, faults.invalid_json())
 
 
 def without(*kinds: str) -> Callable[[str], Script]:
@@ -387,8 +406,19 @@ def no_answer(_: str) -> Script:
     return faults.never()
 
 
+BINARY: Final = ("converse", "invoke_model")
+"""Wire formats of AWS's event stream, over which each loop is a generator of its own."""
+SERVER_SENT: Final = ("chat", "responses", "messages", "gemini", "interactions")
 SILENCE: Final = broken_by(faults.hold())
-STREAMED: Final = {"chat": 5, "responses": 8, "messages": 6, "gemini": 4, "interactions": 6}
+STREAMED: Final = {
+    "chat": 5,
+    "responses": 8,
+    "messages": 6,
+    "converse": 5,
+    "invoke_model": 6,
+    "gemini": 4,
+    "interactions": 6,
+}
 """Chunks up to and including the last token."""
 OPENED: Final = {wire: chunks - 1 for wire, chunks in OPENING.items()}
 """Chunks before the first token."""
@@ -430,8 +460,8 @@ ENDINGS: Final = {
     "end of the block before the first pull": every("closed", leave_the_block_unread, chunks=UNREAD),
     "exception in the block": every("closed", fail_in_the_block),
     "response closed": every("closed", close_the_response, has_response=True),
-    "exception thrown in": every("closed", throw_an_exception),
-    "cancellation thrown in": some("cancelled", throw_a_cancellation),
+    "exception thrown in": every("closed", throw_an_exception, wires=SERVER_SENT),
+    "cancellation thrown in": some("cancelled", throw_a_cancellation, wires=SERVER_SENT),
     "break and drop": every("abandoned", break_and_drop),
     "dropped before the first pull": every("abandoned", drop_unread, chunks=UNREAD),
     "uninstrument": every("abandoned", uninstrument),
@@ -471,15 +501,15 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("finish", "usage"),
-        chunks={"chat": 5, "messages": 8},
-        wires=("chat", "messages"),
+        chunks={"chat": 5, "messages": 8, "invoke_model": 8},
+        wires=("chat", "messages", "invoke_model"),
     ),
     "finish reason without terminator": some(
         "completed",
         exhaust,
-        script=without("done"),
-        chunks={"chat": 7, "messages": 8, "gemini": 5, "interactions": 8},
-        wires=("chat", "messages", "gemini", "interactions"),
+        script=without("done", "usage"),
+        chunks={"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8},
+        wires=("chat", "messages", "gemini", "interactions", *BINARY),
     ),
     "response.incomplete": some(
         "completed", exhaust, script=lambda _: responses.reply(4, end="incomplete"), chunks=ALL, wires=("responses",)
@@ -489,7 +519,7 @@ ENDINGS: Final = {
 CASES: Final = [
     pytest.param(ending, surface, face, id=f"{name}-{surface.sdk}.{surface.call}-{face}")
     for name, ending in ENDINGS.items()
-    for surface in EVERY_STREAM
+    for surface in (*STREAMS, *OTHER_STREAMS)
     for face in FACES
     if ending.happens_to(surface, face)
 ]
@@ -556,7 +586,7 @@ WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
 
 
 def error_type(ending: Ending, error: BaseException | None) -> str | None:
-    """The type of the exception that the SDK raised; where it raised none, the provider's code.
+    """The type of the exception that the SDK raised, or the code in it; where it raised none, the provider's code.
 
     A stream of an interaction makes an exception of its own of the HTTP client's where it hands out its events.
     """
@@ -564,4 +594,7 @@ def error_type(ending: Ending, error: BaseException | None) -> str | None:
         return None
     if ending.act is read_into_an_error and type(error).__module__.startswith("google.genai._gaos."):
         error = error.__cause__
-    return "server_error" if error is None else type(error).__qualname__
+    if error is None:
+        return "server_error"
+    service_code = getattr(error, "response", None)  # of botocore's exceptions
+    return service_code["Error"]["Code"] if isinstance(service_code, dict) else type(error).__qualname__

@@ -9,11 +9,12 @@ from time import perf_counter_ns
 from typing import Any, Final
 
 import pytest
+from aws import is_known
 from clients import client_of, disturbed, skip_what_is_missing
 from faces import FACES, Face, entered, run
 from measuring import bare, measured, timeline_of
 from opentelemetry.trace import SpanKind, StatusCode
-from scripts import OUTPUTS, RESPONSE_ID, RESPONSE_MODEL, WIRES
+from scripts import OUTPUTS, RESPONSE_ID, WIRES
 from surfaces import SURFACES, Surface
 
 from otel_itl.core.timeline import OUTPUT
@@ -211,7 +212,7 @@ def test_the_span_has_the_parameters_of_the_request(asked: Run) -> None:
 def test_the_span_has_id_model_and_finish_reasons_of_the_response(asked: Run) -> None:
     expected = {
         "gen_ai.response.id": RESPONSE_ID,
-        "gen_ai.response.model": RESPONSE_MODEL,
+        "gen_ai.response.model": WIRES[asked.surface.wire].model,
         "gen_ai.response.finish_reasons": WIRES[asked.surface.wire].finish_reasons,
     }
     assert {name: asked.attributes.get(name) for name in expected} == expected
@@ -221,6 +222,8 @@ def test_the_span_has_id_model_and_finish_reasons_of_the_response(asked: Run) ->
 def test_the_span_has_the_usage_with_reasoning_and_cache(asked: Run) -> None:
     # A response that is fetched again has none: the request that generated it has reported it.
     expected = {} if asked.attributes["gen_ai.operation.name"] == "fetch_response" else WIRES[asked.surface.wire].usage
+    if asked.surface.wire == "converse" and not is_known("TokenUsage", "cacheReadInputTokens"):
+        expected = {name: count for name, count in expected.items() if ".cache_" not in name}
     assert {name: value for name, value in asked.attributes.items() if ".usage." in name} == expected
 
 

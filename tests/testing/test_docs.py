@@ -18,6 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("stalls.md", "message"),
         ("slo.md", "tokens"),
         ("concepts.md", "evidence"),
+        ("any-provider.md", "latencies"),
     ],
 )
 def test_the_blocks_of_a_page_run(page: str, name: str) -> None:

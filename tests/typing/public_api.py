@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from opentelemetry.sdk._logs import LoggerProvider
@@ -35,6 +36,8 @@ class Chunk:
 
 assert_type(otel_itl.instrument(), None)
 assert_type(otel_itl.uninstrument(), None)
+assert_type(otel_itl.flush(), bool)
+assert_type(otel_itl.flush(seconds=0.5), bool)
 
 ITLInstrumentor().instrument()
 processor: SpanProcessor = ITLSpanProcessor(["gen_ai.chunk"], standard_names="inference")
@@ -61,23 +64,28 @@ def instrument_takes_every_option() -> None:
         on_stall=a_call,
         slo={"gpt-4o*": SLO(ttft=0.5), "*": "batch"},
         session_from=an_id,
+        file="otel-itl.jsonl",
+        summary=True,
         tracer_provider=TracerProvider(),
         meter_provider=MeterProvider(),
         logger_provider=LoggerProvider(),
     )
     otel_itl.instrument(sdks=("openai",), chunk_events={"gen_ai.chunk"}, stall="next_token=1", slo="chat")
     otel_itl.instrument(session_from="metadata.session_id", slo=SLO(itl=0.05), stall=False)
-    otel_itl.instrument(stall=None, on_stall=None, slo=None, session_from=None, tracer_provider=None)
+    otel_itl.instrument(stall=None, on_stall=None, slo=None, session_from=None, file=None, tracer_provider=None)
+    otel_itl.instrument(file=Path("otel-itl.jsonl"), summary=False)
 
 
 def instrument_takes_nothing_else(number: float) -> None:
     otel_itl.instrument("each")  # type: ignore[call-arg]
-    otel_itl.instrument(tokens="each")  # type: ignore[call-arg]
+    otel_itl.instrument(tokens="each")  # type: ignore[arg-type]
     otel_itl.instrument(token_events="every")  # type: ignore[arg-type]
     otel_itl.instrument(token_events=None)  # type: ignore[arg-type]
     otel_itl.instrument(sdks=3)  # type: ignore[arg-type]
     otel_itl.instrument(standard_names="legacy")  # type: ignore[arg-type]
     otel_itl.instrument(model_limit=number)  # type: ignore[arg-type]
+    otel_itl.instrument(file=3)  # type: ignore[arg-type]
+    otel_itl.instrument(summary="yes")  # type: ignore[arg-type]
     otel_itl.instrument(chunk_events=[3])  # type: ignore[list-item]
     otel_itl.instrument(stall=3)  # type: ignore[arg-type]
     otel_itl.instrument(on_stall=an_id)  # type: ignore[arg-type]

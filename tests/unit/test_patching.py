@@ -65,13 +65,6 @@ def package(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
         sys.modules.pop(module, None)
 
 
-@pytest.fixture
-def late(package: str, tmp_path: Path) -> str:
-    """A module of the package that the package does not import itself."""
-    (tmp_path / package / "late.py").write_text(SOURCE, encoding="utf-8")
-    return f"{package}.late"
-
-
 class Log:
     """A wrapper that takes down what passes, and under which name."""
 
@@ -563,46 +556,3 @@ def test_what_a_subclass_inherits_is_not_wrapped_into_it(package: str, log: Log)
     module = client(package)
     hooks(package, log, "Inheriting.ask").install()
     assert "ask" not in vars(module.Inheriting)
-
-
-# --- modules that are imported late ----------------------------------------------------------------------------------
-
-
-def late_patches(package: str, late: str, log: Log) -> PackagePatches:
-    return PackagePatches(package, (Target(late, "shout", log.wrapper("shout"), is_imported_late=True),))
-
-
-def test_a_module_that_is_imported_late_is_not_imported_for_its_patch(package: str, late: str) -> None:
-    late_patches(package, late, Log()).install()
-    import_module(package)
-    assert late not in sys.modules
-
-
-def test_a_module_that_is_imported_late_is_patched_then(package: str, late: str) -> None:
-    log = Log()
-    late_patches(package, late, log).install()
-    import_module(package)
-    assert (import_module(late).shout("a"), log.calls) == ("A", ["shout"])
-
-
-def test_a_module_that_was_imported_before_is_patched_at_once(package: str, late: str) -> None:
-    log = Log()
-    module = import_module(late)
-    late_patches(package, late, log).install()
-    assert (module.shout("a"), log.calls) == ("A", ["shout"])
-
-
-def test_a_patch_that_is_removed_before_a_late_import_is_not_made(package: str, late: str) -> None:
-    log = Log()
-    patches = late_patches(package, late, log)
-    patches.install()
-    patches.remove()
-    assert (import_module(late).shout("a"), log.calls) == ("A", [])
-
-
-def test_a_release_without_the_late_module_is_no_reason_for_a_warning(
-    package: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    late_patches(package, f"{package}.missing", Log()).install()
-    import_module(package)
-    assert caplog.messages == []

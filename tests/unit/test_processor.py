@@ -398,7 +398,7 @@ def test_a_value_that_an_option_does_not_take_is_refused(options: dict[str, Any]
 
 
 def wired(
-    telemetry: CapturedTelemetry, flush: Any = lambda: None, errors: InternalErrors | None = None
+    telemetry: CapturedTelemetry, flush: Any = lambda _: None, errors: InternalErrors | None = None
 ) -> SpanEventProcessor:
     """The processor that `instrument()` puts into a tracer provider."""
     streams = runtime.metrics.create(
@@ -419,14 +419,14 @@ def wired(
 
 def test_a_flush_of_the_provider_is_a_flush_of_ours(telemetry: CapturedTelemetry) -> None:
     calls: list[str] = []
-    wired(telemetry, lambda: calls.append("flush"))
+    wired(telemetry, lambda _: calls.append("flush"))
     telemetry.tracer_provider.force_flush()
     assert calls == ["flush"]
 
 
 @pytest.mark.requirement("R16")
 def test_a_flush_that_fails_raises_nothing(telemetry: CapturedTelemetry) -> None:
-    def failing() -> None:
+    def failing(_: float) -> None:
         raise RuntimeError
 
     errors = InternalErrors()

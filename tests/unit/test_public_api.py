@@ -19,6 +19,7 @@ PUBLIC = [
     "Stall",
     "StallPolicy",
     "Timeline",
+    "flush",
     "instrument",
     "measure",
     "observe",

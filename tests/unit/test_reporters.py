@@ -38,6 +38,21 @@ def test_a_function_is_called_on_another_thread(reporters: ReporterThreads) -> N
     assert called.wait(SECONDS)
 
 
+def test_functions_that_wait_can_be_dropped(errors: InternalErrors, blocked: Event) -> None:
+    reporters = ReporterThreads("callbacks", errors, where="callback.on_stall", max_threads=1, max_waiting=9)
+    called: list[str] = []
+    running = Event()
+    reporters.submit(lambda: (running.set(), blocked.wait(SECONDS), called.append("first")))
+    assert running.wait(SECONDS)
+    reporters.submit(lambda: called.append("second"))
+    reporters.drop_waiting()
+    blocked.set()
+    assert reporters.wait_until_idle(SECONDS)
+    reporters.submit(lambda: called.append("third"))
+    assert reporters.wait_until_idle(SECONDS)
+    assert called == ["first", "third"]
+
+
 def test_two_functions_run_at_the_same_time(reporters: ReporterThreads) -> None:
     both = Barrier(2)
     met = [Event(), Event()]

@@ -13,9 +13,17 @@ from typing import Any
 
 import pytest
 from opentelemetry import _logs, metrics, trace
+from opentelemetry._logs import LogRecord
 from opentelemetry.context import attach, detach
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled, suppress_instrumentation
 from opentelemetry.sdk._configuration import _OTelSDKConfigurator
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import (
     ConcurrentMultiSpanProcessor,
@@ -23,12 +31,21 @@ from opentelemetry.sdk.trace import (
     SpanProcessor,
     TracerProvider,
 )
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from otel_itl.export.other_instrumentations import without_suppression
-from otel_itl.export.sdk_internals import configurator, processor_order, span_limits
+from otel_itl.export.sdk_internals import configurator, exporters, processor_order, span_limits
 from otel_itl.export.sdk_internals.bulk_recording import can_record_in_bulk
-from otel_itl.export.sdk_internals.configurator import can_name_exporters, configure_sdk, describe_exporters
+from otel_itl.export.sdk_internals.configurator import (
+    can_name_exporters,
+    configure_sdk,
+    describe_exporters,
+    has_exporters,
+)
+from otel_itl.export.sdk_internals.exporters import can_replace_exporters, wrap_otlp_exporters
 from otel_itl.export.sdk_internals.lazy_events import can_add_lazy_events
+from otel_itl.export.sdk_internals.metric_readers import add_metric_reader, can_insert_metric_readers
 from otel_itl.export.sdk_internals.processor_order import can_prepend_processors, prepend_processor
 from otel_itl.export.sdk_internals.span_limits import can_read_limits, event_limit
 
@@ -38,6 +55,8 @@ PROOFS: list[Any] = [
     can_prepend_processors,
     can_read_limits,
     can_name_exporters,
+    can_insert_metric_readers,
+    can_replace_exporters,
 ]
 
 
@@ -90,6 +109,89 @@ def test_where_processors_run_concurrently_there_is_no_order_to_change() -> None
     is_first, flushed = flushed_after_prepending(provider)
     concurrent.shutdown()
     assert (is_first, sorted(flushed)) == (False, ["exporter", "ours"])
+
+
+# --- Metric readers and exporters ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_public", [True, False])
+def test_a_reader_that_is_added_later_collects_what_is_measured_then(
+    is_public: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_public and not hasattr(MeterProvider, "add_metric_reader"):
+        pytest.skip("this release of the SDK has no public way to add a reader")
+    if not is_public:
+        monkeypatch.delattr(MeterProvider, "add_metric_reader", raising=False)
+    first, added = InMemoryMetricReader(), InMemoryMetricReader()
+    provider = MeterProvider([first], Resource.get_empty(), shutdown_on_exit=False)
+    counter = provider.get_meter("test").create_counter("count")
+    counter.add(1)
+    is_added = add_metric_reader(provider, added)
+    counter.add(2)
+    assert (is_added, total(first), total(added)) == (True, 3, 2)
+
+
+def total(reader: InMemoryMetricReader) -> float:
+    """The value of the one counter that a reader collects."""
+    data: Any = reader.get_metrics_data()
+    point: Any = data.resource_metrics[0].scope_metrics[0].metrics[0].data.data_points[0]
+    return float(point.value)
+
+
+def test_a_provider_that_is_no_sdk_s_takes_no_reader() -> None:
+    assert add_metric_reader(object(), InMemoryMetricReader()) is False
+
+
+class Wrapped:
+    """Takes the place of an exporter, and notes what it is asked to export."""
+
+    def __init__(self, exporter: Any, signal: str, exported: list[str]) -> None:
+        self._exporter, self._signal, self._exported = exporter, signal, exported
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._exporter, name)
+
+    def export(self, *_: Any, **__: Any) -> None:
+        self._exported.append(self._signal)
+
+
+def test_every_otlp_exporter_of_the_providers_is_wrapped_with_its_endpoint() -> None:
+    def at(signal: str) -> str:
+        return f"http://localhost:9/v1/{signal}"
+
+    resource = Resource.get_empty()
+    tracing = TracerProvider(resource=resource, shutdown_on_exit=False)
+    tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=at("traces"))))
+    tracing.add_span_processor(SimpleSpanProcessor(InMemorySpanExporter()))
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=at("metrics")), export_interval_millis=60_000)
+    metering = MeterProvider([reader], resource, shutdown_on_exit=False)
+    logs = LoggerProvider(resource, shutdown_on_exit=False)
+    logs.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(endpoint=at("logs"))))
+    endpoints: dict[str, str | None] = {}
+    exported: list[str] = []
+
+    def wrap(exporter: Any, signal: str, endpoint: str | None) -> Wrapped:
+        endpoints[signal] = endpoint
+        return Wrapped(exporter, signal, exported)
+
+    count = wrap_otlp_exporters(wrap, tracing, metering, logs)
+    tracing.get_tracer("test").start_span("span").end()
+    metering.get_meter("test").create_counter("count").add(1)
+    logs.get_logger("test").emit(LogRecord(event_name="event"))
+    for provider in (tracing, metering, logs):
+        provider.force_flush()
+        provider.shutdown()
+    # The reader collects once more when it is shut down.
+    assert (count, set(exported)) == (3, {"traces", "metrics", "logs"})
+    assert endpoints == {signal: at(signal) for signal in ("traces", "metrics", "logs")}
+
+
+def test_where_exporters_cannot_be_replaced_all_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporters, "can_replace_exporters", lambda: False)
+    provider = TracerProvider(resource=Resource.get_empty(), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    assert wrap_otlp_exporters(Wrapped, provider, None, None) == 0
+    provider.shutdown()
 
 
 # --- Span limits ---------------------------------------------------------------------------------------------------
@@ -201,6 +303,29 @@ def test_a_signal_without_an_exporter_is_exported_by_otlp(
     assert configured(**environ) == given
 
 
+@pytest.mark.parametrize(
+    ("environ", "asked"),
+    [
+        ({}, set()),
+        ({"OTEL_SERVICE_NAME": "chat", "OTEL_TRACES_SAMPLER": "always_on"}, set()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, set()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector"}, {"traces", "metrics", "logs"}),
+        ({"OTEL_EXPORTER_OTLP_HEADERS": "key=1"}, {"traces", "metrics", "logs"}),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector"}, {"traces"}),
+        ({"OTEL_METRICS_EXPORTER": "none"}, set()),
+        ({"OTEL_LOGS_EXPORTER": "otlp"}, {"logs"}),
+    ],
+    ids=str,
+)
+def test_beside_a_file_a_signal_is_exported_where_a_variable_asks_for_that(
+    environ: dict[str, str], asked: set[str]
+) -> None:
+    described = describe_exporters(environ, has_file=True)
+    signals = dict(part.split(": ") for part in described.split(", "))
+    assert {signal for signal, exporters in signals.items() if exporters != "none"} == asked
+    assert has_exporters(environ, has_file=True) is bool(asked)
+
+
 def test_a_protocol_that_does_not_exist_is_refused(configured: Callable[..., dict[str, Any]]) -> None:
     with pytest.raises(ValueError, match="Unsupported OTLP protocol 'carrier-pigeon'"):
         configured(OTEL_EXPORTER_OTLP_PROTOCOL="carrier-pigeon")
@@ -289,6 +414,7 @@ def test_an_sdk_that_has_changed_inside_fails_every_proof_quietly(
     monkeypatch.setattr("opentelemetry.sdk.trace.TracerProvider", changed)
     monkeypatch.setattr("opentelemetry.sdk.metrics.MeterProvider", changed)
     monkeypatch.setattr(configurator, "signature", changed)
+    monkeypatch.delattr("opentelemetry.sdk._shared_internal.BatchProcessor")
     with caplog.at_level(logging.WARNING):
         found = [proof.__wrapped__() for proof in PROOFS]
     assert (found, caplog.messages) == ([False] * len(PROOFS), [])

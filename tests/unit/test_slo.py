@@ -54,6 +54,30 @@ def test_an_objective_of_ones_own_is_custom() -> None:
     assert SLO(ttft=1.0).profile == "custom"
 
 
+@pytest.mark.parametrize(
+    ("times", "suggestion"),
+    [
+        ({"ttft": 500, "itl": 50}, "0.5/0.05"),
+        ({"ttft": 0.5, "itl": 50}, "0.5/0.05"),
+        ({"ttft": 2, "itl": 15}, "2/0.015"),
+        ({"ttft": 80, "itl": 20}, "0.08/0.02"),
+        ({"ttft": 500.0, "itl": 0.05}, "0.5/0.05"),
+        ({"ttft": 100}, "ttft=0.1"),
+        ({"itl": 5}, "itl=0.005"),
+    ],
+)
+def test_times_in_milliseconds_are_refused_with_the_seconds(times: dict[str, float], suggestion: str) -> None:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in times.items())
+    with pytest.raises(ValueError, match=r"^SLO\(") as refused:
+        SLO(**times)
+    expected = f"SLO({arguments}) is not accepted: times are in seconds: did you mean {suggestion}?"
+    assert str(refused.value) == expected
+
+
+def test_the_longest_times_that_are_accepted_are_a_patient_readers() -> None:
+    assert SLO(ttft=99.9, itl=4.99) == SLO(itl=4.99, ttft=99.9)
+
+
 @pytest.mark.parametrize("name", ["ttft", "itl"])
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, 1e300, 10**400, "1", True])
 def test_a_time_that_is_none_is_refused_by_name(name: str, value: Any) -> None:
@@ -227,7 +251,7 @@ def test_a_name_of_ours_is_taken() -> None:
     with pytest.raises(
         ValueError, match=r"^SLO\(profile='chat'\) is not accepted: that is the name of a built-in objective"
     ):
-        SLO(ttft=9, itl=9, profile="chat")
+        SLO(ttft=9, itl=0.9, profile="chat")
 
 
 # --- Fluidity --------------------------------------------------------------------------------------------------------

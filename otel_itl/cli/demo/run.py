@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.text import Text
 
 from otel_itl.cli.demo.scenarios import Plan
+from otel_itl.cli.demo.start import Interrupts, Stage, StartLine
 from otel_itl.cli.demo.telemetry import EnvironmentTelemetry, FileTelemetry, open_telemetry
 from otel_itl.cli.demo.truth import Deviation, compare_with_truth
 from otel_itl.cli.demo.workload import Workload
@@ -19,7 +20,7 @@ from otel_itl.report.render.number_format import format_duration, pluralize
 from otel_itl.report.render.progress import REFRESH_INTERVAL, Progress
 from otel_itl.report.render.report import print_report
 from otel_itl.report.render.styles import STYLES
-from otel_itl.report.render.terminal import Terminal, open_terminal, print_to
+from otel_itl.report.render.terminal import open_terminal, print_to
 from otel_itl.report.summary import summarize
 from otel_itl.testing import ScriptedServer
 
@@ -32,61 +33,83 @@ class NothingMeasuredError(Exception):
     """No stream was measured; the message is one sentence."""
 
 
-def run_demo(plans: Sequence[Plan], *, output: str | None, port: int, quiet: bool) -> None:
-    """Run the scripted server and the clients, and print a report on what was measured.
+class Demo:
+    """One run of the scripted server and the clients, and the report on what was measured.
 
     Args:
         plans: the requests; their SDKs are installed.
-        output: the new file for the telemetry; None: see `open_telemetry`.
-        port: of the scripted server; 0: any free one.
-        quiet: print only the report.
-
-    Raises:
-        CannotStartError: the port or the file cannot be used.
-        NothingMeasuredError: nothing was measured.
+        line: shows the start; stopped when requests are sent.
+        interrupts: Ctrl-C; gets the stage that the demo is in.
+        is_quiet: print only the report.
     """
-    terminal = open_terminal()
-    skipped = SkippedInput()
-    with _running_server(port) as server:
-        telemetry = _open_telemetry(output)
-        _run_workload(plans, server, telemetry, terminal, quiet=quiet)
-        measured: list[StoredStream] = []
-        report = summarize(_keep(telemetry.finish(skipped), measured), skipped)
-        smooth_models = {plan.model for plan in plans if plan.scenario.is_smooth}
-        deviation = compare_with_truth(measured, server.exchanges, smooth_models)
-    if not report.streams:
-        reason = skipped.summarize() or "it was interrupted, or OTEL_* variables switch it off"
-        raise NothingMeasuredError(f"no stream was measured: {reason}.")
-    print_report(report, terminal)
-    if not quiet:
-        lines = [*telemetry.describe_location(), _truth_sentence(deviation)]
-        print_to(terminal, Text("\n" + "\n".join(lines), overflow="fold"))
 
+    def __init__(self, plans: Sequence[Plan], line: StartLine, interrupts: Interrupts, *, is_quiet: bool) -> None:
+        self._plans = plans
+        self._line = line
+        self._interrupts = interrupts
+        self._is_quiet = is_quiet
+        self._terminal = open_terminal()
 
-def _run_workload(
-    plans: Sequence[Plan],
-    server: ScriptedServer,
-    telemetry: FileTelemetry | EnvironmentTelemetry,
-    terminal: Terminal,
-    *,
-    quiet: bool,
-) -> None:
-    """Send all requests, or those before Ctrl-C."""
-    workload = Workload(plans, server, telemetry.on_stream_opened)
-    requests = sum(len(plan.scripts) for plan in plans)
-    try:
-        if not quiet:
-            models = pluralize(len(plans), "scripted model")
-            print_to(terminal, f"{pluralize(requests, 'request')} to {models} at {server.url}")
-        telemetry.instrument(None if quiet else lambda stall: print_to(terminal, _stall_line(stall)))
+    def run(self, *, output: str | None, port: int) -> None:
+        """Run it.
+
+        Args:
+            output: the new file for the telemetry; None: see `open_telemetry`.
+            port: of the scripted server; 0: any free one.
+
+        Raises:
+            CannotStartError: the port or the file cannot be used.
+            NothingMeasuredError: nothing was measured.
+        """
+        skipped, measured = SkippedInput(), list[StoredStream]()
+        self._line.show("starting the scripted server")
+        with _running_server(port) as server, _opened_telemetry(output) as telemetry:
+            with self._interrupts.cleaning_up(telemetry.discard):
+                self._send_requests(server, telemetry)
+                report = summarize(_keep(telemetry.finish(skipped), measured), skipped)
+            smooth_models = {plan.model for plan in self._plans if plan.scenario.is_smooth}
+            deviation = compare_with_truth(measured, server.exchanges, smooth_models)
+        if not report.streams:
+            if self._interrupts.is_requested:
+                raise NothingMeasuredError("interrupted before a stream was measured.")
+            reason = skipped.summarize() or "OTEL_* variables switch it off"
+            raise NothingMeasuredError(f"no stream was measured: {reason}.")
+        self._interrupts.stage = Stage.REPORTING
+        if self._interrupts.is_requested and not self._is_quiet:
+            print_to(self._terminal, "interrupted: what was measured so far")
+        print_report(report, self._terminal)
+        if not self._is_quiet:
+            lines = [*telemetry.describe_location(), _truth_sentence(deviation)]
+            print_to(self._terminal, Text("\n" + "\n".join(lines), overflow="fold"))
+
+    def _send_requests(self, server: ScriptedServer, telemetry: FileTelemetry | EnvironmentTelemetry) -> None:
+        """Send all requests, or those before Ctrl-C."""
+        workload = Workload(self._plans, server, telemetry.on_stream_opened)
+        telemetry.instrument(None if self._is_quiet else self._print_stall)
+        for sdk in workload.sdks:
+            self._line.show(f"loading {sdk}")
+            workload.load(sdk)
+        self._line.show("warming up the clients")
         workload.start()
-        with Progress(workload.lanes, terminal, shown=not quiet) as progress:
-            while not workload.wait(REFRESH_INTERVAL):
+        while not workload.is_ready and not workload.wait(REFRESH_INTERVAL):
+            pass
+        self._line.stop()
+        self._interrupts.stage = Stage.MEASURING
+        if not self._is_quiet:
+            requests = pluralize(sum(len(plan.scripts) for plan in self._plans), "request")
+            models = pluralize(len(self._plans), "scripted model")
+            print_to(self._terminal, f"{requests} to {models} at {server.url}")
+        with Progress(workload.lanes, self._terminal, shown=not self._is_quiet) as progress:
+            while not self._interrupts.is_requested and not workload.wait(REFRESH_INTERVAL):
                 progress.update()
-    except KeyboardInterrupt:
-        workload.stop()
-        if not quiet:
-            print_to(terminal, "interrupted: what was measured so far")
+        self._interrupts.stage = Stage.ENDING
+        if self._interrupts.is_requested:
+            workload.stop()
+
+    def _print_stall(self, stall: Stall) -> None:
+        """Print a stall while it lasts. That nothing can be printed is noticed by the report, in the main thread."""
+        with suppress(OSError):
+            print_to(self._terminal, _stall_line(stall))
 
 
 def _stall_line(stall: Stall) -> Text:
@@ -121,15 +144,20 @@ def _running_server(port: int) -> Iterator[ScriptedServer]:
         server.stop()
 
 
-def _open_telemetry(output: str | None) -> FileTelemetry | EnvironmentTelemetry:
-    """Open the telemetry, and turn a failure into a `CannotStartError`."""
+@contextmanager
+def _opened_telemetry(output: str | None) -> Iterator[FileTelemetry | EnvironmentTelemetry]:
+    """Open the telemetry, and turn a failure into a `CannotStartError`; an empty file does not stay."""
     try:
-        return open_telemetry(output)
+        telemetry = open_telemetry(output)
     except FileExistsError as error:
         raise CannotStartError(f"{output} exists and is left as it is: give --output a new name.") from error
     except OSError as error:
         where = output or "the current directory"
         raise CannotStartError(f"{where} cannot be written to ({error.strerror}): give --output a place.") from error
+    try:
+        yield telemetry
+    finally:
+        telemetry.discard()
 
 
 def _truth_sentence(deviation: Deviation | None) -> str:

@@ -124,7 +124,10 @@ class FileTelemetry:
         self._file.close()
         if self._path.stat().st_size:
             yield from read_streams([str(self._path)], skipped)
-        else:
+
+    def discard(self) -> None:
+        """Remove the file, unless something was written to it."""
+        if self._path.exists() and not self._path.stat().st_size:
             self._path.unlink()
 
     def describe_location(self) -> list[str]:
@@ -176,6 +179,10 @@ class EnvironmentTelemetry:
         with self._resources:
             if self._path.stat().st_size:
                 yield from read_streams([str(self._path)], skipped)
+
+    def discard(self) -> None:
+        """Remove the temporary file."""
+        self._resources.close()
 
     def describe_location(self) -> list[str]:
         """Return a line that names the variables; not their values, which may hold a secret."""

@@ -56,14 +56,28 @@ class Workload:
             for lane in self.lanes
             if not lane.plan.scenario.is_async
         ]
-        self._ready = threading.Barrier(len(self._threads), action=_freeze_garbage_collector)
+        self._ready = threading.Barrier(len(self._threads), action=self._begin)
+        self._is_ready = threading.Event()
+
+    @property
+    def sdks(self) -> list[str]:
+        """The names of the SDKs of the plans."""
+        return list(dict.fromkeys(lane.plan.sdk for lane in self.lanes))
+
+    @staticmethod
+    def load(sdk: str) -> None:
+        """Import an SDK: once, and before several threads need it."""
+        import_module(SDKS[sdk].module)
 
     def start(self) -> None:
         """Start; clients are made and warmed up first, so that the loading of libraries is not measured."""
-        for sdk in {lane.plan.sdk for lane in self.lanes}:
-            import_module(SDKS[sdk].module)  # once, and in the thread that Ctrl-C interrupts
         for thread in self._threads:
             thread.start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all clients are warm, and the first requests are sent."""
+        return self._is_ready.is_set()
 
     def wait(self, seconds: float) -> bool:
         """Wait up to these seconds; return whether all is done."""
@@ -83,6 +97,11 @@ class Workload:
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(_STOP_TIMEOUT)
+
+    def _begin(self) -> None:
+        """Note that all clients are warm. Called once, before their threads go on."""
+        _freeze_garbage_collector()
+        self._is_ready.set()
 
     def _cancel(self) -> None:
         for task in self._tasks:

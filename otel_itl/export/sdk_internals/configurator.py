@@ -29,6 +29,7 @@ _SIGNALS: Final = (
     _Signal("metrics", "OTEL_METRICS_EXPORTER", "metric_exporter_names"),
     _Signal("logs", "OTEL_LOGS_EXPORTER", "log_exporter_names"),
 )
+_OTLP_PREFIX: Final = "OTEL_EXPORTER_OTLP_"
 _OTLP_EXPORTERS: Final = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 _DEFAULT_ENDPOINTS: Final = {"otlp_proto_grpc": "http://localhost:4317", "otlp_proto_http": "http://localhost:4318"}
 
@@ -36,14 +37,23 @@ _DEFAULT_ENDPOINTS: Final = {"otlp_proto_grpc": "http://localhost:4317", "otlp_p
 def application_has_providers() -> bool:
     """Return whether any global provider was set. The API's own are called proxies, and have no common base."""
     providers = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
-    return not all("Proxy" in type(provider).__name__ for provider in providers)
+    return not all(map(is_proxy, providers))
 
 
-def configure_sdk() -> str:
+def is_proxy(provider: object) -> bool:
+    """Return whether a global provider is the API's own, which stands in until one is set."""
+    return "Proxy" in type(provider).__name__
+
+
+def configure_sdk(*, has_file: bool = False) -> str:
     """Set the global providers from the environment; a signal without an `OTEL_*_EXPORTER` is exported by OTLP.
 
     Samplers, id generators, resources, limits, `OTEL_PYTHON_CONFIGURATOR` and `OTEL_CONFIG_FILE` have the effect that
     they have under `opentelemetry-instrument`. Only reads the environment.
+
+    Args:
+        has_file: the telemetry is also written to a file, so that a signal is exported only where a variable about
+            OTLP or about its exporter asks for that.
 
     Returns:
         The exporters and their endpoints, for a log line.
@@ -55,16 +65,16 @@ def configure_sdk() -> str:
         # The file takes the place of all the rest: arguments would only be warned about.
         _configurator().configure()
         return f"OTEL_CONFIG_FILE={os.environ['OTEL_CONFIG_FILE']}"
-    exporters = {signal: _exporter_names(signal, os.environ) for signal in _SIGNALS}
+    exporters = {signal: _exporter_names(signal, os.environ, has_file=has_file) for signal in _SIGNALS}
     if can_name_exporters():
         missing = [signal for signal in _SIGNALS if signal.exporters_variable not in os.environ]
         _configurator().configure(**{signal.argument: exporters[signal] for signal in missing})
     else:
         _set_providers(exporters)
-    return describe_exporters(os.environ)
+    return describe_exporters(os.environ, has_file=has_file)
 
 
-def describe_exporters(environ: Mapping[str, str]) -> str:
+def describe_exporters(environ: Mapping[str, str], *, has_file: bool = False) -> str:
     """Describe each signal's exporters as `configure_sdk()` sets them up: names and endpoints, without credentials."""
     described = []
     for signal in _SIGNALS:
@@ -76,15 +86,20 @@ def describe_exporters(environ: Mapping[str, str]) -> str:
         endpoint = re.sub(r"^(\w+://)?[^@/]*@", r"\1", endpoint)
         names = [
             f"{name} {endpoint or _DEFAULT_ENDPOINTS[name]}" if name in _DEFAULT_ENDPOINTS else name
-            for name in _exporter_names(signal, environ)
+            for name in _exporter_names(signal, environ, has_file=has_file)
         ]
         described.append(f"{signal.name}: {' and '.join(names) or 'none'}")
     return ", ".join(described)
 
 
-def has_exporters(environ: Mapping[str, str]) -> bool:
-    """Return whether `configure_sdk()` sets up any exporter: not where each `OTEL_*_EXPORTER` is `none`."""
-    return any(_exporter_names(signal, environ) for signal in _SIGNALS)
+def has_exporters(environ: Mapping[str, str], *, has_file: bool = False) -> bool:
+    """Return whether `configure_sdk()` sets up any exporter: not where each `OTEL_*_EXPORTER` is `none`.
+
+    Raises:
+        ValueError: the environment asks for a protocol that does not exist.
+    """
+    is_configured = environ.get("OTEL_CONFIG_FILE") or environ.get("OTEL_PYTHON_CONFIGURATOR")
+    return bool(is_configured) or any(_exporter_names(signal, environ, has_file=has_file) for signal in _SIGNALS)
 
 
 @cache
@@ -99,9 +114,10 @@ def can_name_exporters() -> bool:
         return False
 
 
-def _exporter_names(signal: _Signal, environ: Mapping[str, str]) -> list[str]:
+def _exporter_names(signal: _Signal, environ: Mapping[str, str], *, has_file: bool) -> list[str]:
     """Return the entry points of a signal's exporters; OTLP by the protocol asked for where none is named."""
-    named = environ.get(signal.exporters_variable, "otlp").strip()
+    default = "otlp" if not has_file or _asks_for_otlp(signal, environ) else "none"
+    named = environ.get(signal.exporters_variable, default).strip()
     if not named or named.lower() == "none":
         return []
     protocol = (
@@ -113,6 +129,16 @@ def _exporter_names(signal: _Signal, environ: Mapping[str, str]) -> list[str]:
     if "otlp" in names and protocol not in _OTLP_EXPORTERS:
         raise ValueError(f"Unsupported OTLP protocol '{protocol}' is configured")
     return [_OTLP_EXPORTERS[protocol] if name == "otlp" else name for name in names]
+
+
+def _asks_for_otlp(signal: _Signal, environ: Mapping[str, str]) -> bool:
+    """Return whether any variable about OTLP holds for a signal: for all signals, or for this one."""
+    of_one_signal = tuple(f"{_OTLP_PREFIX}{each.name.upper()}_" for each in _SIGNALS)
+    return any(
+        value
+        and name.startswith(f"{_OTLP_PREFIX}{signal.name.upper()}_" if name.startswith(of_one_signal) else _OTLP_PREFIX)
+        for name, value in environ.items()
+    )
 
 
 def _configurator() -> Any:

@@ -40,12 +40,17 @@ def read_documents(source: str, skipped: SkippedInput) -> Iterator[Document]:
             value = _loads(line.text)
         except (ValueError, RecursionError) as error:
             reason = SkipReason.NOT_JSON if line.is_complete else SkipReason.HALF_WRITTEN
-            skipped.add(reason, where, _message(error))
+            skipped.add(reason, where, _describe(error))
             continue
         for document in value if isinstance(value, list) else (value,):
             yield Document(where, document)
 
 
-def _message(error: Exception) -> str:
-    """Return a parser's message, without its position in a line that may be megabytes long."""
-    return str(getattr(error, "msg", error)).partition(": line ")[0]
+def _describe(error: Exception) -> str:
+    """Return why a line cannot be parsed. The parser's own words are left out: they differ from one to the other."""
+    column = getattr(error, "colno", None)
+    if column is not None:
+        return f"it cannot be parsed from column {column:,} on"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return "it is not UTF-8 text" if isinstance(error, UnicodeError) else "it has a number that is too long"

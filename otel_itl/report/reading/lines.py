@@ -106,9 +106,8 @@ def _lines(source: str, file: io.BufferedReader | gzip.GzipFile, skipped: Skippe
             yield Line(number, text, is_complete)
     except EOFError:
         skipped.add(SkipReason.HALF_WRITTEN, f"{name}:{number + 1}", "the gzip data ends early")
-    except (gzip.BadGzipFile, zlib.error) as error:
-        details = f"the gzip data is damaged from here on ({error})"
-        skipped.add(SkipReason.NOT_JSON, f"{name}:{number + 1}", details)
+    except (gzip.BadGzipFile, zlib.error):
+        skipped.add(SkipReason.NOT_JSON, f"{name}:{number + 1}", "the gzip data is damaged from here on")
 
 
 def _refuse_binary(name: str, start: bytes) -> None:

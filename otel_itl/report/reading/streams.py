@@ -8,7 +8,7 @@ from operator import lt
 from typing import Any, NamedTuple
 
 from otel_itl import conventions as names
-from otel_itl.core.codec import decode
+from otel_itl.core.codec import MalformedEventsError, decode
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import MICROSECOND, Timeline
 from otel_itl.report.reading.documents import Document, read_documents
@@ -93,6 +93,8 @@ class _Reader:
         self._seen: set[tuple[str, str, int]] = set()
         self._bare_spans: dict[_SpanKey, _BareSpan] = {}
         self._logged: dict[tuple[_SpanKey, int], _LoggedStream] = {}
+        self._tests: set[_SpanKey] = set()
+        """The spans of scripted streams, which are in no report."""
 
     def read(self, document: Document) -> Iterator[StoredStream]:
         """Yield the streams of a document that are complete."""
@@ -105,13 +107,15 @@ class _Reader:
             for record in iterate_token_logs(document.value):
                 self._keep(record, document.where)
         except _SHAPE_ERRORS as error:
-            self._skipped.add(SkipReason.NOT_OTLP, document.where, f"{type(error).__name__}, {error}")
+            self._skipped.add(SkipReason.NOT_OTLP, document.where, _describe_shape_error(error))
 
     def finish(self) -> Iterator[StoredStream]:
         """Yield the streams whose token events are log records, once the input has been read."""
         keys = set()
         for key, where, events in self._logged.values():
             keys.add(key)
+            if key in self._tests:
+                continue
             span = self._bare_spans.get(key, _BareSpan(_Identity(), NO_FACTS, None))
             yield from self._stream(key, span.identity, span.facts, events, where)
         for key, span in self._bare_spans.items():
@@ -121,6 +125,9 @@ class _Reader:
     def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         """Yield the streams on a span; keep the span for token events in logs where it has none itself."""
         key, identity = (span.trace_id, span.span_id), _identity(span.attributes)
+        if span.attributes.get(names.TEST) is True:
+            self._tests.add(key)
+            return
         if not span.token_events:
             is_measured = names.STREAM_OUTCOME in span.attributes
             if is_measured or identity != _Identity():
@@ -150,8 +157,8 @@ class _Reader:
             _check_order(timeline)
             measures = measure(timeline)
         except _SHAPE_ERRORS as error:
-            details = f"span {key[1]}: {error}" if key[1] else str(error)
-            self._skipped.add(SkipReason.NOT_DECODABLE, where, details)
+            reason = str(error) if isinstance(error, MalformedEventsError) else "they do not make a timeline."
+            self._skipped.add(SkipReason.NOT_DECODABLE, where, f"span {key[1]}: {reason}" if key[1] else reason)
             return
         seen = (*key, timeline.request_unix_ns)
         if seen in self._seen:
@@ -205,9 +212,16 @@ def _request_time(event: Event) -> int:
     return unix_ns - int(offsets[-1]) * MICROSECOND if offsets else unix_ns
 
 
+def _describe_shape_error(error: Exception) -> str:
+    """Return why a document is not OTLP, in words of OTLP rather than in Python's."""
+    if isinstance(error, KeyError) and error.args:
+        return f"a field {error.args[0]!r} is missing"
+    return "a field has a value of another type than in OTLP"
+
+
 def _check_order(timeline: Timeline) -> None:
-    """Raise ValueError where events that were put together do not make one stream."""
+    """Raise MalformedEventsError where events that were put together do not make one stream."""
     if any(map(lt, timeline.arrived[1:], timeline.arrived)):
-        raise ValueError("its chunks do not arrive in order")
+        raise MalformedEventsError("its chunks do not arrive in order.")
     if min(timeline.waits, default=0) < 0:
-        raise ValueError("a chunk arrives before it is asked for")
+        raise MalformedEventsError("a chunk arrives before it is asked for.")

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from otel_itl.conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import Outcome
+from otel_itl.report.render.buffering_notes import marked_model
 from otel_itl.report.render.number_format import (
     ABSENT,
     format_count,
@@ -58,7 +59,7 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[
     """Yield a table with the latencies of each model; where there is room, with a histogram of its ITL."""
     columns = [column for _, columns in _LATENCIES for column in columns] + [unit for _, unit in _RATES]
     numbers_width = len(columns) * _LATENCY_WIDTH
-    table, name_width = new_table(names_of(rows), terminal, numbers_width)
+    table, name_width = new_table([*names_of(rows), *map(marked_model, rows)], terminal, numbers_width)
     above = " " * name_width
     for title, names in _LATENCIES:
         above += " " + f" {title} ".center(len(names) * _LATENCY_WIDTH - 1, terminal.glyphs.rule)
@@ -71,7 +72,7 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[
     for row in rows_by_provider(rows, table):
         histogram = _histogram(row.latency_buckets, buckets, terminal.glyphs)
         cells = [Text(histogram, style=STYLES["answer"])] if buckets else []
-        table.add_row(wrap_name(row.model, name_width), *map(Text, _latency_cells(row)), *cells)
+        table.add_row(wrap_name(marked_model(row), name_width), *map(Text, _latency_cells(row)), *cells)
     yield head_line(above)
     yield table
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from otel_itl.report.other_tools import TOOLS
 from otel_itl.report.other_tools.schema import Figure, ToolDefinition
+from otel_itl.report.render.buffering_notes import marked_model
 from otel_itl.report.render.number_format import (
     ABSENT,
     format_duration,
@@ -74,7 +75,7 @@ def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> T
     for statistic in statistics:
         table.add_column(statistic, width=max(len(statistic) + 1, _MIN_CELL_WIDTH), justify="right", no_wrap=True)
     for row in rows_by_provider(rows, table):
-        model = Text(make_printable(row.model))
+        model = Text(make_printable(marked_model(row)))
         model.append(f", {pluralize(row.finished, 'stream')}", style=STYLES["head"])
         table.add_row(Padding(model, (0, 0, 0, INDENT)))
         figures = row.figures or {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
+from otel_itl.report.render.buffering_notes import buffering_notes
 from otel_itl.report.render.model_tables import latency_table, stream_table
 from otel_itl.report.render.other_tool_tables import other_tool_tables
 from otel_itl.report.render.session_tables import request_table, session_table
@@ -39,6 +40,7 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
         yield from latency_table(report.rows, terminal)
     else:
         yield from other_tool_tables(report.tool, report.rows)
+    yield from buffering_notes(report.rows)
     yield Text()
     yield from stream_table(report.rows, terminal)
     if any(row.stalls for row in report.rows):

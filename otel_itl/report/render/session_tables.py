@@ -40,6 +40,8 @@ _MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, 6
 _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
 _REQUEST_COLUMNS = (("TTFT", 7), ("p50", 6), ("p99", 6), ("stalls", 7), ("ratio", 6))
+_SLO_COLUMN = ("SLO", 8)
+"""Shown where at least one request of the session was judged by an SLO."""
 _TIME_WIDTH, _INDEX_WIDTH, _OUTCOME_WIDTH = 12, 4, 11
 _FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
 
@@ -87,19 +89,21 @@ def request_table(session: SessionSummary, terminal: Terminal) -> Iterator[Rende
         title.append(f", degraded {_degraded(session)}", style=STYLES["outcome"])
     yield title
     yield Text()
-    other_columns = _INDEX_WIDTH + _TIME_WIDTH + sum(width for _, width in _REQUEST_COLUMNS) + _OUTCOME_WIDTH
+    has_slo = any(request.slo_met is not None for request in session.requests)
+    columns = (*_REQUEST_COLUMNS, _SLO_COLUMN) if has_slo else _REQUEST_COLUMNS
+    other_columns = _INDEX_WIDTH + _TIME_WIDTH + sum(width for _, width in columns) + _OUTCOME_WIDTH
     table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
     add_number_columns(table, ("#", _INDEX_WIDTH))
     add_text_column(table, "  time, UTC", _TIME_WIDTH)
     longest_model = max(len(make_printable(request.model)) for request in session.requests) + INDENT
     width = max(min(longest_model, terminal.console.width - other_columns), _TIME_WIDTH)
     table.add_column("  model", width=width, overflow="fold")
-    add_number_columns(table, *_REQUEST_COLUMNS)
+    add_number_columns(table, *columns)
     add_text_column(table, "  outcome", _OUTCOME_WIDTH)
     for date, requests in groupby(session.requests, key=lambda request: f"{_time(request):%Y-%m-%d}"):
         table.add_row("", Text(f"  {date}", style=STYLES["provider"]))
         for request in requests:
-            table.add_row(*_cells(request, width))
+            table.add_row(*_cells(request, width, has_slo=has_slo))
     yield head_line(" " * (_INDEX_WIDTH + _TIME_WIDTH + width) + "     ms " + _itl_head(terminal))
     yield table
 
@@ -109,7 +113,7 @@ def _itl_head(terminal: Terminal) -> str:
     return " " + " ITL, ms ".center(11, terminal.glyphs.rule)
 
 
-def _cells(request: RequestSummary, width: int) -> Iterator[RenderableType]:
+def _cells(request: RequestSummary, width: int, *, has_slo: bool) -> Iterator[RenderableType]:
     """Yield the cells of a request's line."""
     yield f"{request.request_index:,}"
     yield Text(f"  {_time(request):%H:%M:%S}")
@@ -117,7 +121,15 @@ def _cells(request: RequestSummary, width: int) -> Iterator[RenderableType]:
     yield from map(format_milliseconds, (request.time_to_first_token, request.itl_p50, request.itl_p99))
     yield format_count(request.stalls) if request.stalls else ABSENT
     yield _ratio(request.latency_ratio, degraded=request.degraded)
+    if has_slo:
+        yield _slo(is_met=request.slo_met)
     yield Text("  " + request.outcome, style=STYLES["outcome"] if request.outcome in _FAILURES else "")
+
+
+def _slo(*, is_met: bool | None) -> Text:
+    if is_met is None:
+        return Text(ABSENT)
+    return Text("met") if is_met else Text("missed", style=STYLES["longest gap"])
 
 
 def _time(request: RequestSummary) -> datetime:

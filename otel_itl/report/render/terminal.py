@@ -13,6 +13,14 @@ _FALLBACK_WIDTH = 80
 """Columns of a terminal that reports a width of 0."""
 
 
+class _PipeConsole(Console):
+    """A console that raises BrokenPipeError where its reader has gone, as any file does, instead of SystemExit."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise what is being handled."""
+        raise BrokenPipeError
+
+
 class Terminal(NamedTuple):
     """Where a report is printed, and the characters for its drawings."""
 
@@ -31,7 +39,7 @@ def open_terminal(file: IO[str] | None = None, width: int | None = None) -> Term
     Colour and block characters are for terminals that can show them, unless `NO_COLOR` is set; everything else gets
     ASCII. `FORCE_COLOR` treats any file as a terminal, and `COLUMNS` sets the width.
     """
-    console = Console(file=file, width=width, highlight=False, soft_wrap=False)
+    console = _PipeConsole(file=file, width=width, highlight=False, soft_wrap=False)
     if console.width < 1:
         console.width = _FALLBACK_WIDTH
     utf8 = console.encoding.lower().replace("-", "") == "utf8"
@@ -47,8 +55,10 @@ def print_to(terminal: Terminal, content: RenderableType) -> None:
     """Print something; to a plain terminal without the blanks that fill a line up."""
     if not terminal.is_plain:
         terminal.console.print(content)
+        terminal.console.file.flush()
         return
     with terminal.console.capture() as captured:
         terminal.console.print(content)
     lines = captured.get().splitlines()
     terminal.console.file.write("".join(f"{line.rstrip()}\n" for line in lines))
+    terminal.console.file.flush()  # a pipe gets a line when it is printed, not when the buffer is full

@@ -1,0 +1,53 @@
+"""A parser of command lines that reports what is wrong in one sentence, with what was probably meant."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+from otel_itl.core.spelling import did_you_mean
+
+_LONG_OPTION: Final = re.compile(r"--[a-z][a-z-]*")
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that reports an error in one sentence, under the name of the command that it is about."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message, and exit with code 2."""
+        print(f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(2)
+
+    def add_commands(self) -> Any:
+        """Return what commands are added to."""
+        self._commands = self.add_subparsers(title="commands", metavar="COMMAND")
+        self.set_defaults(run=lambda _: self.error(f"name a command: {self._names_of_commands()}"))
+        return self._commands
+
+    def parse_command_line(self, arguments: Sequence[str]) -> argparse.Namespace:
+        """Parse arguments; unlike `parse_args`, name what was probably meant.
+
+        Raises:
+            SystemExit: the arguments are not accepted, or ask for the help.
+        """
+        command = next((argument for argument in arguments if not argument.startswith("-")), None)
+        if command is not None and command not in self._commands.choices:
+            meant = did_you_mean(command, self._commands.choices)
+            self.error(f"{command!r} is not a command: it takes {self._names_of_commands()}.{meant}")
+        parsed, unknown = self.parse_known_args(arguments)
+        if unknown:
+            (self if command is None else self._commands.choices[command]).refuse(unknown)
+        return parsed
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Report arguments that are not known, and exit with code 2."""
+        name = unknown[0].partition("=")[0]
+        meant = did_you_mean(name, _LONG_OPTION.findall(self.format_usage())) if name.startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}.{meant}")
+
+    def _names_of_commands(self) -> str:
+        *others, last = self._commands.choices
+        return f"{', '.join(others)} or {last}"

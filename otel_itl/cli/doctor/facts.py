@@ -1,0 +1,126 @@
+"""What the doctor finds out about a process: plain data, which goes from a program to the command as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SDKFacts:
+    """One supported SDK."""
+
+    name: str
+    requirement: str
+    """The supported releases, as pip takes them."""
+    version: str | None = None
+    """None: it is not installed."""
+    is_imported: bool = False
+    is_hooked: bool = False
+    missing: list[str] = field(default_factory=list)
+    """Functions that were to be hooked and do not exist."""
+    wrappers: dict[str, list[str]] = field(default_factory=dict)
+    """Who else has wrapped functions of the SDK, and which."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExporterFacts:
+    """One way by which the telemetry of a signal leaves the process."""
+
+    name: str
+    """The name of its class."""
+    endpoint: str | None = None
+    """None: it has none, or none that is known."""
+    protocol: str | None = None
+    """`grpc` or `http/protobuf`; None: it is no OTLP exporter, and nothing was sent."""
+    status: str | None = None
+    """What the endpoint answered; None: nothing."""
+    is_accepted: bool = False
+    problem: str | None = None
+    """Why there was no answer: `refused`, `tls`, `dns`, `timeout`, `closed`, or the class of the error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalFacts:
+    """The provider of one signal, and its exporters."""
+
+    name: str
+    """`traces`, `metrics` or `logs`."""
+    provider: str | None = None
+    """Its class; None: none was set."""
+    set_by: str = ""
+    sampler: str | None = None
+    exporters: list[ExporterFacts] | None = None
+    """None: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamFacts:
+    """The scripted stream that was sent through."""
+
+    sdk: str
+    trace_id: str | None = None
+    """None: no span was made."""
+    is_sampled: bool = False
+    error: str | None = None
+    """The class of the exception with which it failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One process."""
+
+    pid: int
+    python: str
+    python_version: str
+    packages: dict[str, str | None]
+    """Distribution → installed version; None: not installed."""
+    sdks: list[SDKFacts]
+    signals: list[SignalFacts]
+    variables: dict[str, str]
+    """The `OTEL_*` variables that decide what is measured and where it goes; never a header."""
+    refused_variables: list[str]
+    """Sentences about variables that are not accepted."""
+    launcher: str | None = None
+    """`opentelemetry-instrument`, if that has started the process."""
+    has_distro: bool = False
+    is_recording: bool = False
+    """Whether `instrument()` is in force."""
+    streams: int | None = None
+    """Streams that the program itself has made; None: there is no program."""
+    internal_errors: dict[str, int] = field(default_factory=dict)
+    stream: StreamFacts | None = None
+    """None: no scripted stream was sent, as no SDK is there to do it."""
+
+    def exporters_of(self, signal: str) -> list[ExporterFacts]:
+        """Return the exporters of a signal that are known."""
+        return [exporter for found in self.signals if found.name == signal for exporter in found.exporters or ()]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as JSON has them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Facts:
+        """Make facts of what `to_json` returned."""
+        signals = [
+            SignalFacts(
+                **{
+                    **signal,
+                    "exporters": None
+                    if signal["exporters"] is None
+                    else [ExporterFacts(**exporter) for exporter in signal["exporters"]],
+                }
+            )
+            for signal in value["signals"]
+        ]
+        stream = value["stream"]
+        return cls(
+            **{
+                **value,
+                "sdks": [SDKFacts(**sdk) for sdk in value["sdks"]],
+                "signals": signals,
+                "stream": None if stream is None else StreamFacts(**stream),
+            }
+        )

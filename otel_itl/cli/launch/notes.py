@@ -1,0 +1,56 @@
+"""What the launched processes noted for the command, and why nothing may have been measured."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from otel_itl.config import is_disabled
+from otel_itl.sdks.registry import SDK_NAMES
+
+
+class Notes:
+    """A file, readable by its owner only, to which processes append lines of JSON."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.path.touch(mode=0o600)
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the notes so far, in order; a line that is still being written is left out."""
+        notes = []
+        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                notes.append(json.loads(line))
+            except ValueError:
+                continue
+        return notes
+
+    def explain_no_stream(self, environ: Mapping[str, str]) -> str:
+        """Return the likely reason why no stream was measured, without a full stop."""
+        notes = self.read()
+        failed = next((note for note in notes if "error" in note), None)
+        started = [note for note in notes if "sdks" in note]
+        if is_disabled():
+            return "OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true"
+        if started and any(note["sdks"] for note in started):
+            return "no supported SDK was asked for a stream (stream=True), or the streams did not end"
+        if started:
+            return f"{started[0]['python']} has none of the supported SDKs: {', '.join(SDK_NAMES)}"
+        if failed is not None:
+            return f"otel_itl cannot start in {failed['python']} ({failed['error']})"
+        ignored = " (PYTHONPATH is ignored there)" if environ.get("PYTHONPATH") else ""
+        return f"no Python process was started, or only with -I, -E or -S{ignored}"
+
+
+@contextmanager
+def open_notes() -> Iterator[Notes]:
+    """Make an empty file of notes, and remove it at the end of the `with` block."""
+    with TemporaryDirectory(prefix="otel-itl-") as folder:
+        os.chmod(folder, 0o700)  # noqa: PTH101 - as `mkdtemp` makes it, whatever the system
+        yield Notes(Path(folder, "notes.jsonl"))

@@ -1,0 +1,168 @@
+"""Find the exporters of a provider and their endpoints, and send an empty request by one: for `otel-itl doctor`."""
+
+# ruff: noqa: SLF001, PLC0415 - reaching into the SDK is what this module is for, and only the doctor needs it
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+_MESSAGES: Final = {
+    "traces": ("trace", "ExportTraceServiceRequest"),
+    "metrics": ("metrics", "ExportMetricsServiceRequest"),
+    "logs": ("logs", "ExportLogsServiceRequest"),
+}
+"""Signal → its package in `opentelemetry.proto.collector`, and the request of its service."""
+_CREDENTIALS: Final = re.compile(r"^(\w+://)?[^@/]*@")
+
+
+class Answer(NamedTuple):
+    """What an endpoint answered to an empty request."""
+
+    status: int | str | None
+    """The HTTP status, or the name of gRPC's status code; None: there was no answer."""
+    error: BaseException | None = None
+    """Why there was no answer, or gRPC's error."""
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the endpoint takes this signal."""
+        return self.status == "OK" or (isinstance(self.status, int) and 200 <= self.status < 400)  # noqa: PLR2004
+
+
+def find_outlets(provider: Any) -> list[Any] | None:
+    """Find where a provider's telemetry leaves it.
+
+    Returns:
+        The exporters; for a processor or a reader that has none, that object itself. None: the provider is no SDK's, or
+        has changed inside.
+    """
+    if not can_find_outlets():
+        return None
+    try:
+        return list(_outlets(provider))
+    except Exception:  # noqa: BLE001 - a provider that is built like the SDK's, but is not
+        return None
+
+
+@cache
+def can_find_outlets() -> bool:
+    """Prove, once, on providers of our own, that the exporters that were added are found."""
+    try:
+        return _trial()
+    except Exception:  # noqa: BLE001 - an SDK that has changed inside may raise anything
+        return False
+
+
+def _trial() -> bool:
+    """Return whether the exporters of three providers are found."""
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+    resource = Resource.get_empty()
+    spans, reader = ConsoleSpanExporter(), InMemoryMetricReader()
+    logs: Any = ConsoleSpanExporter()  # the exporter for logs has no name that all releases share
+    tracing = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False)
+    tracing.add_span_processor(SimpleSpanProcessor(spans))
+    logging = LoggerProvider(resource, shutdown_on_exit=False)
+    logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
+    metrics = MeterProvider([reader], resource, shutdown_on_exit=False)
+    found = [outlet for provider in (tracing, metrics, logging) for outlet in _outlets(provider)]
+    metrics.shutdown()
+    return found == [spans, reader, logs]
+
+
+def endpoint_of(outlet: Any) -> str | None:
+    """Return the endpoint of an OTLP exporter, without credentials and query; None where it has none."""
+    endpoint = getattr(outlet, "_endpoint", None)
+    if not isinstance(endpoint, str):
+        return None
+    return _CREDENTIALS.sub(r"\1", endpoint).partition("?")[0]
+
+
+def is_otlp(outlet: Any) -> bool:
+    """Return whether an outlet is an OTLP exporter, which `send_empty` can use."""
+    return _protocol_of(outlet) is not None
+
+
+def send_empty(outlet: Any, signal: str, seconds: float) -> Answer:
+    """Send an empty OTLP request as an exporter would: to its endpoint, with its headers and certificates.
+
+    Args:
+        outlet: an OTLP exporter; it may have been shut down.
+        signal: `traces`, `metrics` or `logs`.
+        seconds: how long to wait for an answer.
+
+    Raises:
+        Exception: whatever an exporter raises that has changed inside.
+    """
+    package, message = _MESSAGES[signal]
+    if _protocol_of(outlet) == "grpc":
+        module: Any = import_module(f"opentelemetry.proto.collector.{package}.v1.{package}_service_pb2")
+        return _send_by_grpc(outlet, getattr(module, message)(), seconds)
+    return _send_by_http(outlet, seconds)
+
+
+def _outlets(provider: Any) -> Iterator[Any]:
+    """Yield the outlets of a provider; those of another class than the SDK's raise AttributeError."""
+    if hasattr(provider, "_active_span_processor"):
+        members = provider._active_span_processor._span_processors
+    elif hasattr(provider, "_multi_log_record_processor"):
+        members = provider._multi_log_record_processor._log_record_processors
+    else:
+        members = tuple(provider._measurement_consumer._reader_storages)
+    for member in members:
+        batch = getattr(member, "_batch_processor", None)
+        exporter = getattr(batch, "_exporter", None) or getattr(member, "span_exporter", None)
+        outlet = exporter or getattr(member, "_exporter", None) or member
+        # An exporter of ours, or of others, may stand before the one that sends.
+        while not is_otlp(outlet) and hasattr(outlet, "_exporter"):
+            outlet = outlet._exporter
+        yield outlet
+
+
+def _protocol_of(outlet: Any) -> str | None:
+    module = type(outlet).__module__
+    if not module.startswith("opentelemetry.exporter.otlp.proto."):
+        return None
+    return "grpc" if module.startswith("opentelemetry.exporter.otlp.proto.grpc") else "http"
+
+
+def _send_by_http(exporter: Any, seconds: float) -> Answer:
+    """Send an empty body, which is an empty request in protobuf."""
+    client = getattr(exporter, "_client", None)
+    if client is None:  # before OpenTelemetry 1.42 or so, the exporter is its own client
+        try:
+            response = exporter._export(b"", seconds)
+        except OSError as error:  # of which `requests` makes its exceptions
+            return Answer(None, error)
+        return Answer(response.status_code)
+    result = client._transport.request(
+        "POST", client._endpoint, headers=client._headers, timeout=seconds, data=client._compress(b"")
+    )
+    return Answer(result.status_code, result.error)
+
+
+def _send_by_grpc(exporter: Any, request: Any, seconds: float) -> Answer:
+    """Send a request on the exporter's channel, or on a new one where that is closed."""
+    import grpc  # type: ignore[import-untyped, unused-ignore]  # no types
+
+    try:
+        try:
+            exporter._client.Export(request=request, metadata=exporter._headers, timeout=seconds)
+        except ValueError:  # its channel is closed: the provider has been shut down
+            exporter._initialize_channel_and_stub()
+            exporter._client.Export(request=request, metadata=exporter._headers, timeout=seconds)
+            exporter._channel.close()
+    except grpc.RpcError as error:
+        return Answer(error.code().name, error)
+    return Answer("OK")

@@ -1,0 +1,271 @@
+"""Parses the values of options: from an argument of `instrument()`, or the text of a variable, to a field of Config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from inspect import iscoroutinefunction, signature
+from typing import Any, Final, cast
+
+from otel_itl.core.durations import parse_seconds
+from otel_itl.core.file_path import resolve_file_path
+from otel_itl.core.slo import PROFILES, SLO, MillisecondsError, Objectives
+from otel_itl.core.spelling import did_you_mean
+from otel_itl.core.stalls import StallPolicy
+
+OFF: Final = ("off", "none")
+FILE: Final = "the path of a file that may be written, or off"
+"""Completes the sentence "it takes …"."""
+_SWITCHES: Final = {"1": True, "true": True, "0": False, "false": False}
+_ALL_MODELS: Final = "*"
+
+SessionFrom = Callable[[Mapping[str, Any], Mapping[str, Any]], object]
+"""Finds the id of a request's session in the body and the headers of the request."""
+
+
+class NotAcceptedError(ValueError):
+    """An option does not accept a value.
+
+    Args:
+        reason: one sentence; empty: nothing but that the option takes other values.
+        hint: a sentence that follows the reason, with a space before it; may be empty.
+    """
+
+    def __init__(self, reason: str = "", hint: str = "") -> None:
+        super().__init__(reason)
+        self._reason, self._hint = reason, hint
+
+    def describe(self, accepted: str) -> str:
+        """Return why the value is not accepted, in one or two sentences.
+
+        Args:
+            accepted: completes the sentence "it takes …".
+        """
+        return (self._reason or f"it takes {accepted}.") + self._hint
+
+
+def parse_one_of(*accepted: str) -> Callable[[Any], str]:
+    """Make a parser that accepts one of these texts."""
+
+    def parse(value: Any) -> str:
+        if value in accepted:
+            return str(value)
+        raise NotAcceptedError(hint=_suggest(value, accepted))
+
+    return parse
+
+
+def parse_names(value: Any) -> tuple[str, ...]:
+    """Parse names that are given as a list, or as text separated by commas; there is at least one."""
+    names = [name for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+    if isinstance(names, Iterable):
+        stripped = [name.strip() if isinstance(name, str) else "" for name in names]
+        if stripped and all(stripped):
+            return tuple(stripped)
+    raise NotAcceptedError
+
+
+def parse_some_of(accepted: Sequence[str]) -> Callable[[Any], tuple[str, ...]]:
+    """Make a parser that accepts some of these names."""
+
+    def parse(value: Any) -> tuple[str, ...]:
+        names = parse_names(value)
+        for name in names:
+            if name not in accepted:
+                raise NotAcceptedError(hint=_suggest(name, accepted))
+        return names
+
+    return parse
+
+
+def parse_positive(value: Any) -> int:
+    """Parse a whole number from 1."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = 0
+    if number < 1 or isinstance(value, (bool, float)):
+        raise NotAcceptedError
+    return number
+
+
+def parse_stall(value: Any) -> StallPolicy | None:
+    """Parse a stall policy, or its values as text; None: stall detection is off."""
+    if isinstance(value, StallPolicy):
+        return value
+    if value is False or _is_off(value):
+        return None
+    if not isinstance(value, str):
+        raise NotAcceptedError
+    known = [field.name for field in fields(StallPolicy)]
+    values: dict[str, float | None] = {}
+    for name, text in _split_pairs(value):
+        if name not in known:
+            raise NotAcceptedError(hint=_suggest(name, known))
+        if name in values:
+            raise NotAcceptedError(f"it has two values for {name}.")
+        try:
+            # A multiple has no unit.
+            parse = float if name == "relative" else parse_seconds
+            values[name] = None if _is_off(text) else parse(text)
+        except ValueError:
+            raise NotAcceptedError from None
+    try:
+        return StallPolicy(**values)
+    except ValueError:
+        raise NotAcceptedError from None
+
+
+def parse_callback(*parameters: str) -> Callable[[Any], Callable[..., object] | None]:
+    """Make a parser that accepts a function that is not async; None: there is none.
+
+    Args:
+        parameters: what the function is called with, by position; their names are for people to read.
+    """
+
+    def parse(value: Any) -> Callable[..., object] | None:
+        if value is not None:
+            check_callback(value, *parameters)
+        return cast("Callable[..., object] | None", value)
+
+    return parse
+
+
+def check_callback(value: Any, *parameters: str) -> None:
+    """Check that a value is a function that is not async, and that it takes these arguments, where it has a signature.
+
+    Raises:
+        NotAcceptedError: it is not.
+    """
+    if not callable(value) or iscoroutinefunction(value):
+        raise NotAcceptedError
+    try:
+        found = signature(value)
+    except (TypeError, ValueError):  # a built-in function may have none
+        return
+    try:
+        found.bind(*parameters)
+    except TypeError:
+        count = f"{len(parameters)} arguments" if len(parameters) > 1 else "one argument"
+        raise NotAcceptedError(f"it cannot be called with {count}: {', '.join(parameters)}.") from None
+
+
+def parse_objectives(value: Any) -> Objectives:
+    """Parse one objective for all models, or objectives by pattern of model names."""
+    if isinstance(value, Objectives):
+        return value
+    if _is_off(value):
+        return Objectives()
+    by_model: Iterable[tuple[Any, Any]]
+    if isinstance(value, Mapping):
+        by_model = value.items()
+    elif isinstance(value, str):
+        by_model = [(pattern or _ALL_MODELS, objective) for pattern, objective in _split_pairs(value)]
+    else:
+        by_model = [(_ALL_MODELS, value)]
+    parsed = tuple((_parse_pattern(pattern), _parse_objective(objective)) for pattern, objective in by_model)
+    patterns = [pattern for pattern, _ in parsed]
+    for pattern in patterns:
+        if patterns.count(pattern) > 1:
+            whom = "all models" if pattern == _ALL_MODELS else pattern
+            raise NotAcceptedError(f"it has two objectives for {whom}: name the models, as in gpt-4o*=chat,*=batch.")
+    return Objectives(parsed)
+
+
+def _parse_pattern(value: Any) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise NotAcceptedError
+
+
+def _parse_objective(value: Any) -> SLO:
+    """Parse an objective: an `SLO`, the name of a profile, or `TTFT/ITL@target`."""
+    if isinstance(value, SLO):
+        return value
+    if not isinstance(value, str):
+        raise NotAcceptedError
+    if value in PROFILES:
+        return PROFILES[value]
+    times, _, target = value.partition("@")
+    try:
+        ttft, itl = (parse_seconds(time) if time.strip() else None for time in times.split("/"))
+        slo = SLO(ttft=ttft, itl=itl, target=float(target) if target else 0.99)
+    except MillisecondsError as error:
+        raise NotAcceptedError(error.reason) from None
+    except ValueError:
+        raise NotAcceptedError(hint="" if "/" in value else _suggest(value, PROFILES)) from None
+    if ttft is None and itl is None:
+        raise NotAcceptedError
+    return slo
+
+
+@dataclass(frozen=True, slots=True)
+class BodyField:
+    """Reads a session's id from a field of the request's body, at any depth."""
+
+    path: tuple[str, ...]
+
+    def __call__(self, body: Mapping[str, Any], _: Mapping[str, Any]) -> object:
+        """Return the value of the field; None: the body has no such field."""
+        found: Any = body
+        for field in self.path:
+            found = found.get(field) if isinstance(found, Mapping) else None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Reads a session's id from a header of the request."""
+
+    name: str
+    """In lower case."""
+
+    def __call__(self, _: Mapping[str, Any], headers: Mapping[str, Any]) -> object:
+        """Return the value of the header, whatever its case; None: there is no such header."""
+        # The request's own come last; the client may have a header of that name in another case.
+        return next((headers[name] for name in reversed([*headers]) if name.lower() == self.name), None)
+
+
+def parse_file(value: Any) -> str | None:
+    """Return the absolute path of a file that may be written; None: no file is written."""
+    try:
+        return None if _is_off(value) else str(resolve_file_path(value))
+    except ValueError as error:
+        raise NotAcceptedError(f"{error}; it takes {FILE}." if str(error) else "") from None
+
+
+def parse_switch(value: Any) -> bool:
+    """Parse true or false, or 1 or 0 as text."""
+    text = str(value).strip().lower() if isinstance(value, (bool, str)) else ""
+    if text not in _SWITCHES:
+        raise NotAcceptedError
+    return _SWITCHES[text]
+
+
+def parse_session_from(value: Any) -> SessionFrom | None:
+    """Parse where a request names its session: a field, `header:NAME`, or a function."""
+    if _is_off(value):
+        return None
+    if not isinstance(value, str):
+        check_callback(value, "the body", "the headers")
+        return cast("SessionFrom", value)
+    place, colon, name = value.strip().partition(":")
+    if place == "header" and name:
+        return Header(name.strip().lower())
+    if not colon and all(place.split(".")):
+        return BodyField(tuple(place.split(".")))
+    raise NotAcceptedError
+
+
+def _split_pairs(value: str) -> list[tuple[str, str]]:
+    """Split `a=1, b=2` into pairs; a part without `=` is the value of an empty name."""
+    parts = [part.strip().rpartition("=") for part in value.split(",")]
+    return [(name.strip(), text.strip()) for name, _, text in parts]
+
+
+def _is_off(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().lower() in OFF)
+
+
+def _suggest(value: Any, known: Iterable[str]) -> str:
+    return did_you_mean(value, known) if isinstance(value, str) else ""

@@ -1,0 +1,143 @@
+"""Classifies the pieces of what a model answers to Bedrock's `invoke_model_with_response_stream`, in its own format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
+from otel_itl.sdks.formats.bedrock_converse import classify_converse_event
+from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion, record_metadata
+from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+
+ANSWER, EMPTY, LIFECYCLE = int(Kind.ANSWER), int(Kind.EMPTY), int(Kind.LIFECYCLE)
+FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+
+METRICS: Final = "amazon-bedrock-invocationMetrics"
+"""The field that Bedrock adds to the last piece of every model's answer."""
+
+
+def classify_invocation_chunk(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a chunk of `invoke_model_with_response_stream`, and record its metadata in `response_info`.
+
+    The SDK hands out bytes, which are decoded here. The family of the model shows in the fields. A chunk that is no
+    JSON object carries nothing.
+    """
+    try:
+        body = json.loads(chunk["chunk"]["bytes"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return EMPTY
+    if not isinstance(body, dict):
+        return EMPTY
+    classify = next((CLASSIFIERS[name] for name in body if name in CLASSIFIERS), None)
+    kind = LIFECYCLE if classify is None else classify(body, response_info)
+    if METRICS in body:
+        _record_metrics(response_info, fields_of(body[METRICS]))
+        kind |= USAGE
+    return kind
+
+
+def _anthropic(body: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify an event of Anthropic's models."""
+    if "completion" in body:
+        return classify_legacy_completion(body, response_info)
+    return classify_message_event(body, response_info)
+
+
+def _llama(body: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a chunk of the family Llama: each has the count of the tokens so far."""
+    before, total = response_info.streamed_tokens or 0, valid_count(body.get("generation_token_count"))
+    response_info.streamed_tokens = before if total is None else total
+    response_info.update_token_counts(input_tokens=valid_count(body.get("prompt_token_count")), output_tokens=total)
+    kind = _text_kind(body.get("generation"), body.get("stop_reason"), response_info)
+    return chunk_code(kind, max((total or 0) - before, 0) if kind & ANSWER else 0, 0)
+
+
+def _titan(body: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a chunk of the family Titan."""
+    response_info.update_token_counts(
+        input_tokens=valid_count(body.get("inputTextTokenCount")),
+        output_tokens=valid_count(body.get("totalOutputTextTokenCount")),
+    )
+    return _text_kind(body.get("outputText"), body.get("completionReason"), response_info)
+
+
+def _mistral(body: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a chunk of a model of Mistral that completes text."""
+    kind = EMPTY
+    for output in map(fields_of, items_of(body.get("outputs"))):
+        kind |= _text_kind(output.get("text"), output.get("stop_reason"), response_info)
+    return kind
+
+
+def _cohere(body: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a chunk of the family Command."""
+    return _text_kind(body.get("text"), body.get("finish_reason"), response_info)
+
+
+def _choices(body: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a chunk in OpenAI's formats, as Mistral, DeepSeek, Jamba and gpt-oss send with fields of their own."""
+    choices = [
+        {
+            **choice,
+            "delta": choice.get("delta") or choice.get("message"),
+            "finish_reason": choice.get("finish_reason") or choice.get("stop_reason"),
+        }
+        for choice in map(fields_of, items_of(body.get("choices")))
+    ]
+    if response_info.model is None and "id" in body:
+        record_metadata(response_info, body)
+    is_completion = any("text" in choice for choice in choices)
+    classify = classify_text_completion if is_completion else classify_chat
+    return classify({**body, "choices": choices}, response_info)
+
+
+CLASSIFIERS: Final[dict[str, Callable[[dict[str, Any], ResponseInfo], int]]] = {
+    "type": _anthropic,
+    "completion": _anthropic,
+    **dict.fromkeys(
+        (
+            "messageStart",
+            "contentBlockStart",
+            "contentBlockDelta",
+            "contentBlockStop",
+            "messageStop",
+            "metadata",
+        ),
+        classify_converse_event,
+    ),
+    "generation": _llama,
+    "outputText": _titan,
+    "outputs": _mistral,
+    "choices": _choices,
+    "text": _cohere,
+}
+"""Field of a body → what classifies bodies that have it. The first field that is listed here counts."""
+
+
+def _text_kind(text: Any, reason: Any, response_info: ResponseInfo) -> int:
+    """Return what a text and a stop reason are, and record the reason."""
+    reason = short_str(reason)
+    if reason is not None:
+        response_info.add_finish_reason(reason)
+    return (ANSWER if text else EMPTY) | (EMPTY if reason is None else FINISH)
+
+
+def _record_metrics(response_info: ResponseInfo, metrics: dict[str, Any]) -> None:
+    """Record the token counts that Bedrock itself adds, where the model's format has none."""
+    response_info.is_terminated = True
+    read = valid_count(metrics.get("cacheReadInputTokenCount"))
+    written = valid_count(metrics.get("cacheWriteInputTokenCount"))
+    uncached = valid_count(metrics.get("inputTokenCount"))
+    counts = {
+        "input_tokens": None if uncached is None else valid_count(uncached + (read or 0) + (written or 0)),
+        "output_tokens": valid_count(metrics.get("outputTokenCount")),
+        "cache_read_tokens": read,
+        "cache_creation_tokens": written,
+    }
+    missing = {name: count for name, count in counts.items() if getattr(response_info, name) is None}
+    response_info.update_token_counts(**missing)

@@ -1,0 +1,205 @@
+"""Signals under `otel-itl run`: the program gets each of them once, and its end is the end of the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Launch, Launched
+
+pytest.importorskip("rich")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to forward")
+
+COUNTING = """
+import os, signal, sys, time
+
+def count(number, frame):
+    os.write(1, f"got {signal.Signals(number).name}\\n".encode())  # print() must not interrupt itself
+    if number == signal.SIGTERM:
+        sys.exit(7)
+
+for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH"):
+    signal.signal(getattr(signal, name), count)
+print("ready", flush=True)
+until = time.monotonic() + 40
+while time.monotonic() < until:
+    time.sleep(0.05)
+"""
+SLEEPING = """
+import time
+print("ready", flush=True)
+time.sleep(40)
+"""
+OUTPUT = ("run", "--quiet", "app.py")
+
+
+def wait_until_ready(launched: Launched) -> None:
+    """Wait for the first line of the program."""
+    assert read_line(launched.process.stdout) == "ready"
+
+
+def read_line(stream: IO[bytes] | None) -> str:
+    assert stream is not None
+    return stream.readline().decode().strip()
+
+
+def test_signals_to_the_command_are_forwarded_once_and_the_exit_code_is_the_programs(launch: Launch) -> None:
+    running = launch(*OUTPUT, files={"app.py": COUNTING})
+    wait_until_ready(running)
+    lines = []
+    for name in ("SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGTERM"):
+        running.process.send_signal(getattr(signal, name))
+        lines.append(read_line(running.process.stdout))
+    ended = running.end()
+    assert lines == ["got SIGINT", "got SIGHUP", "got SIGUSR1", "got SIGUSR2", "got SIGWINCH", "got SIGTERM"]
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (7, b"", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_a_signal_that_ends_the_program_ends_the_command(launch: Launch, number: signal.Signals) -> None:
+    running = launch(*OUTPUT, files={"app.py": SLEEPING})
+    wait_until_ready(running)
+    running.process.send_signal(number)
+    assert running.end().exit_code == -number
+
+
+def test_a_program_that_is_killed_ends_the_command_likewise(launch: Launch) -> None:
+    running = launch(*OUTPUT, "sh", files={"app.py": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"})
+    assert running.end().exit_code == -signal.SIGKILL
+
+
+def test_an_ignored_signal_stays_ignored_in_the_program(plain_environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)")
+    command = f'trap "" HUP; exec "{sys.executable}" -m otel_itl run --quiet app.py'
+    ran = subprocess.run(["/bin/sh", "-c", command], env=plain_environ, cwd=tmp_path, capture_output=True, check=True)
+    assert ran.stdout == b"True\n"
+
+
+# --- On a terminal ----------------------------------------------------------------------------------------------------
+
+SHELL = """
+import os, pty, signal, sys, time
+
+# What a shell does with a job: a process group of its own, in the foreground of the terminal.
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, setpgroup=0, setsigdef=[signal.SIGTTOU])
+os.tcsetpgrp(0, job)
+while True:
+    _, status = os.waitpid(job, os.WUNTRACED)
+    if not os.WIFSTOPPED(status):
+        break
+    print("stopped by", signal.Signals(os.WSTOPSIG(status)).name, flush=True)
+    os.tcsetpgrp(0, job)
+    os.killpg(job, signal.SIGCONT)
+os.tcsetpgrp(0, os.getpgrp())
+print("ended with", os.waitstatus_to_exitcode(status), flush=True)
+"""
+
+
+class OnTerminal:
+    """A command as the foreground job of a terminal."""
+
+    def __init__(self, folder: Path, program: str, environ: Mapping[str, str]) -> None:
+        import pty
+
+        (folder / "shell.py").write_text(SHELL)
+        (folder / "app.py").write_text(textwrap.dedent(program))
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            command = [sys.executable, "shell.py", sys.executable, "-m", "otel_itl", *OUTPUT]
+            os.execve(sys.executable, command, dict(environ))  # noqa: S606 - the command under test
+        self._read = b""
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._terminal, keys)
+
+    def wait_for(self, text: str) -> None:
+        """Read until the text is printed."""
+        until = time.monotonic() + 50
+        while text.encode() not in self._read:
+            assert time.monotonic() < until, self._read
+            self._read += os.read(self._terminal, 1024)
+
+    def read_to_end(self) -> str:
+        """Return all that was printed, once the shell has ended."""
+        while True:
+            try:
+                chunk = os.read(self._terminal, 1024)
+            except OSError:  # Linux: the other side of the terminal is closed
+                chunk = b""
+            if not chunk:
+                return self._read.decode()
+            self._read += chunk
+
+    def close(self) -> None:
+        os.close(self._terminal)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+@pytest.fixture
+def on_terminal(tmp_path: Path, plain_environ: dict[str, str]) -> Iterator[Callable[[str], OnTerminal]]:
+    started: list[Any] = []
+
+    def start(program: str) -> OnTerminal:
+        started.append(OnTerminal(tmp_path, program, plain_environ))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.close()
+
+
+def test_ctrl_c_reaches_the_program_once(on_terminal: Callable[[str], OnTerminal]) -> None:
+    running = on_terminal(COUNTING.replace("signal.SIGTERM:", "signal.SIGUSR2:"))
+    running.wait_for("ready")
+    running.type(b"\x03")
+    running.wait_for("got SIGINT")
+    time.sleep(0.3)  # a second one would arrive now
+    running.type(b"\x1c")  # Ctrl-\, which the program does not handle
+    printed = running.read_to_end()
+    assert printed.count("got SIGINT") == 1
+    assert f"ended with -{signal.SIGQUIT.value}" in printed
+
+
+def test_ctrl_z_stops_the_job_and_it_goes_on_in_the_foreground(on_terminal: Callable[[str], OnTerminal]) -> None:
+    running = on_terminal(COUNTING)
+    running.wait_for("ready")
+    running.type(b"\x1a")
+    running.wait_for("stopped by SIGTSTP")
+    running.type(b"\x03")
+    running.wait_for("got SIGINT")
+
+
+# --- As process 1 of a container --------------------------------------------------------------------------------------
+
+REAPING = """
+import ctypes, os, sys
+from otel_itl.cli.launch.command import Command
+from otel_itl.cli.launch.process import run_program
+
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become our children, as those of process 1
+code = "import subprocess, time; subprocess.run(['sh', '-c', 'sleep 0.2 &']); time.sleep(0.6)"
+print(run_program(Command(sys.executable, (sys.executable, "-c", code)), os.environ))
+try:
+    print(os.waitpid(-1, os.WNOHANG))
+except ChildProcessError:
+    print("no child is left")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets another process than 1 adopt orphans")
+def test_orphans_are_reaped(plain_environ: dict[str, str]) -> None:
+    ran = subprocess.run([sys.executable, "-c", REAPING], env=plain_environ, capture_output=True, check=True)
+    assert ran.stdout == b"0\nno child is left\n"
