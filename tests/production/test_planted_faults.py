@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from faces import Face
     from wires import Wire
 
-pytestmark = pytest.mark.requirement("R16")
+pytestmark = [pytest.mark.requirement("R16"), pytest.mark.timeout(240)]
 
 SEAMS: Final = {
     "recording/internal_errors.py:guarded",  # the guard itself
