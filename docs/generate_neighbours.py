@@ -60,6 +60,11 @@ FOOT: Final = """
   0020](adr/0020-on-the-sdks-own-span.md)).
 * **LiteLLM's proxy** and other gateways: what is measured at the client, at the proxy and at both is in
   [gateways.md](gateways.md).
+* **opentelemetry-instrumentation-botocore** has a span of its own for Bedrock's streams, around ours or inside of it,
+  whichever was installed first. It records `gen_ai.client.operation.duration` and `gen_ai.client.token.usage` of some
+  families of models and of streams that are read to their end; otel_itl records them of all: distinguish the two by
+  their instrumentation scope. Its `uninstrument()` removes the outermost wrapper, whichever it is: uninstrument in the
+  reverse order.
 * **HTTP clients**: openai 3 and anthropic 2 use `httpx2`. For the span of the HTTP call, instrument with
   `HTTPX2ClientInstrumentor`; that span is a child of ours, or of the SDK's.
 """

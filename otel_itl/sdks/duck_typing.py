@@ -1,4 +1,4 @@
-"""Classifies chunks of unknown make by their fields: many libraries stream what looks like OpenAI's or Anthropic's."""
+"""Classifies chunks of unknown make by their fields: many libraries stream what OpenAI, Anthropic or Bedrock do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
 from otel_itl.sdks.formats.anthropic_messages import classify_message_event
+from otel_itl.sdks.formats.bedrock_converse import EVENTS, classify_converse_event
+from otel_itl.sdks.formats.bedrock_invoke import classify_invocation_chunk
 from otel_itl.sdks.formats.openai_chat import classify_chat
 from otel_itl.sdks.formats.openai_responses import classify_response_event
 from otel_itl.sdks.values import fields_of
@@ -31,5 +33,11 @@ def classify_by_shape(chunk: Any, response_info: ResponseInfo) -> int:
     if isinstance(name, str):
         is_response = name.startswith("response.") or name == "keepalive" or (name == "error" and "error" not in fields)
         return (classify_response_event if is_response else classify_message_event)(chunk, response_info)
+    if isinstance(chunk, dict) and len(chunk) == 1:  # as each event of Bedrock is
+        (name,) = chunk
+        if name in EVENTS:
+            return classify_converse_event(chunk, response_info)
+        if name == "chunk" and "bytes" in fields_of(chunk["chunk"]):
+            return classify_invocation_chunk(chunk, response_info)
     response_info.is_terminated = True
     return _EMPTY if chunk is None else _ANSWER

@@ -12,6 +12,15 @@ REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
 EMPTY, ROLE, LIFECYCLE = int(Kind.EMPTY), int(Kind.ROLE), int(Kind.LIFECYCLE)
 FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
 
+EVENTS: Final = (
+    "contentBlockDelta",
+    "contentBlockStart",
+    "contentBlockStop",
+    "messageStart",
+    "messageStop",
+    "metadata",
+)
+"""The fields by which an event is recognized; it has one of them."""
 REASONING_FIELDS: Final = ("text", "redactedContent")
 """Fields of reasoning that hold output. Its `signature` is none."""
 

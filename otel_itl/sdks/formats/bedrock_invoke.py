@@ -10,7 +10,7 @@ from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
 from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
-from otel_itl.sdks.formats.bedrock_converse import classify_converse_event
+from otel_itl.sdks.formats.bedrock_converse import EVENTS, classify_converse_event
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion, record_metadata
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 
@@ -104,17 +104,7 @@ def _choices(body: dict[str, Any], response_info: ResponseInfo) -> int:
 CLASSIFIERS: Final[dict[str, Callable[[dict[str, Any], ResponseInfo], int]]] = {
     "type": _anthropic,
     "completion": _anthropic,
-    **dict.fromkeys(
-        (
-            "messageStart",
-            "contentBlockStart",
-            "contentBlockDelta",
-            "contentBlockStop",
-            "messageStop",
-            "metadata",
-        ),
-        classify_converse_event,
-    ),
+    **dict.fromkeys(EVENTS, classify_converse_event),
     "generation": _llama,
     "outputText": _titan,
     "outputs": _mistral,
