@@ -41,6 +41,11 @@ FOOT: Final = """
   release of botocore does not know, such as reasoning before 1.37, it drops before it is seen. `abort_after` works with
   both clients. Other AWS calls are left alone, and so are `InvokeAgent` and the bidirectional streams.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
+* google-genai: a call of `models` or `chats` is one record for each HTTP request that it makes (automatic function
+  calling, continuation), which begins when the request is sent: with the first pull. What the caller gets is a
+  generator, and closing it looks like dropping it from inside: a stream that is left early is `abandoned`.
+  `interactions` are measured from google-genai 2.9 on; an error that breaks one has the type of the HTTP client's
+  exception. `abort_after` aborts streams over httpx, httpx2 and aiohttp, and none over requests (with mTLS).
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
@@ -95,7 +100,7 @@ def table() -> str:
 
 def _resource(surface: Surface) -> str:
     """Return the part of a call that names what streams, such as `chat.completions`."""
-    return re.sub(r"\.(with_\w+|create|stream|retrieve)\b.*", "", surface.call)
+    return re.sub(r"\.(with_\w+|create|stream|retrieve|get)\b.*", "", surface.call)
 
 
 def readme() -> str:

@@ -41,6 +41,7 @@ REQUEST_PARAMETERS: Final = {
     "presence_penalty": "gen_ai.request.presence_penalty",
     "seed": "gen_ai.request.seed",
     "n": "gen_ai.request.choice.count",
+    "candidate_count": "gen_ai.request.choice.count",
     "stop": "gen_ai.request.stop_sequences",
     "stop_sequences": "gen_ai.request.stop_sequences",
 }

@@ -152,6 +152,12 @@ class CerebrasInstrumentor(_StreamInstrumentor):
     sdk_names = ("cerebras",)
 
 
+class GoogleGenAIInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the google-genai SDK: the entry point `itl_google_genai`."""
+
+    sdk_names = ("google-genai",)
+
+
 class BedrockInstrumentor(_StreamInstrumentor):
     """Instruments the streams of Amazon Bedrock, by botocore and aiobotocore: the entry point `itl_bedrock`."""
 

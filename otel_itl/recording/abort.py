@@ -31,10 +31,11 @@ def shut_down_socket(descriptor: int) -> None:
 
 
 class HTTPAborter:
-    """Aborts a stream that an httpx-like client reads over an HTTP/1.x connection of its own.
+    """Aborts a stream that httpx, httpx2 or aiohttp reads over an HTTP/1.x connection of its own.
 
     Args:
         response: the HTTP response, held weakly.
+        request: the HTTP request, for the error.
         make_error: makes the SDK's own timeout error, from the HTTP request and a message.
     """
 
@@ -47,16 +48,24 @@ class HTTPAborter:
 
     def shut_down(self) -> bool:
         """Shut the socket down: its reader gets what was received already, then the end of the data."""
-        response: Any = self._response()
-        stream = getattr(response, "extensions", {}).get("network_stream")
-        if stream is None or not str(response.http_version).startswith("HTTP/1"):
+        connected = _find_socket(self._response())
+        if connected is None:
             return False
-        shut_down_socket(stream.get_extra_info("socket").fileno())
+        shut_down_socket(connected.fileno())
         return True
 
     def make_error(self, message: str) -> Exception:
         """Make the SDK's timeout error with this message."""
         return self._make_error(self._request, message)
+
+
+def _find_socket(response: Any) -> Any:
+    """Return the socket that a response is read from; None where its connection serves others, or cannot be reached."""
+    stream = getattr(response, "extensions", {}).get("network_stream")
+    if stream is not None:
+        return stream.get_extra_info("socket") if str(response.http_version).startswith("HTTP/1") else None
+    transport = getattr(getattr(response, "connection", None), "transport", None)  # aiohttp's, which is HTTP/1.1 only
+    return None if transport is None else transport.get_extra_info("socket")
 
 
 class AbortSwitch:

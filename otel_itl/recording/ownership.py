@@ -24,20 +24,31 @@ class Ownership:
     may be reported from there: no lock may be taken and no OpenTelemetry API called.
     """
 
-    __slots__ = ("_owners", "_source")
+    __slots__ = ("_holder", "_owners", "_source")
 
     def __init__(self) -> None:
         self._owners: list[Owner] = []
+        self._holder: Owner | None = None
         self._source: ref[object] | None = None
 
     def add(self, owner: Owner) -> None:
         """Add an object that lives as long as the stream: a response, or the SDK's stream object."""
         self._owners.append(owner)
 
+    def set_holder(self, holder: Owner) -> None:
+        """Set the object, an owner as well, without which the iterator is dropped: nothing else refers to that."""
+        self.add(holder)
+        self._holder = holder
+
     def set_source(self, source: object) -> None:
         """Set the SDK's iterator: where it runs outside of a pull, it is being finalized."""
         with suppress(TypeError):  # not every iterator can be referred to weakly
             self._source = ref(source)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the stream has a holder that is alive: what closes its iterator is then the caller."""
+        return self._holder is not None and not self.is_collected
 
     @property
     def is_collected(self) -> bool:

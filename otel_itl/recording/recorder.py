@@ -183,14 +183,23 @@ class StreamRecorder:
         """Set what is called before the outcome is computed, to process the last event of the stream (`[DONE]`)."""
         self._before_outcome = process_last_event
 
+    def count_attempt(self) -> None:
+        """Count one more HTTP request for this stream, where each of them is seen."""
+        self.attempts = (self.attempts or 0) + 1
+
     def record_headers(self, attempts: int | None) -> None:
-        """Record that the response headers are there, after `attempts` HTTP requests (None: unknown)."""
+        """Record that the response headers are there, after `attempts` HTTP requests (None: as counted, if at all)."""
         self.headers = self.clock()
-        self.attempts = attempts
+        if attempts is not None:
+            self.attempts = attempts
 
     def add_owner(self, owner: object) -> None:
         """Tie the stream to an object that lives as long as it does. The object is held weakly."""
         self._ownership.add(refer_to(owner))
+
+    def set_holder(self, stream: object) -> None:
+        """Tie the stream to the SDK's stream object, which alone holds the recorded iterator. It is held weakly."""
+        self._ownership.set_holder(refer_to(stream))
 
     @never_raises(Where.EVENT_LOOP_WATCH, None)
     def follow_running_loop(self) -> None:
@@ -307,6 +316,16 @@ class StreamRecorder:
     def abandon_from_gc(self) -> None:
         """End a stream that was dropped. Takes no lock and calls no OpenTelemetry API: it runs in finalizers."""
         if self._claim_end(Outcome.ABANDONED):
+            self._end_handler.add_abandoned(self)
+
+    @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
+    def end_iterator_closed(self) -> None:
+        """End a stream whose iterator was closed: by its caller where its holder is alive, else as a dropped one.
+
+        Some SDKs close the iterator of a stream before its response. Reported like a dropped stream in either case, as
+        this may run in a finalizer.
+        """
+        if self._claim_end(Outcome.CLOSED if self._ownership.is_held else Outcome.ABANDONED):
             self._end_handler.add_abandoned(self)
 
     def end_unreported(self) -> None:

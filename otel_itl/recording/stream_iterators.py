@@ -72,8 +72,8 @@ class ChunkRecorder(Protocol):
         """End a stream that its caller threw an exception into."""
         ...
 
-    def abandon_from_gc(self) -> None:
-        """End a stream that was dropped."""
+    def end_iterator_closed(self) -> None:
+        """End a stream whose iterator was closed: by its caller, or by the garbage collector."""
         ...
 
 
@@ -116,7 +116,7 @@ def record_iterator(  # noqa: C901 - a branch for each way out
                 if (sent := (yield chunk)) is not None:
                     pull = resumed = _resume_with(cast("Generator[T, Any, Any]", source).send, sent, source.__next__)
             except GeneratorExit:
-                recorder.abandon_from_gc()
+                recorder.end_iterator_closed()
                 if hasattr(source, "close"):
                     source.close()
                 raise
@@ -159,7 +159,7 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
                 if (sent := (yield chunk)) is not None:
                     pull = resumed = _resume_with(cast("AsyncGenerator[T, Any]", source).asend, sent, source.__anext__)
             except GeneratorExit:
-                recorder.abandon_from_gc()
+                recorder.end_iterator_closed()
                 # Where the event loop closes the source as well: it may not be closed twice at once.
                 if hasattr(source, "aclose") and not recorder.is_collected:
                     await source.aclose()

@@ -122,7 +122,7 @@ class LoopRecorder:
         """Do nothing: what is thrown into a loop ends the loop alone."""
 
     @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
-    def abandon_from_gc(self) -> None:
+    def end_iterator_closed(self) -> None:
         """Do nothing: a loop that is left may be followed by another."""
 
 

@@ -25,6 +25,7 @@ from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.first_pull import FirstPull
+from otel_itl.sdks.http_clients import make_aborter
 from otel_itl.sdks.open_call import Moment, OpenCall, RecordingOpener, current_call, current_recorder
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.values import short_str
@@ -83,6 +84,22 @@ class StreamingCall:
     replaces_code: bool = False
     has_inner_layer: bool = False
     """The call may go through another hooked SDK, which takes over the recording then."""
+    is_imported_late: bool = False
+    """The SDK imports the module when it first needs it, or has it in some releases only: the patch waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HTTPAttempt:
+    """One function of an SDK that sends the HTTP request of a streaming call, once for each attempt.
+
+    Where an SDK has one, its streams have the number of attempts and the moment of the headers, and can be aborted.
+    """
+
+    module: str
+    path: str
+    """The function's name in the module, such as `Client.send_once`."""
+    response_of: Callable[[Any], Any]
+    """Returns the HTTP response in what the function returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +109,14 @@ class SDK:
     name: str
     """Its name in the registry."""
     calls: tuple[StreamingCall, ...]
+    attempts: tuple[HTTPAttempt, ...] = ()
+    more_targets: Callable[[Driver], tuple[Target, ...]] = lambda _: ()
+    """Makes the targets of what is neither: the stream classes that an SDK shares with others."""
 
     def targets(self, driver: Driver) -> tuple[Target, ...]:
         """Return what is patched."""
-        return tuple(map(driver.target, self.calls))
+        calls, attempts = map(driver.target, self.calls), map(driver.attempt_target, self.attempts)
+        return (*calls, *attempts, *self.more_targets(driver))
 
 
 class Driver:
@@ -124,7 +145,51 @@ class Driver:
 
     def target(self, call: StreamingCall) -> Target:
         """Make the patch target of a streaming call."""
-        return Target(call.module, call.path, self._wrapper(call), replaces_code=call.replaces_code)
+        return Target(
+            call.module,
+            call.path,
+            self._wrapper(call),
+            replaces_code=call.replaces_code,
+            trigger=call.module if call.is_imported_late else "",
+        )
+
+    def attempt_target(self, attempt: HTTPAttempt) -> Target:
+        """Make the patch target of a function that sends the HTTP request."""
+
+        def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+            """Send the request, and follow its response where the stream of the call is recorded."""
+            recorder = self._begin_attempt()
+            if recorder is None:
+                return wrapped(*args, **kwargs)
+            result = wrapped(*args, **kwargs)
+            if inspect.iscoroutine(result):
+                return self._await_attempt(attempt, recorder, result)
+            self._follow_response(attempt, recorder, result)
+            return result
+
+        return Target(attempt.module, attempt.path, wrapper)
+
+    @never_raises(Where.RESPONSE_FOLLOW, None)
+    def _begin_attempt(self) -> StreamRecorder | None:
+        """Count an HTTP attempt of the call that is being sent here; returns its recorder, None where there is none."""
+        recorder = current_recorder()
+        if recorder is not None:
+            recorder.count_attempt()
+        return recorder
+
+    async def _await_attempt(self, attempt: HTTPAttempt, recorder: StreamRecorder, sending: Awaitable[Any]) -> Any:
+        """Await an HTTP attempt, and follow its response."""
+        result = await sending
+        self._follow_response(attempt, recorder, result)
+        return result
+
+    @never_raises(Where.RESPONSE_FOLLOW, None)
+    def _follow_response(self, attempt: HTTPAttempt, recorder: StreamRecorder, result: Any) -> None:
+        """Record that the headers of an attempt are there, and how its stream is aborted."""
+        recorder.record_headers(None)
+        aborter = make_aborter(attempt.response_of(result))
+        if aborter is not None:
+            recorder.enable_abort(aborter)
 
     def _wrapper(self, streaming: StreamingCall) -> Wrapper:
         """Make the wrapper of a streaming call, which chooses how to record by the kind of function that it wraps.

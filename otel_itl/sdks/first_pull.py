@@ -107,10 +107,10 @@ class FirstPull:
             self._recorder.end_closed()
 
     @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
-    def abandon_from_gc(self) -> None:
-        """End a stream that was dropped."""
+    def end_iterator_closed(self) -> None:
+        """End a stream whose generator was closed or dropped, which look the same from inside."""
         if self._recorder is not None and not self.is_taken_over:
-            self._recorder.abandon_from_gc()
+            self._recorder.end_iterator_closed()
 
     # --- The first chunk -------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ class SDKEntry:
     """One supported SDK.
 
     Args:
-        name: in the option `sdks`, of our extra, and of the module in `otel_itl.sdks`.
+        name: in the option `sdks`, of our extra, and (with `_` for `-`) of the module in `otel_itl.sdks`.
         package: what an application imports.
         distribution: what an application installs.
         oldest: the oldest release that is measured.
@@ -29,12 +29,12 @@ class SDKEntry:
     @property
     def module(self) -> str:
         """The module of ours that describes the SDK, to be imported when the SDK is instrumented."""
-        return f"otel_itl.sdks.{self.name}"
+        return f"otel_itl.sdks.{self.name.replace('-', '_')}"
 
     @property
     def entry_point(self) -> str:
         """The name of the instrumentor's entry point, as in `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS`."""
-        return f"itl_{self.name}"
+        return f"itl_{self.name.replace('-', '_')}"
 
     @property
     def requirement(self) -> str:
@@ -49,6 +49,7 @@ _ENTRIES: Final = (
     SDKEntry("together", "together", "together", (2, 0)),
     SDKEntry("fireworks", "fireworks", "fireworks-ai", (1, 2)),
     SDKEntry("cerebras", "cerebras.cloud.sdk", "cerebras-cloud-sdk", (1, 12)),
+    SDKEntry("google-genai", "google.genai", "google-genai", (1, 56)),
     SDKEntry("bedrock", "botocore", "botocore", (1, 34, 116)),
 )
 

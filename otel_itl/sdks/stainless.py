@@ -26,6 +26,7 @@ from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.http_clients import find_response
 from otel_itl.sdks.open_call import current_call
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.registry import REGISTRY
@@ -221,7 +222,7 @@ def _own_span_target(driver: Driver, base: str, own_spans: OwnSpans) -> Target:
 
 def _bind_to_response(driver: Driver, package: str, result: Any, recorder: StreamRecorder) -> Any:
     """Bind the recorder to the HTTP response of what `request()` returned: a stream, or a raw response."""
-    response: Any = _find_response(result)
+    response: Any = find_response(result)
     request = _find_request(response)
     recorder.record_headers(_count_attempts(request))
     recorder.add_owner(response)
@@ -229,12 +230,6 @@ def _bind_to_response(driver: Driver, package: str, result: Any, recorder: Strea
     recorder.enable_abort(HTTPAborter(response, request, partial(_make_timeout_error, package)))
     watch_body(response, recorder)
     return result
-
-
-def _find_response(result: Any) -> Any:
-    """Return the HTTP response under a stream (`response`) or a raw response (`http_response`)."""
-    candidates = (getattr(result, "response", None), getattr(result, "http_response", None), result)
-    return next(one for one in candidates if one is not None)
 
 
 def _find_request(response: Any) -> Any:

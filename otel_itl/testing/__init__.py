@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from . import bedrock, chat, completions, faults, messages, responses
+from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
 from .clock import FakeClock
 from .exchange import Exchange, Sent
 from .script import Event, Script, Step
@@ -32,6 +32,8 @@ __all__ = [
     "chat",
     "completions",
     "faults",
+    "gemini",
+    "interactions",
     "messages",
     "responses",
 ]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import bedrock, chat, completions, faults, messages, responses
+from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
 from ._http import Connection, PeerLeftError, Received
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
@@ -28,15 +28,19 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("completions", re.compile(r"/completions$")),
     ("responses", re.compile(r"/responses(/(?P<id>[^/]+))?$")),
     ("messages", re.compile(r"/messages$")),
+    ("gemini", re.compile(r":streamGenerateContent$")),
+    ("interactions", re.compile(r"/interactions(/(?P<id>[^/]+))?$")),
     ("converse", re.compile(r"/converse-stream$")),
     ("invoke_model", re.compile(r"/invoke-with-response-stream$")),
 )
-_MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/")
+_MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/|/([^/:]+):streamGenerateContent$")
 _ID_PREFIX: Final[dict[Wire, str]] = {
     "chat": "chatcmpl",
     "completions": "cmpl",
     "responses": "resp",
     "messages": "msg",
+    "gemini": "gemini",
+    "interactions": "interaction",
     "converse": "bdrk",
     "invoke_model": "msg_bdrk",
 }
@@ -45,6 +49,8 @@ _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "completions": completions.reply,
     "responses": responses.reply,
     "messages": messages.reply,
+    "gemini": gemini.reply,
+    "interactions": interactions.reply,
     "converse": bedrock.reply,
     "invoke_model": bedrock.anthropic_reply,
 }
@@ -263,12 +269,12 @@ def _wire_of(path: str) -> tuple[Wire | None, str | None]:
 
 
 def _model_of(body: bytes, path: str) -> str | None:
-    """Return the model that a request asks for, in its body or in a path of Azure or AWS; None: it names none."""
+    """Return the model that a request asks for, in its body or (Azure, AWS, Gemini) in its path; None: none."""
     try:
         model = json.loads(body)["model"]
     except (ValueError, LookupError, TypeError):
         found = _MODEL_IN_PATH.search(path)
-        return unquote(found[1]) if found else None
+        return unquote(found[1] or found[2]) if found else None
     return str(model)
 
 

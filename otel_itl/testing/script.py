@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
-Wire = Literal["chat", "completions", "responses", "messages", "converse", "invoke_model"]
-"""A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, and Bedrock's
-`converse_stream` and `invoke_model_with_response_stream`."""
+Wire = Literal["chat", "completions", "responses", "messages", "gemini", "interactions", "converse", "invoke_model"]
+"""A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
+`streamGenerateContent` and interactions, and Bedrock's `converse_stream` and `invoke_model_with_response_stream`."""
 
 Kind = Literal[
     "role",
@@ -49,8 +49,7 @@ _CONTROL: frozenset[Kind] = frozenset({"close", "reset", "hold"})
 class Event:
     """One event: server-sent, unless it has a `frame` of its own.
 
-    The builders (`chat`, `completions`, `responses`, `messages`, `bedrock`, `faults`) make these; make your own where
-    they end.
+    The builders (`chat`, `messages`, `gemini`, `bedrock`, …, and `faults`) make these; make your own where they end.
     """
 
     kind: Kind

@@ -73,17 +73,19 @@ class Caller:
         return type(value).__qualname__, repr(value), made
 
 
-def described(error: BaseException | None) -> object:
-    """What there is to see of an exception: its type, its text, and what it is said to come from."""
+def described(error: BaseException | None, *above: BaseException) -> object:
+    """What there is to see of an exception: type, text, and what it is said to come from, which may be itself."""
     if error is None:
         return None
+    if any(error is each for each in above):
+        return "as above"
     return (
         type(error).__qualname__,
         str(error),
         error.__suppress_context__,
         getattr(error, "__notes__", None),
-        described(error.__cause__),
-        described(error.__context__),
+        described(error.__cause__, error, *above),
+        described(error.__context__, error, *above),
     )
 
 

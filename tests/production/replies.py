@@ -115,6 +115,36 @@ ODD_EVENTS: Final[dict[str, list[bytes]]] = {
     + _events('{"type": "message_start"}', '{"type": "message_start", "message": 3}', name="message_start")
     + _events('{"type": "ping", "x": [null]}', name="ping")
     + _events('{"type": "error", "error": "text"}', name="error"),
+    "gemini": _GARBAGE
+    + _events(
+        "{}",
+        '{"candidates": null}',
+        '{"candidates": [{}]}',
+        '{"candidates": [{"index": null, "content": {"parts": [{"text": "x"}]}}]}',
+        '{"candidates": [{"index": -1, "content": {"parts": [{"text": 5}]}}]}',
+        '{"candidates": [{"index": 99999999999999999999, "content": {"parts": [{"text": "x", "thought": true}]}}]}',
+        '{"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {"a": [1]}}}]}}]}',
+        '{"candidates": [{"content": {"parts": [{"functionCall": {}}, {"inlineData": {}}]}, "finishReason": "NEW"}]}',
+        '{"candidates": [{"finishReason": 7}]}',
+        '{"promptFeedback": {"blockReason": "NEW"}}',
+        '{"promptFeedback": null, "responseId": 5, "modelVersion": {"name": "m"}}',
+        '{"usageMetadata": {"candidatesTokenCount": "3", "promptTokenCount": 1.5}}',
+        '{"usageMetadata": {"candidatesTokenCount": 99999999999999999999999, "promptTokenCount": -1}}',
+        '{"error": {"code": 503, "message": "no", "status": "UNAVAILABLE"}}',
+    ),
+    "interactions": _GARBAGE
+    + _events(
+        '{"event_type": "step.delta", "index": 0, "delta": null}',
+        '{"event_type": "step.delta", "index": "0", "delta": {"type": "text", "text": 5}}',
+        '{"event_type": "step.delta", "index": 0, "delta": {"type": "new", "x": 1}}',
+        '{"event_type": "step.start", "index": 0, "step": {"type": 5}}',
+        '{"event_type": "interaction.created", "interaction": 3}',
+        '{"event_type": "interaction.completed", "interaction": {"usage": {"total_output_tokens": "7"}}}',
+        '{"event_type": "interaction.completed", "interaction": {"id": 5, "status": "failed"}}',
+        '{"event_type": 7}',
+        '{"event_type": "error", "error": "text"}',
+        name="step.delta",
+    ),
 }
 ODD_EVENTS["completions"] = ODD_EVENTS["chat"]
 _ODD_MEMBERS: Final = (

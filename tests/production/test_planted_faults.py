@@ -36,13 +36,14 @@ if TYPE_CHECKING:
     from faces import Face
     from wires import Wire
 
-pytestmark = pytest.mark.requirement("R16")
+pytestmark = [pytest.mark.requirement("R16"), pytest.mark.timeout(240)]
 
 SEAMS: Final = {
     "recording/internal_errors.py:guarded",  # the guard itself
     "recording/recorder.py:__del__",
     *("sdks/code_patch.py:request", "sdks/code_patch.py:__call__", "sdks/patching.py:__call__"),
-    *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened")),
+    *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened", "_await_attempt")),
+    "sdks/speakeasy.py:construct",
     *("sdks/open_call.py:send", "sdks/open_call.py:asend", "sdks/first_pull.py:append_targets"),
     *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see", "start")),
     *("sdks/aws_event_stream.py:_start_loop", "sdks/aws_event_stream.py:is_collected"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aws_wire
 from clients import make_client, sdk_of
-from surfaces import BEDROCK
+from surfaces import BEDROCK, GEMINI
 
 if TYPE_CHECKING:
     from faces import Face
@@ -47,7 +47,10 @@ class Line:
 
 def http_of(host: Host) -> ModuleType:
     """The HTTP client's package under an SDK: httpx, or what replaced it."""
-    return sys.modules[sdk_of(host).DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
+    sdk = sdk_of(host)
+    if host.sdk == GEMINI.sdk:
+        return sys.modules["httpx2" if getattr(sdk._api_client, "httpx2", None) is not None else "httpx"]
+    return sys.modules[sdk.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
 
 
 def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:

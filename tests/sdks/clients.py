@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from importlib import import_module
@@ -13,7 +14,21 @@ import aws
 import pytest
 from faces import Face, entered, run
 from measuring import measured, timeline_of
-from surfaces import ANTHROPIC, AZURE, BEDROCK, CEREBRAS, COMPATIBLE, FIREWORKS, GROQ, OPENAI, TOGETHER, Host, Surface
+from surfaces import (
+    ANTHROPIC,
+    AZURE,
+    BEDROCK,
+    CEREBRAS,
+    COMPATIBLE,
+    FIREWORKS,
+    GEMINI,
+    GROQ,
+    OPENAI,
+    TOGETHER,
+    VERTEX,
+    Host,
+    Surface,
+)
 
 from otel_itl.core.timeline import Timeline
 from otel_itl.sdks.registry import REGISTRY
@@ -21,6 +36,8 @@ from otel_itl.testing import Script, ScriptedServer
 from otel_itl.testing.exchange import Exchange
 
 T = TypeVar("T")
+NO_CERTIFICATES: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Loading certificates takes longer than most tests, for no TLS."""
 OPTIONS: Final = {"api_key": "none", "max_retries": 0, "timeout": 5.0}
 
 
@@ -44,6 +61,8 @@ CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     FIREWORKS: ("Fireworks", lambda origin: {"base_url": origin}),
     # It would send a request of its own when it is made.
     CEREBRAS: ("Cerebras", lambda origin: {"base_url": origin, "warm_tcp_connection": False}),
+    GEMINI: ("Client", lambda origin: {"base_url": origin}),
+    VERTEX: ("Client", lambda origin: {"base_url": origin, "vertexai": True}),
 }
 """Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
 
@@ -58,6 +77,8 @@ def sdk_of(host: Host) -> ModuleType:
 def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     """A client that asks `host` at `origin`."""
     name, location = CLIENTS[host]
+    if host.sdk == GEMINI.sdk:
+        return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
     return make(**location(origin), **{**OPTIONS, **options})
 
@@ -67,6 +88,8 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
+    if host.sdk == GEMINI.sdk:
+        return make_client(host, face, server.url, **options)
     if host is BEDROCK:
         sdk_of(host)
         return aws.make_client(face, server.url, **options)
@@ -74,6 +97,38 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
     event_hooks = {"request": [_as_face(hook, face) for hook in hooks]}
     http_client = _http_client(sdk_of(host), face, event_hooks)
     return make_client(host, face, f"http://{host.name}:{server.port}", http_client=http_client, **options)
+
+
+def google_client(
+    sdk: ModuleType,
+    face: Face,
+    *,
+    base_url: str,
+    timeout: float,
+    max_retries: int,
+    http_client: Any = None,
+    **options: Any,
+) -> Any:
+    """A client of the google-genai SDK, by the options of other SDKs' clients.
+
+    Its default transports are httpx2 (before 3.0: httpx) and, for the asynchronous client, aiohttp; the transport of
+    `http_client` takes their place.
+    """
+    transport = {} if http_client is None else {"transport": http_client._transport}
+    client = sdk.Client(
+        http_options={
+            "base_url": base_url,
+            "timeout": int(timeout * 1000),
+            "client_args": {"verify": NO_CERTIFICATES, **transport},
+            "async_client_args": {"verify": NO_CERTIFICATES, "ssl": NO_CERTIFICATES, **transport},
+            "retry_options": {"attempts": max_retries + 1, "initial_delay": 0.001, "jitter": 0.001},
+        },
+        **options,
+    )
+    if face == "sync":
+        return client
+    client.aio.kept = client  # which closes what it shares when it is dropped
+    return client.aio
 
 
 def play(
@@ -152,9 +207,12 @@ def run_with_client(
 
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
+    made: list[Any] = []
+    if hasattr(client, "_api_client"):
+        client._api_client._verify_response = made.append
+        return made
     if not hasattr(client, "_process_response_data"):
         return aws.keep_what_is_parsed(client)
-    made: list[Any] = []
     process = client._process_response_data
 
     def kept(**data: Any) -> Any:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, closing, suppress
-from inspect import isawaitable
+from contextlib import aclosing, asynccontextmanager, closing, suppress
+from inspect import isasyncgen, isawaitable, isgenerator
 from typing import Any, Final, Literal, TypeVar
 
 T = TypeVar("T")
@@ -63,9 +63,12 @@ async def taken(iterable: Any, enough: Callable[[], bool] = lambda: False) -> li
 
 @asynccontextmanager
 async def entered(manager: Any) -> AsyncIterator[Any]:
-    """The block of `with` or `async with`; of `with closing(…)` for what is no context manager."""
+    """The block of `with` or `async with`; of one that closes it for what is no context manager."""
     if hasattr(manager, "__aenter__"):
         async with manager as inside:
+            yield inside
+    elif isasyncgen(manager):
+        async with aclosing(manager) as inside:
             yield inside
     elif not hasattr(manager, "__enter__"):
         with closing(manager) as inside:
@@ -89,8 +92,8 @@ async def leave(manager: Any) -> None:
 
 
 async def close(stream: Any) -> None:
-    """Close a stream, which every SDK calls `close`, awaited or not."""
-    await settled(stream.close())
+    """Close a stream, which every SDK calls `close`, awaited or not; an asynchronous generator, `aclose`."""
+    await settled(stream.aclose() if isasyncgen(stream) else stream.close())
 
 
 def response_of(stream: Any) -> Any:
@@ -101,9 +104,12 @@ def response_of(stream: Any) -> Any:
 
 
 def generator_of(stream: Any) -> Any:
-    """The SDK's own generator that a stream iterates over, under its helper where there is one."""
-    if hasattr(stream, "_event_generator"):
-        return stream._event_generator
+    """The SDK's own generator that a stream iterates over, under its helper where there is one, or that it is."""
+    if isgenerator(stream) or isasyncgen(stream):
+        return stream
+    for name in ("generator", "_event_generator"):
+        if hasattr(stream, name):
+            return getattr(stream, name)
     return getattr(stream, "_raw_stream", stream)._iterator
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from otel_itl.testing import Script, bedrock, chat, completions, messages, responses
+from otel_itl.testing import Script, bedrock, chat, completions, gemini, interactions, messages, responses
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
 
@@ -175,6 +175,39 @@ WIRES: Final = {
         chunks=9,
         finish_reasons=("max_tokens",),
         usage=_MESSAGES_USAGE,
+    ),
+    "gemini": Scripted(
+        pinned(
+            Script(
+                [
+                    *(gemini.text(text) for text in ("one ", "two ", "three")),
+                    gemini.finish("MAX_TOKENS", usage=gemini.usage_object(3, prompt=11, thoughts=2, cached=4)),
+                ],
+                headers=dict.fromkeys(
+                    ("x-request-id", "request-id", "x-amzn-requestid"), "req_1"
+                ),  # each chunk has the headers
+            )
+        ),
+        chunks=4,
+        finish_reasons=("max_tokens",),
+        usage=_OPENAI_USAGE,
+    ),
+    "interactions": Scripted(
+        pinned(
+            Script(
+                [
+                    interactions.created(),
+                    interactions.step_start({"type": "model_output"}),
+                    *(interactions.text(text) for text in ("one ", "two ", "three")),
+                    interactions.step_stop(),
+                    interactions.completed(usage=interactions.usage_object(3, prompt=11, thoughts=2, cached=4)),
+                    interactions.done(),
+                ]
+            )
+        ),
+        chunks=7,
+        finish_reasons=("completed",),
+        usage=_OPENAI_USAGE,
     ),
 }
 """By wire format. Each has three output events."""

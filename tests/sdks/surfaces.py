@@ -11,6 +11,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from faces import entered, settled, taken
@@ -22,6 +23,8 @@ CHAT: Final = {**PLAIN_CHAT, "stream_options": {"include_usage": True}}
 COMPLETION: Final = {**PLAIN_COMPLETION, "stream_options": {"include_usage": True}}
 RESPONSE: Final = {"model": "m", "input": "hello", "max_output_tokens": 9}
 MESSAGE: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
+CONTENT: Final = {"model": "m", "contents": "hello", "config": {"max_output_tokens": 9}}
+INTERACTION: Final = {"model": "m", "input": "hello", "generation_config": {"max_output_tokens": 9}}
 CONVERSE: Final = {
     "modelId": "m",
     "messages": [{"role": "user", "content": [{"text": "hello"}]}],
@@ -50,6 +53,8 @@ GROQ: Final = Host("groq", "Groq", "127.0.0.1", "groq")
 TOGETHER: Final = Host("together", "Together", "127.0.0.1", "together_ai")
 FIREWORKS: Final = Host("fireworks", "Fireworks", "127.0.0.1", "fireworks_ai")
 CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
+GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
+VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
 
 
@@ -102,6 +107,8 @@ class Surface:
     needs: str
     """What the client must have, a dotted path, perhaps with a parameter: `responses.retrieve(stream)`."""
     host: Host
+    needs_module: str = ""
+    """A module that the SDK must have; empty: none."""
     operation: str = "chat"
     managed: bool = False
     """What is opened is a context manager."""
@@ -110,6 +117,8 @@ class Surface:
     reading: Reading = LOOP
     yields_errors: bool = False
     """The SDK yields an error of the provider as a chunk, instead of raising it."""
+    is_generator: bool = False
+    """The caller gets a generator, which sends the request when it is first pulled, and is no context manager."""
 
     @property
     def sdk(self) -> str:
@@ -118,7 +127,7 @@ class Surface:
 
     def __str__(self) -> str:
         """The row, as a test's name shows it."""
-        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE} else ""
+        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE, VERTEX} else ""
         return f"{self.sdk}:{client}{self.call}{'.parse()' if self.parsed else ''}:{self.reading.text}"
 
     @property
@@ -128,6 +137,8 @@ class Surface:
 
     def missing(self, client: Any) -> str | None:
         """What the SDK lacks for this surface, as code; None when it is all there."""
+        if self.needs_module and find_spec(self.needs_module) is None:
+            return self.needs_module
         path, _, parameter = self.needs.rstrip(")").partition("(")
         found, seen = client, "client"
         for name in path.split("."):
@@ -311,6 +322,67 @@ def _compatible() -> list[Surface]:
     return [*chat, *completions]
 
 
+def _content() -> list[Surface]:
+    """Generators of the google-genai SDK, which send their request when they are first pulled."""
+
+    def row(call: str, opens: Callable[[Any], Any], host: Host = GEMINI) -> Surface:
+        return Surface(
+            call=call,
+            wire="gemini",
+            open=opens,
+            needs="models",
+            host=host,
+            operation="generate_content",
+            is_generator=True,
+        )
+
+    def generate(client: Any) -> Any:
+        return client.models.generate_content_stream(**CONTENT)
+
+    def send(client: Any) -> Any:
+        chat = client.chats.create(model=CONTENT["model"], config=CONTENT["config"])
+        return chat.send_message_stream(CONTENT["contents"])
+
+    return [
+        row("models.generate_content_stream()", generate),
+        row("models.generate_content_stream()", generate, VERTEX),
+        row("chats.create().send_message_stream()", send),
+    ]
+
+
+def _interactions() -> list[Surface]:
+    def row(call: str, opens: Callable[[Any], Any], **more: Any) -> Surface:
+        options = {"operation": "generate_content", **more}
+        return Surface(
+            call=call,
+            wire="interactions",
+            open=opens,
+            needs="interactions",
+            needs_module="google.genai._gaos",
+            host=GEMINI,
+            yields_errors=True,
+            **options,
+        )
+
+    def raw(client: Any) -> Any:
+        return client.interactions.with_raw_response.create(**INTERACTION, stream=True)
+
+    def streaming(client: Any) -> Any:
+        return client.interactions.with_streaming_response.create(**INTERACTION, stream=True)
+
+    return [
+        row("interactions.create(stream=True)", lambda client: client.interactions.create(**INTERACTION, stream=True)),
+        row(
+            "interactions.get(stream=True)",
+            lambda client: client.interactions.get("resp_1", stream=True),
+            operation="fetch_response",
+        ),
+        row("interactions.with_raw_response.create(stream=True)", raw, parsed=True),
+        row("interactions.with_streaming_response.create(stream=True)", streaming, managed=True, parsed=True),
+        row("interactions.with_streaming_response.create(stream=True)", streaming, managed=True, reading=LINES),
+    ]
+
+
 def _bedrock() -> list[Surface]:
     """Both operations of Bedrock that stream, by boto3 and aiobotocore."""
 
@@ -332,18 +404,40 @@ def _bedrock() -> list[Surface]:
     ]
 
 
-SURFACES: Final = (*_chat(), *_completions(), *_responses(), *_messages(), *_compatible(), *_bedrock())
+SURFACES: Final = (
+    *_chat(),
+    *_completions(),
+    *_responses(),
+    *_messages(),
+    *_compatible(),
+    *_content(),
+    *_interactions(),
+    *_bedrock(),
+)
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host not in {AZURE, COMPATIBLE, BEDROCK}
+    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
 """The rows of the SDKs of one family (Stainless) that give a caller a stream object: `create`, `.stream()`, raw and
 streaming responses of each API."""
-OTHER_STREAMS: Final = tuple(surface for surface in SURFACES if surface.host is BEDROCK)
-"""The rows of the other SDKs that give a caller a stream object."""
+OTHER_STREAMS: Final = tuple(
+    surface
+    for surface in SURFACES
+    if surface.host in {BEDROCK, GEMINI} and surface.reading is LOOP and surface.operation != "fetch_response"
+)
+"""The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
 """Of these, `create(stream=True)` of each API."""
+EVERY_CREATED: Final = (
+    *CREATED,
+    *(
+        surface
+        for surface in OTHER_STREAMS
+        if surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+    ),
+)
+"""The same, with what is called so in google-genai."""

@@ -15,12 +15,13 @@ from clients import play
 from faces import Face, drop, pulled, settled
 from measuring import measured, measured_by, spans_within
 from scripts import pinned
-from surfaces import CREATED, Surface
+from surfaces import CREATED, EVERY_CREATED, Surface
 
 from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
 
-created = pytest.mark.parametrize("surface", CREATED, ids=str)
+created = pytest.mark.parametrize("surface", EVERY_CREATED, ids=str)
+closed_at_once = pytest.mark.parametrize("surface", CREATED, ids=str)
 OURS: Final = ("/otel_itl/", "/opentelemetry/")
 
 
@@ -120,7 +121,7 @@ def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
         assert [span.attributes["itl.stream.outcome"] for span in telemetry.spans] == ["abandoned"]
 
 
-@created
+@closed_at_once
 @pytest.mark.requirement("R25")
 def test_locks_and_calls_of_opentelemetry_would_be_detected(
     surface: Surface, server: ScriptedServer, recorded_locks: list[int]

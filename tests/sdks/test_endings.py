@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,7 @@ from faces import (
     enter,
     entered,
     generator_of,
+    pulled,
     response_of,
     settled,
     taken,
@@ -32,7 +34,19 @@ from surfaces import OTHER_STREAMS, STREAMS, Surface
 
 import otel_itl
 from otel_itl.runtime import runtime
-from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, bedrock, chat, faults, messages, responses
+from otel_itl.testing import (
+    CapturedTelemetry,
+    Script,
+    ScriptedServer,
+    Step,
+    bedrock,
+    chat,
+    faults,
+    gemini,
+    interactions,
+    messages,
+    responses,
+)
 
 BUILDERS: Final[dict[str, ModuleType]] = {
     "chat": chat,
@@ -40,14 +54,32 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "messages": messages,
     "converse": bedrock,
     "invoke_model": bedrock,
+    "gemini": gemini,
+    "interactions": interactions,
 }
-OPENING: Final = {"chat": 2, "responses": 5, "messages": 3, "converse": 2, "invoke_model": 3}
+OPENING: Final = {
+    "chat": 2,
+    "responses": 5,
+    "messages": 3,
+    "converse": 2,
+    "invoke_model": 3,
+    "gemini": 1,
+    "interactions": 3,
+}
 """Chunks up to and including the first token."""
 REPLIES: Final[dict[str, Script]] = {
     wire: (bedrock.anthropic_reply if wire == "invoke_model" else builder.reply)(4, first=0.004, gaps=0.002)
     for wire, builder in BUILDERS.items()
 }
-ALL: Final = {"chat": 7, "responses": 12, "messages": 9, "converse": 8, "invoke_model": 9}
+ALL: Final = {
+    "chat": 7,
+    "responses": 12,
+    "messages": 9,
+    "converse": 8,
+    "invoke_model": 9,
+    "gemini": 5,
+    "interactions": 8,
+}
 """Chunks of a whole reply."""
 
 
@@ -97,10 +129,33 @@ class Ending:
     wires: tuple[str, ...] = tuple(BUILDERS)
     options: dict[str, Any] = field(default_factory=dict)
     """Of the client."""
+    has_response: bool = False
+    """It takes the HTTP response, which a generator does not show."""
     error_chunks: int = 0
     """More chunks where the SDK yields an error of the provider, instead of raising it."""
     everywhere: bool = True
     """Else by `create()` and `.stream()` alone: how the stream was asked for makes no difference to it."""
+
+    def happens_to(self, surface: Surface, face: Face) -> bool:
+        """Whether a stream of the surface, asked for by this face, can end so."""
+        return (
+            face in self.faces
+            and surface.wire in self.wires
+            and (self.everywhere or "_response." not in surface.call)
+            and not (self.has_response and surface.is_generator)
+        )
+
+    def outcomes_of(self, surface: Surface) -> list[str]:
+        """The outcome that is recorded; none of a generator that was never pulled, as it has sent no request.
+
+        Closing a generator, dropping it and throwing into it look the same from inside. What is thrown into the stream
+        of an interaction, its own generator gets, which closes the one under it.
+        """
+        if surface.wire == "interactions" and self.act is throw_a_cancellation:
+            return ["closed"]
+        if not surface.is_generator or self.act not in LEAVING:
+            return [self.outcome]
+        return [] if self.chunks is UNREAD else ["abandoned"]
 
 
 UNREAD: Final = dict.fromkeys(BUILDERS, 0)
@@ -112,9 +167,16 @@ async def opened(surface: Surface, client: Any) -> Any:
     return await surface.reach(await enter(made) if surface.managed else made)
 
 
+async def requested(surface: Surface, client: Any) -> None:
+    """Send the request, and wait for the response."""
+    stream = await opened(surface, client)
+    if surface.is_generator:
+        await pulled(stream)
+
+
 @asynccontextmanager
 async def within(surface: Surface, client: Any) -> AsyncIterator[Any]:
-    """The stream in a `with` block: of its manager, or its own."""
+    """The stream in a `with` block: of its manager, or its own; a generator, of one that closes it."""
     async with surface.stream(client) as stream:
         if surface.managed:
             yield stream
@@ -125,7 +187,11 @@ async def within(surface: Surface, client: Any) -> AsyncIterator[Any]:
 
 async def first_token(surface: Surface, client: Any, stream: Any) -> None:
     """Read up to the first token, and break out of the loop."""
-    await taken(stream, lambda: len(client.made) >= OPENING[surface.wire])
+    if surface.sdk == "google-genai":  # which yields all that it makes
+        seen = count(1)
+        await taken(stream, lambda: next(seen) >= OPENING[surface.wire])
+    else:
+        await taken(stream, lambda: len(client.made) >= OPENING[surface.wire])
 
 
 # --- the caller ends it ----------------------------------------------------------------------------------------------
@@ -228,8 +294,9 @@ async def uninstrument(surface: Surface, client: Any) -> Left:
     stream = await opened(surface, client)
     await first_token(surface, client, stream)
     otel_itl.uninstrument()
-    await taken(stream)
-    assert len(client.made) == ALL[surface.wire], "the stream goes on for its reader"
+    rest = await taken(stream)
+    read = OPENING[surface.wire] + len(rest) if surface.sdk == "google-genai" else len(client.made)
+    assert read == ALL[surface.wire], "the stream goes on for its reader"
     return Left(stream)
 
 
@@ -256,7 +323,7 @@ async def time_the_wait_out(surface: Surface, client: Any) -> Left:
 
 
 async def cancel_the_request(surface: Surface, client: Any) -> Left:
-    waiting = asyncio.create_task(opened(surface, client))
+    waiting = asyncio.create_task(requested(surface, client))
     await asyncio.sleep(0.03)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -289,7 +356,7 @@ async def interrupt_the_wait(surface: Surface, client: Any) -> Left:
 
 async def interrupt_the_request(surface: Surface, client: Any) -> Left:
     with interrupted(0.03):
-        await opened(surface, client)
+        await requested(surface, client)
     return Left()
 
 
@@ -307,7 +374,7 @@ async def read_into_an_error(surface: Surface, client: Any) -> Left:
 
 async def fail_to_open(surface: Surface, client: Any) -> Left:
     try:
-        await opened(surface, client)
+        await requested(surface, client)
     except Exception as error:
         return Left(error=error)
     raise AssertionError("the request was to fail")
@@ -341,9 +408,17 @@ def no_answer(_: str) -> Script:
 
 BINARY: Final = ("converse", "invoke_model")
 """Wire formats of AWS's event stream, over which each loop is a generator of its own."""
-SERVER_SENT: Final = ("chat", "responses", "messages")
+SERVER_SENT: Final = ("chat", "responses", "messages", "gemini", "interactions")
 SILENCE: Final = broken_by(faults.hold())
-STREAMED: Final = {"chat": 5, "responses": 8, "messages": 6, "converse": 5, "invoke_model": 6}
+STREAMED: Final = {
+    "chat": 5,
+    "responses": 8,
+    "messages": 6,
+    "converse": 5,
+    "invoke_model": 6,
+    "gemini": 4,
+    "interactions": 6,
+}
 """Chunks up to and including the last token."""
 OPENED: Final = {wire: chunks - 1 for wire, chunks in OPENING.items()}
 """Chunks before the first token."""
@@ -361,6 +436,20 @@ def every(outcome: str, act: Act, **more: Any) -> Ending:
     return Ending(outcome=outcome, act=act, **more)
 
 
+LEAVING: Final[set[Act]] = {
+    close_it,
+    aclose_it,
+    close_unread,
+    leave_the_block,
+    leave_the_block_unread,
+    fail_in_the_block,
+    throw_an_exception,
+    throw_a_cancellation,
+    break_and_drop,
+    drop_unread,
+}
+"""By these the caller leaves the stream where it has nothing to wait for."""
+
 ENDINGS: Final = {
     "exhausted": every("completed", exhaust, chunks=ALL),
     "exhausted and dropped": some("completed", exhaust_and_drop, chunks=ALL),
@@ -370,7 +459,7 @@ ENDINGS: Final = {
     "end of the block": every("closed", leave_the_block),
     "end of the block before the first pull": every("closed", leave_the_block_unread, chunks=UNREAD),
     "exception in the block": every("closed", fail_in_the_block),
-    "response closed": every("closed", close_the_response),
+    "response closed": every("closed", close_the_response, has_response=True),
     "exception thrown in": every("closed", throw_an_exception, wires=SERVER_SENT),
     "cancellation thrown in": some("cancelled", throw_a_cancellation, wires=SERVER_SENT),
     "break and drop": every("abandoned", break_and_drop),
@@ -387,8 +476,14 @@ ENDINGS: Final = {
     ),
     "connection closed": every("error", read_into_an_error, script=broken_by(faults.close())),
     "connection reset": some("error", read_into_an_error, script=broken_by(faults.reset(after=0.02))),
-    "read timeout": some("error", read_into_an_error, script=SILENCE, options={"timeout": 0.05}),
-    "invalid JSON": some("error", read_into_an_error, script=invalid_json),
+    "read timeout": some("error", read_into_an_error, script=SILENCE, options={"timeout": 0.15}),
+    "invalid JSON": some(
+        # An interaction has an event of unknown type then.
+        "error",
+        read_into_an_error,
+        script=invalid_json,
+        wires=("chat", "responses", "messages", "gemini"),
+    ),
     "error event": every("error", read_into_an_error, script=error_event, error_chunks=1),
     "response.failed": some(
         "error",
@@ -413,8 +508,8 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("done", "usage"),
-        chunks={"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8},
-        wires=("chat", "messages", *BINARY),
+        chunks={"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8},
+        wires=("chat", "messages", "gemini", "interactions", *BINARY),
     ),
     "response.incomplete": some(
         "completed", exhaust, script=lambda _: responses.reply(4, end="incomplete"), chunks=ALL, wires=("responses",)
@@ -426,7 +521,7 @@ CASES: Final = [
     for name, ending in ENDINGS.items()
     for surface in (*STREAMS, *OTHER_STREAMS)
     for face in FACES
-    if face in ending.faces and surface.wire in ending.wires and (ending.everywhere or "_response." not in surface.call)
+    if ending.happens_to(surface, face)
 ]
 
 
@@ -455,8 +550,10 @@ def test_a_stream_ends_once_with_the_right_outcome(
             await close(left.stream)
         del left
         await drop()
-        await wait_for_a_span(telemetry)
+        if outcomes:
+            await wait_for_a_span(telemetry)
 
+    outcomes = ending.outcomes_of(surface)
     play(scenario, surface, face, server, **ending.options)
     telemetry.tracer_provider.force_flush()  # a second report of a stream would be in it
     spans, metrics = telemetry.spans, telemetry.metrics
@@ -473,11 +570,11 @@ def test_a_stream_ends_once_with_the_right_outcome(
         logs=[record.getMessage() for record in caplog.records if record.name.split(".")[0] in WATCHED],
         report_error=sum(runtime.errors.counts.values()) - report_error,
     ) == SpanFacts(
-        outcomes=[ending.outcome],
-        counted={ending.outcome: 1},
+        outcomes=outcomes,
+        counted=dict.fromkeys(outcomes, 1),
         failed=ending.outcome == "error",
-        error_types=[error_type(ending, error)],
-        chunks=[ending.chunks[surface.wire] + ending.error_chunks * surface.yields_errors],
+        error_types=[error_type(ending, error)] * len(outcomes),
+        chunks=[ending.chunks[surface.wire] + ending.error_chunks * surface.yields_errors] * len(outcomes),
         # A caller that was slow, be it for the machine's load, cannot know when the first token came.
         first_tokens=sum("itl.time_to_first_token" in span.attributes for span in spans)
         if ending.chunks[surface.wire] >= OPENING[surface.wire]
@@ -489,9 +586,14 @@ WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
 
 
 def error_type(ending: Ending, error: BaseException | None) -> str | None:
-    """The type of the exception that the SDK raised, or the code in it; where it raised none, the provider's code."""
+    """The type of the exception that the SDK raised, or the code in it; where it raised none, the provider's code.
+
+    A stream of an interaction makes an exception of its own of the HTTP client's where it hands out its events.
+    """
     if ending.outcome != "error":
         return None
+    if ending.act is read_into_an_error and type(error).__module__.startswith("google.genai._gaos."):
+        error = error.__cause__
     if error is None:
         return "server_error"
     service_code = getattr(error, "response", None)  # of botocore's exceptions

@@ -11,12 +11,29 @@ from clients import keep_what_is_made, play, undisturbed
 from faces import Face, taken
 from measuring import bare, measured
 from opentelemetry.trace import StatusCode
-from surfaces import CREATED, STREAMS, Surface
+from surfaces import CREATED, EVERY_CREATED, STREAMS, Surface
 
-from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, chat, faults, messages, responses
+from otel_itl.testing import (
+    CapturedTelemetry,
+    Script,
+    ScriptedServer,
+    Step,
+    chat,
+    faults,
+    gemini,
+    interactions,
+    messages,
+    responses,
+)
 
 CANARY: Final = "the-prompt-was-quoted-here"
-BUILDERS: Final[dict[str, ModuleType]] = {"chat": chat, "responses": responses, "messages": messages}
+BUILDERS: Final[dict[str, ModuleType]] = {
+    "chat": chat,
+    "responses": responses,
+    "messages": messages,
+    "gemini": gemini,
+    "interactions": interactions,
+}
 REPLIES: Final[dict[str, Script]] = {wire: builder.reply(3) for wire, builder in BUILDERS.items()}
 FAULTS: Final[dict[str, Step]] = {
     "connection closed": faults.close(),
@@ -26,6 +43,7 @@ FAULTS: Final[dict[str, Step]] = {
 }
 
 created = pytest.mark.parametrize("surface", CREATED, ids=str)
+every_created = pytest.mark.parametrize("surface", EVERY_CREATED, ids=str)
 streams = pytest.mark.parametrize("surface", STREAMS, ids=str)
 
 
@@ -46,7 +64,7 @@ def broken(surface: Surface, fault: str) -> Script:
 
 
 @pytest.mark.parametrize("fault", ["error event", *FAULTS])
-@created
+@every_created
 @pytest.mark.requirement("R17")
 def test_an_error_has_the_same_type_and_message(
     surface: Surface, face: Face, fault: str, server: ScriptedServer
@@ -82,7 +100,7 @@ def test_an_error_is_the_very_object_that_the_sdk_raised(
     assert [span.attributes["error.type"] for span in telemetry.spans] == ["LookupError"]
 
 
-@created
+@every_created
 @pytest.mark.requirement("R68")
 def test_the_text_of_an_error_is_nowhere_in_the_telemetry(
     surface: Surface,

@@ -1,0 +1,135 @@
+"""Classifies the chunks of Google's `streamGenerateContent`: of the Gemini API and of Vertex AI."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import OUTPUT, Kind
+from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+
+REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
+EMPTY, FINISH, USAGE = int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
+
+OUTPUT_FIELDS: Final = {
+    "function_call": TOOL,
+    "executable_code": TOOL,
+    "tool_call": TOOL,
+    "inline_data": ANSWER,
+    "file_data": ANSWER,
+}
+"""Field of a part that holds output of the model other than text → what the chunk then carries."""
+
+
+def classify_content(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a `GenerateContentResponse`, and record its metadata in `response_info`.
+
+    The last chunk has a finish reason; a prompt that the service refuses has one chunk without candidates, and counts
+    as finished by `blocked_` and the reason.
+    """
+    try:
+        (candidate,) = chunk.candidates
+        (part,) = candidate.content.parts
+        if (
+            part.text
+            and not part.thought
+            and part.function_call is None
+            and candidate.finish_reason is None
+            and not candidate.index
+            and response_info.response_id is not None
+        ):
+            usage = chunk.usage_metadata
+            if usage is None:
+                return ANSWER
+            tokens = _count_plain_text(usage, response_info)
+            if tokens is not None:
+                return chunk_code(ANSWER, tokens)
+    except (AttributeError, TypeError, ValueError):
+        pass  # no plain text
+    return _classify_fields(fields_of(chunk), response_info)
+
+
+def _classify_fields(fields: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a chunk by its fields, one by one: they may be of any type."""
+    usage = fields_of(fields.get("usage_metadata"))
+    if response_info.response_id is None:
+        _record_metadata(response_info, fields, usage)
+    kind = index = 0
+    for candidate in map(fields_of, items_of(fields.get("candidates"))):
+        index = valid_count(candidate.get("index")) or 0
+        for part in items_of(fields_of(candidate.get("content")).get("parts")):
+            kind |= _part_kind(fields_of(part))
+        kind |= _record_finish(response_info, candidate.get("finish_reason"))
+    if not fields.get("candidates"):
+        reason = fields_of(fields.get("prompt_feedback")).get("block_reason")
+        kind |= _record_finish(response_info, reason, "blocked_")
+    tokens = _record_usage(response_info, usage, kind) if usage else 0
+    if usage and not kind & OUTPUT:
+        kind |= USAGE
+    return chunk_code(kind, tokens, index)
+
+
+def _count_plain_text(usage: Any, response_info: ResponseInfo) -> int | None:
+    """Record the usage of a chunk of plain text, and return its tokens, where every chunk has a usage.
+
+    Returns None where more than the count of the answer has changed, or a count is odd.
+    """
+    answered, thought = usage.candidates_token_count, response_info.reasoning_tokens
+    if response_info.streamed_tokens is None or type(answered) is not int or usage.thoughts_token_count != thought:
+        return None
+    total = answered + (thought or 0)
+    new = total - (response_info.output_tokens or 0)
+    if new < 0 or valid_count(total) is None:
+        return None
+    response_info.output_tokens = response_info.streamed_tokens = total
+    return new
+
+
+def _part_kind(part: dict[str, Any]) -> int:
+    """Return what a part of a candidate's content carries; the results of the service's own tools are no output."""
+    if part.get("text"):
+        return REASONING if part.get("thought") is True else ANSWER
+    return next((kind for field, kind in OUTPUT_FIELDS.items() if fields_of(part.get(field))), EMPTY)
+
+
+def _record_finish(response_info: ResponseInfo, reason: Any, prefix: str = "") -> int:
+    """Record a finish reason in lower case, as the conventions write it; return the kind that it adds."""
+    text = short_str(reason)
+    if text is None:
+        return EMPTY
+    response_info.add_finish_reason(prefix + text.lower())
+    return FINISH
+
+
+def _record_metadata(response_info: ResponseInfo, fields: dict[str, Any], usage: dict[str, Any]) -> None:
+    """Record the id and the model of the response from its first chunk, and whether every chunk counts its tokens."""
+    response_info.response_id = short_str(fields.get("response_id")) or ""
+    response_info.model = short_str(fields.get("model_version"))
+    if valid_count(usage.get("candidates_token_count")) or valid_count(usage.get("thoughts_token_count")):
+        # Counts from the first chunk on are counts on every chunk: the Gemini API sends them, Vertex AI does not.
+        response_info.streamed_tokens = 0
+
+
+def _record_usage(response_info: ResponseInfo, usage: dict[str, Any], kind: int) -> int:
+    """Record the usage; return the tokens in this chunk where every chunk has a usage, else 0.
+
+    The tokens of thoughts are not among those of the candidates, nor the results of the service's own tools among those
+    of the prompt. Hidden thoughts are counted with the first chunk that follows them, and are no tokens of that chunk.
+    """
+    answered, thought = valid_count(usage.get("candidates_token_count")), valid_count(usage.get("thoughts_token_count"))
+    prompt, tools = valid_count(usage.get("prompt_token_count")), valid_count(usage.get("tool_use_prompt_token_count"))
+    thought_before = response_info.reasoning_tokens or 0
+    answered_before = (response_info.output_tokens or 0) - thought_before
+    if answered is not None or thought is not None:
+        total = (answered_before if answered is None else answered) + (thought_before if thought is None else thought)
+        response_info.update_token_counts(output_tokens=valid_count(total), reasoning_tokens=thought)
+    response_info.update_token_counts(
+        input_tokens=None if prompt is None else valid_count(prompt + (tools or 0)),
+        cache_read_tokens=valid_count(usage.get("cached_content_token_count")),
+    )
+    if response_info.streamed_tokens is None or not kind & OUTPUT:
+        return 0
+    response_info.streamed_tokens = response_info.output_tokens or 0
+    new = (thought or 0) - thought_before if kind & OUTPUT == REASONING else (answered or 0) - answered_before
+    return max(new, 0)

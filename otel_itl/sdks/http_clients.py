@@ -1,0 +1,46 @@
+"""The HTTP clients under the SDKs: where their responses are, and how a stream over each of them is aborted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+from otel_itl.recording.abort import HTTPAborter
+
+
+def _make_httpx_timeout(library: str, request: Any, message: str) -> Exception:
+    error: Exception = import_module(library).ReadTimeout(message, request=request)
+    return error
+
+
+def _make_aiohttp_timeout(library: str, _: Any, message: str) -> Exception:
+    error: Exception = import_module(library).ServerTimeoutError(message)
+    return error
+
+
+_TIMEOUTS: Final[dict[str, Callable[[str, Any, str], Exception]]] = {
+    "httpx": _make_httpx_timeout,
+    "httpx2": _make_httpx_timeout,
+    "aiohttp": _make_aiohttp_timeout,
+}
+"""HTTP client → makes the error of its own read timeout, which the reader of an aborted stream gets."""
+
+
+def find_response(result: Any) -> Any:
+    """Return the HTTP response under a stream (`response`) or a raw response (`http_response`)."""
+    candidates = (getattr(result, "response", None), getattr(result, "http_response", None), result)
+    return next(one for one in candidates if one is not None)
+
+
+def make_aborter(response: Any) -> HTTPAborter | None:
+    """Make what aborts a stream that is read from this response; None where it is of no client that is known here.
+
+    For SDKs that pass the errors of their HTTP client on, or make their own of them.
+    """
+    libraries = (kind.__module__.partition(".")[0] for kind in type(response).__mro__)
+    library = next((library for library in libraries if library in _TIMEOUTS), None)
+    if library is None:
+        return None
+    return HTTPAborter(response, getattr(response, "request", None), partial(_TIMEOUTS[library], library))
