@@ -52,6 +52,8 @@ class BlockingResponse(Response):
 class AwaitedResponse(Response):
     """Of aiohttp."""
 
+    raw_headers: tuple[tuple[bytes, bytes], ...] = ()
+
     @property
     def content(self) -> AwaitedResponse:
         return self
