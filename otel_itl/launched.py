@@ -1,4 +1,4 @@
-"""Starts measuring in a process that `otel-itl run` or `otel-itl doctor` has launched, directly or not.
+"""Starts measuring in a process that a command of ours has launched, directly or not, and writes notes for it.
 
 `otel_itl.startup.sitecustomize` calls it. Under `opentelemetry-instrument`, which puts a `sitecustomize` of its own
 before ours and runs no other, an entry point does (`opentelemetry_pre_instrument`).

@@ -163,7 +163,7 @@ def parse_objectives(value: Any) -> Objectives:
         by_model = [(pattern or _ALL_MODELS, objective) for pattern, objective in _split_pairs(value)]
     else:
         by_model = [(_ALL_MODELS, value)]
-    parsed = tuple((_parse_pattern(pattern), _parse_objective(objective)) for pattern, objective in by_model)
+    parsed = tuple((_check_model_pattern(pattern), _parse_objective(objective)) for pattern, objective in by_model)
     patterns = [pattern for pattern, _ in parsed]
     for pattern in patterns:
         if patterns.count(pattern) > 1:
@@ -172,7 +172,8 @@ def parse_objectives(value: Any) -> Objectives:
     return Objectives(parsed)
 
 
-def _parse_pattern(value: Any) -> str:
+def _check_model_pattern(value: Any) -> str:
+    """Return the pattern of model names of an objective: any text that is not empty."""
     if isinstance(value, str) and value:
         return value
     raise NotAcceptedError

@@ -119,11 +119,17 @@ def _is_uneven(samples: Sequence[float]) -> bool:
 def _has_backlog(timeline: Timeline, moments: Sequence[int], outputs: bytes) -> bool:
     """Return whether any choice of a stream began with a backlog that was released slowly, given the arrivals (ns)."""
     choices = split_by_choice(timeline, outputs)
-    return any(_begins_with_backlog(list(compress(moments, selected))) for selected in choices)
+    return any(_has_slow_backlog(list(compress(moments, selected))) for selected in choices)
 
 
-def _begins_with_backlog(moments: Sequence[int]) -> bool:
-    """Return whether chunks with these arrivals (ns) began with a backlog, released faster than it had been made."""
+def _has_slow_backlog(moments: Sequence[int]) -> bool:
+    """Return whether one choice's chunks began with a backlog that was released slowly, chunk by chunk.
+
+    Its first half came more than twice as fast as its second, with many tiny gaps.
+
+    Args:
+        moments: the arrivals (ns) of its chunks.
+    """
     if len(moments) < MIN_BACKLOG_CHUNKS:
         return False
     middle, last = len(moments) // 2, len(moments) - 1

@@ -1,4 +1,4 @@
-"""Exporters that notice when no backend listens, or takes one signal alone, and report that once.
+"""Exporters that keep spans and log events instead of retrying while no backend listens, and report each problem once.
 
 OpenTelemetry's own exporters retry for ten seconds for each signal, also when the process ends, and log every attempt.
 """

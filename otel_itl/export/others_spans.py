@@ -1,4 +1,4 @@
-"""Spans that others end: another instrumentation, or the SDK, which may do so before the stream has ended."""
+"""Replaces `end()` of spans that others end, so that the stream is described on them before they do."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class SummaryLines:
         stream = sys.stderr
         if stream is None or stream.closed:  # as under pythonw, or in a daemon
             return
-        paint = _painter(stream, os.environ)
+        paint = _make_painter(stream, os.environ)
         for printed, summary in enumerate(batch):
             if not _can_write(stream):
                 self._errors.counts[Where.QUEUE_SUMMARY] += len(batch) - printed
@@ -118,8 +118,11 @@ def _write(stream: Any, line: str) -> None:
         os.write(descriptor, line.encode(stream.encoding, "backslashreplace"))
 
 
-def _painter(stream: Any, environ: Mapping[str, str]) -> Callable[[str, str], str]:
-    """Return what colours a text: nothing but on a terminal, nor where `NO_COLOR` is set (https://no-color.org)."""
+def _make_painter(stream: Any, environ: Mapping[str, str]) -> Callable[[str, str], str]:
+    """Return a function that colours a text: on a terminal, unless `NO_COLOR` is set or `TERM` is `dumb`.
+
+    Elsewhere it returns the text as it is. See https://no-color.org.
+    """
     if stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb":
         return lambda text, color: f"{color}{text}{_RESET}"
     return lambda text, _: text

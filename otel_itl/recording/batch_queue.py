@@ -64,7 +64,7 @@ class BatchQueue(Generic[T]):
         return len(self._waiting)
 
     def add(self, item: T) -> None:
-        """Have an item processed soon. Returns at once."""
+        """Queue an item for the thread, and return at once; a full queue drops it, and counts it."""
         if len(self._waiting) >= self._max_waiting:
             self._errors.count_dropped(f"queue.{self._name}")
             return

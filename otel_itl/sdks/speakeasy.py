@@ -64,7 +64,7 @@ def _recording(driver: Driver) -> Wrapper:
 
 
 def _bind_to_response(driver: Driver, result: Any, recorder: StreamRecorder) -> Any:
-    """Bind the recorder to the HTTP response of what a call returned: a stream, or a raw response."""
+    """Register the recorder for the HTTP response of a stream or a raw response, and return that unchanged."""
     response = find_response(result)
     recorder.record_headers(None)
     recorder.add_owner(response)

@@ -121,7 +121,7 @@ def _check_switches(facts: Facts) -> Iterator[Check]:
 
 
 def _check_exporter_variables(facts: Facts) -> Iterator[Check]:
-    """Check that not every exporter is switched off, where the environment decides."""
+    """Report the exporters that are `none`: wrong where all are and no file is written, else a note for each."""
     topic = "environment"
     names = [f"OTEL_{signal}_EXPORTER" for signal in ("TRACES", "METRICS", "LOGS")]
     off = [name for name in names if facts.variables.get(name, "").strip().lower() == _NO_EXPORTER]

@@ -95,7 +95,7 @@ def _describe_sdk(entry: SDKEntry) -> SDKFacts:
 
 
 def _providers() -> Mapping[str, Any]:
-    """Return the provider in force of each signal: that of the first stream; before it, a given or the global one."""
+    """Return the provider in force of each signal, before the first stream a given or the global one."""
     given = runtime.providers
     found = runtime.provider_choice.chosen or (
         given.tracer_provider or trace.get_tracer_provider(),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from otel_itl.cli.doctor.checks import Check, State, check
 from otel_itl.cli.doctor.collect import collect_facts
@@ -38,7 +38,7 @@ def examine_here() -> tuple[Facts, list[Check]]:
     for name in usable:
         with suppress(Exception):  # an SDK that cannot be imported is not imported, which is reported
             import_module(REGISTRY[name].package)
-    with _scripted_server() as server:
+    with _run_scripted_server() as server:
         stream = send_scripted_stream(server.url, usable)
     facts = collect_facts(stream=stream, streams=None, has_program=False)
     return facts, check(facts)
@@ -59,7 +59,7 @@ def examine_program(words: Sequence[str], module: str | None) -> tuple[Facts | N
     """
     command = resolve_command(words, module=module)
     print("otel-itl doctor: the findings follow at the end of the program; Ctrl-C ends a server.", file=sys.stderr)
-    with _scripted_server() as server, open_notes() as notes:
+    with _run_scripted_server() as server, open_notes() as notes:
         environ = launch_environment(os.environ, notes.path, inspector=INSPECTOR)
         exit_code = run_program(command, {**environ, SERVER_VARIABLE: server.url}, stdout=_STANDARD_ERROR)
         found = _find_facts(notes)
@@ -100,8 +100,11 @@ def _describe_end(exit_code: int) -> Check:
 
 
 @contextmanager
-def _scripted_server() -> Any:
-    """Run the scripted server in a process of its own: this one has no thread, so that signals are forwarded."""
+def _run_scripted_server() -> Iterator[ScriptedServer]:
+    """Run a scripted server that plays the doctor's scripts, in a process of its own.
+
+    This process has to stay without threads, so that it forwards signals.
+    """
     with ScriptedServer(process=True) as server:
         for model, script in scripts().items():
             server.always(script, model=model)

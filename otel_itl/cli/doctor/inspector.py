@@ -1,4 +1,4 @@
-"""Inspects a program from inside: in the process that `otel-itl doctor` has launched, when its first stream ended."""
+"""Inspects a program from inside, for `otel-itl doctor`: once its first stream has ended, or at its exit."""
 
 from __future__ import annotations
 

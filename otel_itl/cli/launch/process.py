@@ -1,4 +1,4 @@
-"""Runs a program as the shell would: it gets the signals, and its end is ours."""
+"""Runs a program: forwards signals to it, and ends this process by the same exit code or signal."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The file that `OTEL_ITL_FILE` names: spans, metrics and log events as OTLP JSON lines."""
+"""The telemetry file (option `file`, `OTEL_ITL_FILE`): spans, metrics and log events as OTLP JSON lines."""

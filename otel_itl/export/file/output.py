@@ -1,4 +1,4 @@
-"""The telemetry file of this process: what is attached to the providers, the queue before it, and what is lost."""
+"""Queues the telemetry of the providers that it is attached to, and writes it to the telemetry file on a thread."""
 
 # ruff: noqa: PLC0415 - without a file, none of the SDK is imported for it
 
@@ -46,7 +46,7 @@ class OwnProviders(NamedTuple):
 
 
 class FileOutput:
-    """Writes the telemetry of the providers that it is attached to.
+    """Writes the telemetry of the providers that it is attached to. Each process has one; it is idle until `start()`.
 
     A provider keeps its processors for good, so this object is attached once to each, and started and stopped.
 
@@ -137,12 +137,15 @@ class FileOutput:
         return self._queue.pause()
 
     def forget_after_fork(self) -> None:
-        """Drop what is the parent's to write, and the providers that hold what it measured."""
+        """Drop, in a forked child, what is the parent's to write, and the file's own providers, which hold its figures.
+
+        What is attached to the application's providers stays.
+        """
         self._own = None
         self._queue.forget_after_fork()
 
     def _add(self, signal: str, item: Any) -> None:
-        """Have a piece of telemetry written. Called by what is attached to the providers; returns at once."""
+        """Queue a piece of telemetry. Called by what is attached to the providers; returns at once."""
         if self._file is not None:
             self._queue.add((signal, item))
 
@@ -184,7 +187,7 @@ class FileOutput:
                 self._errors.report(Where.METRICS_OBSERVE, error)
 
     def _write(self, batch: Sequence[tuple[str, Any]]) -> None:
-        """Encode and write a batch, one line for each signal. Runs on the queue's thread."""
+        """Encode and write a batch, one line for each signal; collect the metrics when due. Runs on the thread."""
         file = self._file
         if file is None:
             return
