@@ -15,6 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done. 1: nothing usable in the input. 2: bad usage, a file that cannot be read, or a missing package.
     130: interrupted.
     """
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # the name of a model must not end a report
@@ -39,3 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BAD_USAGE
     return code
+
+
+def _replace_closed_streams() -> None:
+    """Have what is printed go nowhere where a standard stream is closed: `print` would choose another one."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - as long as the process

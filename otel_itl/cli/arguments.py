@@ -180,9 +180,8 @@ def _add_run(subparsers: Any) -> None:
     run.add_argument(
         "-o",
         "--output",
-        default=DEFAULT_OUTPUT,
         metavar="FILE",
-        help=f"the file for the telemetry (default: {DEFAULT_OUTPUT}); it replaces the one of an earlier run",
+        help=f"the file for the telemetry (default: {DEFAULT_OUTPUT}); that of the run before is kept as FILE.previous",
     )
     run.add_argument("--append", action="store_true", help="add to the file, and report on all that it holds")
     run.add_argument("--quiet", action="store_true", help="print nothing at the end")

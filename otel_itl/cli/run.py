@@ -12,8 +12,9 @@ from typing import Any
 from otel_itl.cli.launch.command import resolve_command
 from otel_itl.cli.launch.environment import launch_environment
 from otel_itl.cli.launch.notes import Notes, open_notes
-from otel_itl.cli.launch.output_file import OutputFile
+from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT, OutputFile
 from otel_itl.cli.launch.process import end_like, run_program
+from otel_itl.option_values import OFF
 from otel_itl.report.reading.lines import UnreadableSourceError
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
@@ -22,13 +23,13 @@ from otel_itl.report.summary import Report, summarize
 FILE_VARIABLE = "OTEL_ITL_FILE"
 
 
-def run_command(words: Sequence[str], *, module: str | None, output: str, append: bool, quiet: bool) -> int:
+def run_command(words: Sequence[str], *, module: str | None, output: str | None, append: bool, quiet: bool) -> int:
     """Run a program that is measured, and print a report on standard error at its end.
 
     Args:
         words: the program and its arguments; with `module`, the arguments.
         module: a Python module to run.
-        output: the file for the telemetry.
+        output: the file for the telemetry; None: the one that `OTEL_ITL_FILE` names, which is added to, else a new one.
         append: add to the file; else it is begun anew.
         quiet: print nothing at the end.
 
@@ -39,8 +40,10 @@ def run_command(words: Sequence[str], *, module: str | None, output: str, append
         CannotLaunchError: the program or the file cannot be used; nothing was run.
     """
     command = resolve_command(words, module=module)
-    file = OutputFile(output)
-    file.begin(append=append)
+    named = os.environ.get(FILE_VARIABLE, "").strip()
+    is_named = output is None and named.lower() not in {"", *OFF}
+    file = OutputFile(named if is_named else DEFAULT_OUTPUT if output is None else output)
+    file.begin(append=append or is_named)
     with open_notes() as notes:
         environ = {**launch_environment(os.environ, notes.path), FILE_VARIABLE: str(file.path)}
         exit_code = run_program(command, environ)
@@ -49,7 +52,8 @@ def run_command(words: Sequence[str], *, module: str | None, output: str, append
             if not quiet:
                 shown = ["-m", module, *words] if module is not None else list(words)
                 _print_end(file, notes, " ".join(map(quote, shown)))
-            file.remove_if_empty()
+        with suppress(OSError):
+            file.finish()
     return end_like(exit_code)
 
 

@@ -1,12 +1,16 @@
-"""Checks, without opening it, whether telemetry can be written to a file of some path."""
+"""Checks whether telemetry can be appended to a file of some path."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any, Final
 
+OTLP_LINE: Final = re.compile(rb'\s*\{\s*"resource(?:Spans|Metrics|Logs)"\s*:')
+"""How a line of OTLP JSON begins."""
+_START_BYTES: Final = 4_096
 _OTHER_KINDS: Final = (
     (stat.S_ISDIR, "it is a directory"),
     (stat.S_ISLNK, "it is a symbolic link"),
@@ -49,7 +53,11 @@ def find_obstacle(path: Path) -> str | None:
     for is_kind, obstacle in _OTHER_KINDS:
         if is_kind(mode):
             return obstacle
-    return None if os.access(path, os.R_OK | os.W_OK) else "it may not be written"
+    if not os.access(path, os.R_OK | os.W_OK):
+        return "it may not be written"
+    with path.open("rb") as file:
+        start = file.read(_START_BYTES)
+    return None if not start or OTLP_LINE.match(start) else "it holds something else than OTLP JSON lines"
 
 
 def _find_obstacle_to_creation(directory: Path) -> str | None:

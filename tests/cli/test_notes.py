@@ -26,6 +26,10 @@ def note(notes: Notes, *lines: Mapping[str, Any] | str) -> None:
 
 
 STARTED = {"pid": 1, "python": "/usr/bin/python3", "sdks": ["openai"]}
+NOTHING_ENDED = (
+    "no supported SDK was asked for a stream (stream=True), or the program names a file of its own, or it ended "
+    "without cleaning up (os._exit, kill -9)"
+)
 FAILED = {"pid": 2, "python": "/opt/python3", "error": "ModuleNotFoundError: No module named 'otel_itl'"}
 
 
@@ -35,7 +39,10 @@ FAILED = {"pid": 2, "python": "/opt/python3", "error": "ModuleNotFoundError: No 
         ([], "no Python process was started, or only with -I, -E or -S"),
         ([FAILED], "otel_itl cannot start in /opt/python3 (ModuleNotFoundError: No module named 'otel_itl')"),
         ([{**STARTED, "sdks": []}], f"/usr/bin/python3 has none of the supported SDKs: {', '.join(SDK_NAMES)}"),
-        ([FAILED, STARTED], "no supported SDK was asked for a stream (stream=True), or the streams did not end"),
+        (
+            [FAILED, STARTED],
+            NOTHING_ENDED,
+        ),
     ],
 )
 def test_the_reason_is_that_of_the_process_that_came_furthest(

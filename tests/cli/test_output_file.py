@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ import pytest
 from otel_itl.cli.launch.command import CannotLaunchError
 from otel_itl.cli.launch.output_file import OutputFile
 
-LINE = '{"resourceSpans":[]}\n'
+LINE = '{"resourceSpans":[{"scopeSpans":[{"scope":{"name":"otel_itl"}}]}]}\n'
+"""A line of ours."""
+OTHER = '{"resourceSpans":[{"scopeSpans":[{"scope":{"name":"an application"}}]}]}\n'
 
 
 @pytest.fixture
@@ -23,11 +27,50 @@ def test_a_new_file_is_empty_and_its_owners_alone(path: Path) -> None:
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("", 0o600)
 
 
-@pytest.mark.parametrize("line", [LINE, '{"resourceMetrics":[]}\n', '{ "resourceLogs" : []}\n', ""])
-def test_the_file_of_an_earlier_run_is_replaced(path: Path, line: str) -> None:
-    path.write_text(line)
+@pytest.mark.parametrize("text", [LINE, OTHER + LINE, '{ "resourceLogs" : ["itl.stall.phase"]}\n'])
+def test_the_file_of_an_earlier_run_is_kept_as_the_previous_one(path: Path, text: str) -> None:
+    path.write_text(text)
     OutputFile(str(path)).begin(append=False)
-    assert path.read_text() == ""
+    assert (path.read_text(), path.with_name("otel-itl.jsonl.previous").read_text()) == ("", text)
+
+
+def test_an_empty_file_is_no_earlier_run(path: Path) -> None:
+    path.touch()
+    OutputFile(str(path)).begin(append=False)
+    assert [file.name for file in path.parent.iterdir()] == ["otel-itl.jsonl"]
+
+
+def test_the_file_of_an_earlier_run_is_put_back_where_nothing_was_written(path: Path) -> None:
+    path.write_text(LINE)
+    path.with_name("otel-itl.jsonl.1").write_text(LINE * 2)
+    file = OutputFile(str(path))
+    file.begin(append=False)
+    file.finish()
+    assert {file.name: file.read_text() for file in path.parent.iterdir()} == {
+        "otel-itl.jsonl": LINE,
+        "otel-itl.jsonl.1": LINE * 2,
+    }
+
+
+def test_a_file_that_another_run_writes_to_is_refused(path: Path) -> None:
+    path.write_text(LINE)
+    holding = (
+        "import sys; from otel_itl.cli.launch.output_file import OutputFile\n"
+        f"file = OutputFile({str(path)!r}); file.begin(append=True); print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(CannotLaunchError, match="is being written by another run"):
+            OutputFile(str(path)).begin(append=False)
+        other.communicate()
+    assert path.read_text() == LINE
+
+
+@pytest.mark.parametrize("name", ["", "-"])
+def test_what_is_no_name_of_a_file_is_refused(name: str) -> None:
+    with pytest.raises(CannotLaunchError, match=f"{name!r} is not the name of a file"):
+        OutputFile(name).begin(append=False)
 
 
 def test_a_file_is_added_to_where_that_is_asked_for(path: Path) -> None:
@@ -36,11 +79,11 @@ def test_a_file_is_added_to_where_that_is_asked_for(path: Path) -> None:
     assert path.read_text() == LINE
 
 
-@pytest.mark.parametrize("text", ["a,b\n", '{"spans": []}', "\n", "{", "\x1f\x8b"])
+@pytest.mark.parametrize("text", ["a,b\n", '{"spans": []}', "\n", "{", "\x1f\x8b", OTHER, f"{LINE}# notes\n"])
 @pytest.mark.parametrize("append", [False, True])
 def test_another_file_is_refused_and_left_as_it_is(path: Path, text: str, append: bool) -> None:
     path.write_text(text)
-    with pytest.raises(CannotLaunchError, match="holds something else than OTLP JSON lines, and is left as it is"):
+    with pytest.raises(CannotLaunchError, match=r"holds something else than .*, and is left as it is"):
         OutputFile(str(path)).begin(append=append)
     assert path.read_text() == text
 
@@ -51,12 +94,17 @@ def test_a_link_is_refused(path: Path) -> None:
         OutputFile(str(path)).begin(append=False)
 
 
-def test_rotated_files_of_an_earlier_run_are_removed_and_those_of_others_kept(path: Path) -> None:
+def test_rotated_files_of_an_earlier_run_are_set_aside_and_those_of_others_kept(path: Path) -> None:
     path.write_text(LINE)
     path.with_name("otel-itl.jsonl.1").write_text(LINE)
     path.with_name("otel-itl.jsonl.2").write_text("something else")
     OutputFile(str(path)).begin(append=False)
-    assert sorted(file.name for file in path.parent.iterdir()) == ["otel-itl.jsonl", "otel-itl.jsonl.2"]
+    assert sorted(file.name for file in path.parent.iterdir()) == [
+        "otel-itl.jsonl",
+        "otel-itl.jsonl.2",
+        "otel-itl.jsonl.previous",
+        "otel-itl.jsonl.previous.1",
+    ]
 
 
 def test_the_parts_are_read_from_the_oldest_on(path: Path) -> None:
@@ -76,5 +124,5 @@ def test_the_parts_are_named_as_the_file_was(path: Path, monkeypatch: pytest.Mon
 def test_an_empty_file_is_removed_at_the_end(path: Path) -> None:
     file = OutputFile(str(path))
     file.begin(append=False)
-    file.remove_if_empty()
+    file.finish()
     assert not path.exists()

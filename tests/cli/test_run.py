@@ -61,7 +61,7 @@ otel_itl.instrument(slo="chat")
 stream()
 """
 FILES = {"streaming.py": STREAM, "app.py": SCRIPT}
-EARLIER = '{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"earlier"}]}]}]}\n'
+EARLIER = '{"resourceSpans":[{"scopeSpans":[{"scope":{"name":"otel_itl"},"spans":[{"name":"earlier"}]}]}]}\n'
 ARGUMENTS = ("-o", "x", "--quiet", "-m", "--", "--help")
 
 
@@ -202,8 +202,9 @@ def test_a_run_begins_a_new_file_unless_it_is_to_append(ended: dict[str, Ended],
 
 def test_a_run_without_a_stream_is_one_sentence_with_a_remedy(ended: dict[str, Ended]) -> None:
     expected = (
-        "otel-itl run: no stream was measured: no supported SDK was asked for a stream (stream=True), or the streams "
-        "did not end. To see why: otel-itl doctor app.py\n"
+        "otel-itl run: no stream was measured: no supported SDK was asked for a stream (stream=True), or the program "
+        "names a file of its own, or it ended without cleaning up (os._exit, kill -9). To see why: otel-itl doctor "
+        "app.py\n"
     )
     assert (ended["no stream"].stderr, ended["no stream"].stdout) == (expected, b"nothing\n")
 
@@ -233,8 +234,18 @@ def test_a_program_that_ignores_the_environment_is_named_as_a_reason(ended: dict
         (["./folder"], 126, "./folder is a directory: name a command, or a Python file in it."),
         (["./unknown"], 126, "./unknown cannot be executed: Exec format error."),
         (["--outptu", "x", "app.py"], 2, "unrecognized arguments: --outptu"),
-        (["-o", "data", "app.py"], 2, "data exists, holds something else than OTLP JSON lines, and is left as it is"),
-        (["--append", "-o", "data", "app.py"], 2, "data exists, holds something else than OTLP JSON lines"),
+        (
+            ["-o", "data", "app.py"],
+            2,
+            "data exists, holds something else than the telemetry of earlier runs, and is",
+        ),
+        (
+            ["--append", "-o", "data", "app.py"],
+            2,
+            "data exists, holds something else than the telemetry of earlier runs",
+        ),
+        (["-o", "-", "app.py"], 2, "'-' is not the name of a file: give --output one."),
+        (["-m", "no_such_module.app"], 2, "there is no module 'no_such_module' in the environment of "),
         (["-o", "folder", "app.py"], 2, "folder is not a regular file: give --output a new name."),
         (["-o", "none/x.jsonl", "app.py"], 2, "none/x.jsonl cannot be written to (No such file or directory): give"),
     ],
@@ -269,3 +280,15 @@ def test_without_rich_one_sentence_names_the_extra(
         2,
         "otel-itl needs rich for this: pip install 'otel-itl[cli]'\n",
     )
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_a_closed_standard_stream_changes_neither_exit_code_nor_output(
+    closed: str, launch: Launch, tmp_path: Path
+) -> None:
+    output = tmp_path / "output"
+    to_output = ("2>", "1>&-") if closed == "stdout" else ("1>", "2>&-")
+    command = f'"{sys.executable}" -m otel_itl run {to_output[0]}"{output}" {to_output[1]} app.py'
+    ended = launch("run", "--quiet", "sh", "-c", command, files={"app.py": "import sys; sys.exit(3)"}).end()
+    printed = output.read_text().replace(command, "")
+    assert (ended.exit_code, "Traceback" in printed, closed == "stdout" or printed == "") == (3, False, True)

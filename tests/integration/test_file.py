@@ -302,6 +302,13 @@ def test_an_argument_that_is_no_file_raises_with_the_reason(path: Path) -> None:
     )
 
 
+def test_a_file_that_holds_something_else_is_refused_and_left_as_it_is(path: Path) -> None:
+    path.write_text("import os\n")
+    with pytest.raises(ValueError, match="it holds something else than OTLP JSON lines"):
+        otel_itl.instrument(file=path)
+    assert path.read_text() == "import os\n"
+
+
 def test_a_variable_that_is_no_file_is_one_warning_with_the_reason(start_app: Callable[..., App], path: Path) -> None:
     named = str(path / "x.jsonl")
     finished = start_app(

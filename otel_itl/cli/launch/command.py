@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.machinery import BuiltinImporter, PathFinder
 from pathlib import Path
 from shutil import which
 from typing import Final, NamedTuple
@@ -50,6 +51,7 @@ def resolve_command(words: Sequence[str], *, module: str | None = None) -> Comma
         CannotLaunchError: there is no such file or command, or it cannot be executed.
     """
     if module is not None:
+        _check_module(module)
         return Command(sys.executable, (sys.executable, "-m", module, *words))
     name = words[0]
     if name.lower().endswith(_PYTHON_SUFFIXES):
@@ -57,6 +59,18 @@ def resolve_command(words: Sequence[str], *, module: str | None = None) -> Comma
             raise CannotLaunchError(f"{name} does not exist.", BAD_USAGE)
         return Command(sys.executable, (sys.executable, *words))
     return Command(_find_executable(name), tuple(words))
+
+
+def _check_module(module: str) -> None:
+    """Check that Python finds a module, as far as that is seen without importing anything.
+
+    Raises:
+        CannotLaunchError: it does not.
+    """
+    package = module.partition(".")[0]
+    path = [str(Path.cwd()), *sys.path]
+    if BuiltinImporter.find_spec(package) is None and PathFinder.find_spec(package, path) is None:
+        raise CannotLaunchError(f"there is no module {package!r} in the environment of {sys.executable}.", BAD_USAGE)
 
 
 def _find_executable(name: str) -> str:

@@ -39,7 +39,10 @@ class Notes:
         if is_disabled():
             return "OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true"
         if started and any(note["sdks"] for note in started):
-            return "no supported SDK was asked for a stream (stream=True), or the streams did not end"
+            return (
+                "no supported SDK was asked for a stream (stream=True), or the program names a file of its own, or it "
+                "ended without cleaning up (os._exit, kill -9)"
+            )
         if started:
             return f"{started[0]['python']} has none of the supported SDKs: {', '.join(SDK_NAMES)}"
         if failed is not None:

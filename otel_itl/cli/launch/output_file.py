@@ -1,20 +1,23 @@
-"""The file of a run's telemetry: begun anew, or added to, but only where it is one of ours."""
+"""The file of a run's telemetry: begun anew, or added to, but only where it is one of ours and no other run's."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from otel_itl.cli.launch.command import BAD_USAGE, CannotLaunchError
+from otel_itl.core.file_path import OTLP_LINE
 
 DEFAULT_OUTPUT: Final = "otel-itl.jsonl"
 
 _OWNER_ONLY: Final = 0o600
-_SNIFFED_BYTES: Final = 4_096
-_OTLP_START: Final = re.compile(rb'\s*\{\s*"resource(?:Spans|Metrics|Logs)"\s*:')
+_OURS: Final = re.compile(rb'"(?:otel_itl|itl\.[a-z_.]+)"')
+"""The name of our scope, or of an attribute of ours."""
+_PREVIOUS: Final = ".previous"
 _MAX_ROTATED: Final = 99
 
 
@@ -28,6 +31,8 @@ class OutputFile:
     def __init__(self, path: str) -> None:
         self.name = path
         self.path = Path(path).absolute()
+        self._held = -1
+        self._set_aside: dict[Path, Path] = {}
 
     @property
     def parts(self) -> list[Path]:
@@ -46,55 +51,108 @@ class OutputFile:
         return [self.name + part.name.removeprefix(self.path.name) for part in self.parts]
 
     def begin(self, *, append: bool) -> None:
-        """Make the file, readable by its owner only, in the place of one that holds OTLP JSON lines.
+        """Make the file, readable by its owner only; the telemetry of an earlier run is set aside as `<name>.previous`.
 
         Args:
-            append: leave what it holds.
+            append: leave what the file holds, and add to it.
 
         Raises:
-            CannotLaunchError: it holds something else, or cannot be written to.
+            CannotLaunchError: it holds something else, another run writes to it, or it cannot be written to.
         """
         try:
             self._refuse_foreign()
             if not append:
-                for rotated in self.parts[:-1]:
-                    if _is_otlp(rotated):
-                        rotated.unlink()
-                self.path.unlink(missing_ok=True)  # one of another mode, too, is begun as its owner's alone
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, _OWNER_ONLY))
+                self._refuse_used()
+                for part in self.parts:
+                    if part.exists() and _is_ours(part):
+                        self._move_aside(part)
+            self._held = os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+            _lock(self._held, exclusively=False)
         except OSError as error:
             raise CannotLaunchError(
-                f"{self.name} cannot be written to ({error.strerror or error}): give --output another place.", BAD_USAGE
+                f"{self.name} cannot be written to ({error.strerror or error}): give --output another place.",
+                BAD_USAGE,
             ) from error
 
-    def remove_if_empty(self) -> None:
-        """Remove the file where nothing was written to it: an empty one would only be refused by a report."""
+    def finish(self) -> None:
+        """Let other runs replace the file. Where nothing was written to it, what was set aside is put back."""
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
         if self.path.is_file() and self.path.stat().st_size == 0:
             self.path.unlink()
+            for part, aside in self._set_aside.items():
+                aside.replace(part)
+
+    def _move_aside(self, part: Path) -> None:
+        """Rename a part of an earlier run, in the place of what the run before that left; an empty one is removed."""
+        if part.stat().st_size == 0:
+            part.unlink()
+            return
+        aside = part.with_name(self.path.name + _PREVIOUS + part.name.removeprefix(self.path.name))
+        self._set_aside[part] = part.replace(aside)
 
     def _refuse_foreign(self) -> None:
         """Refuse what is no file of ours.
 
         Raises:
-            CannotLaunchError: it is a link, a directory or a device, or holds something else than OTLP JSON lines.
+            CannotLaunchError: it has no name, is a link, a directory or a device, or holds something else.
             OSError: it cannot be read.
         """
+        if self.name in {"", "-"}:
+            raise CannotLaunchError(f"{self.name!r} is not the name of a file: give --output one.", BAD_USAGE)
         try:
             mode = os.lstat(self.path).st_mode
         except FileNotFoundError:
             return
         if not stat.S_ISREG(mode):
             raise CannotLaunchError(f"{self.name} is not a regular file: give --output a new name.", BAD_USAGE)
-        if not _is_otlp(self.path):
+        if not _is_ours(self.path):
             raise CannotLaunchError(
-                f"{self.name} exists, holds something else than OTLP JSON lines, and is left as it is: give --output a "
-                "new name.",
+                f"{self.name} exists, holds something else than the telemetry of earlier runs, and is left as it is: "
+                "give --output a new name.",
                 BAD_USAGE,
             )
 
+    def _refuse_used(self) -> None:
+        """Refuse a file that another run writes to.
 
-def _is_otlp(path: Path) -> bool:
-    """Return whether a file holds OTLP JSON lines, or nothing."""
+        Raises:
+            CannotLaunchError: there is such a run.
+        """
+        with suppress(FileNotFoundError):
+            descriptor = os.open(self.path, os.O_RDWR)
+            try:
+                _lock(descriptor, exclusively=True)
+            except (BlockingIOError, PermissionError):
+                raise CannotLaunchError(
+                    f"{self.name} is being written by another run: give --output a new name, or --append.", BAD_USAGE
+                ) from None
+            finally:
+                os.close(descriptor)
+
+
+def _lock(descriptor: int, *, exclusively: bool) -> None:
+    """Lock a file for this process, until it closes it; on Windows, nothing is locked.
+
+    It is a lock of POSIX: those who write to the file use the other kind, `flock`, and neither sees the other.
+
+    Raises:
+        OSError: another process has locked it.
+    """
+    with suppress(ImportError):
+        import fcntl  # noqa: PLC0415 - not on Windows
+
+        fcntl.lockf(descriptor, (fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a file holds OTLP JSON lines, ours among them, and nothing else; or nothing at all."""
+    has_ours, is_empty = False, True
     with path.open("rb") as file:
-        start = file.read(_SNIFFED_BYTES)
-    return not start or _OTLP_START.match(start) is not None
+        for line in file:
+            is_empty = False
+            if not OTLP_LINE.match(line):
+                return False
+            has_ours = has_ours or _OURS.search(line) is not None
+    return has_ours or is_empty
