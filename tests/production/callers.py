@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 OF_ITS_OWN: Final = "LogDeprecatedInitWarning"
 """OpenTelemetry 1.37 warns of the way in which it makes log records itself."""
+ONCE: Final = "Interactions usage is experimental and may change in future versions."
+"""google-genai 1 warns of this once in a process: the second of two callers does not hear it."""
 Seen = tuple[str, object]
 """A step, and what its caller got: plain data, so that two callers can be compared."""
 
@@ -295,8 +297,10 @@ def _overheard() -> Iterator[list[str]]:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             yield heard
-        categories = [(warning.category.__name__, warning.message) for warning in warned]
-        heard += [f"{category}: {message}" for category, message in categories if category != OF_ITS_OWN]
+        categories = [(warning.category.__name__, str(warning.message)) for warning in warned]
+        heard += [
+            f"{category}: {message}" for category, message in categories if category != OF_ITS_OWN and message != ONCE
+        ]
     finally:
         logger.removeHandler(handler)
         sys.unraisablehook = before
