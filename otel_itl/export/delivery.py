@@ -55,7 +55,7 @@ class Endpoint(NamedTuple):
             None where connecting to it directly shows nothing: it is no address of the network, or a proxy is used.
         """
         parts = urlsplit(text if "//" in text else f"//{text}")
-        default = {"http": 80, "https": 443}.get(parts.scheme)
+        default = {"http": 80, "https": 443, "": 443}.get(parts.scheme)  # that of gRPC for a name alone
         try:
             host, port = parts.hostname, parts.port or default
         except ValueError:

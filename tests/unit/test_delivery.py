@@ -103,6 +103,7 @@ def guarded(exporter: Exporter, backend: Backend, notices: DeliveryNotices, erro
         ("localhost:4317", ("localhost:4317", "localhost", 4317)),
         ("http://localhost:4318/v1/traces", ("http://localhost:4318", "localhost", 4318)),
         ("https://key:secret@collector/v1/traces", ("https://collector", "collector", 443)),
+        ("collector", ("collector", "collector", 443)),
         ("http://[::1]:4318", ("http://[::1]:4318", "::1", 4318)),
     ],
 )
@@ -112,7 +113,7 @@ def test_an_endpoint_is_a_url_or_host_and_port(text: str, expected: tuple[str, s
     assert (found.address, found.host, found.port) == expected
 
 
-@pytest.mark.parametrize("text", ["", "unix:///run/otel.sock", "dns:///collector:4317", "collector", "http://a:b"])
+@pytest.mark.parametrize("text", ["", "unix:///run/otel.sock", "dns:///collector:4317", "http://a:b"])
 def test_what_is_no_address_of_the_network_is_not_connected_to(text: str) -> None:
     assert Endpoint.parse(text, {}) is None
 
