@@ -54,9 +54,8 @@ def _remedy_for_problem(exporter: ExporterFacts) -> str:
     """Return what to do where an endpoint did not answer."""
     if exporter.problem == "refused":
         return (
-            "start a Collector there, or correct OTEL_EXPORTER_OTLP_ENDPOINT; without a Collector: "
-            "otel-itl run, or OTEL_ITL_FILE=otel-itl.jsonl with OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER and "
-            "OTEL_LOGS_EXPORTER set to none"
+            "start a Collector there, or set OTEL_EXPORTER_OTLP_ENDPOINT to where one listens; without a Collector: "
+            "otel-itl run, or OTEL_ITL_FILE=otel-itl.jsonl and no OTEL_EXPORTER_OTLP_ENDPOINT"
         )
     if exporter.problem == "tls":
         return (
