@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,12 @@ pytest_plugins = ("pytester", "tests.plugins.skipped_tests", "tests.plugins.ci_r
 settings.register_profile("checked", derandomize=True, deadline=None)
 if "CI" in os.environ:  # CI tries the same examples in every run, so that only a change of the code can fail it
     settings.load_profile("checked")
+
+
+# A job in the background of a shell ignores SIGINT, and one under nohup SIGHUP. Programs that tests start would, too.
+for _name, _handler in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:
+        signal.signal(getattr(signal, _name), _handler)
 
 
 @pytest.fixture(autouse=True)

@@ -56,8 +56,8 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
                 codec.decode((event.name, event.timestamp, event.attributes or {}) for event in span.events)
             )
             # The samples, which are pooled over streams, are those of the attributes.
-            assert attributes.get("itl.latency.p99") == measures.itl_p99
-            assert attributes.get("itl.time_to_first_token") == measures.time_to_first_token
+            assert attributes.get("itl.latency.p99") == _rounded(measures.itl_p99)
+            assert attributes.get("itl.time_to_first_token") == _rounded(measures.time_to_first_token)
             ttft = measures.time_to_first_token
             readings[str(attributes[_REQUEST_MODEL])] = Stream(
                 ttft=None if ttft is None else ttft * _SECOND,
@@ -145,3 +145,8 @@ class _ValueHistogram(NoOpHistogram):
     def record(self, amount: float, attributes: Any = None, context: Any = None) -> None:  # noqa: ARG002 - the API's
         recorded = self._by_model.setdefault(str((attributes or {}).get(_REQUEST_MODEL)), {})
         recorded.setdefault(self._name, []).append(amount)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    """Return seconds as they are on a span: to the microsecond."""
+    return None if seconds is None else round(seconds, 6)
