@@ -18,8 +18,13 @@ if "CI" in os.environ:  # CI tries the same examples in every run, so that only 
     settings.load_profile("checked")
 
 
-# A job in the background of a shell ignores SIGINT, and one under nohup SIGHUP. Programs that tests start would, too.
-for _name, _handler in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+# A job in the background of a shell ignores SIGINT and SIGQUIT, and one under nohup SIGHUP. Programs that tests start
+# would ignore them, too.
+for _name, _handler in {
+    "SIGINT": signal.default_int_handler,
+    "SIGQUIT": signal.SIG_DFL,
+    "SIGHUP": signal.SIG_DFL,
+}.items():
     if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, _name), _handler)
 
