@@ -6,7 +6,6 @@ import gc
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -423,6 +422,8 @@ def test_a_client_that_was_made_before_is_measured(face: Face, server: ScriptedS
     assert play(scenario, CONVERSE_STREAM, face, server) == 1
 
 
+# Half a copy of an HTTP response is left, which Python 3.13 cannot finalize: with and without.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_copies_succeed_and_fail_as_they_do_without(face: Face, server: ScriptedServer) -> None:
     import copy
     import pickle
@@ -444,8 +445,8 @@ def test_copies_succeed_and_fail_as_they_do_without(face: Face, server: Scripted
         assert play(scenario, CONVERSE_STREAM, face, server) == expected
 
 
-def test_the_cost_of_other_calls_is_below_a_hundredth() -> None:
-    """S3's `get_object` over a transport in memory, with and without: bench/overhead has the figures."""
+def test_other_calls_cost_less_than_two_hundredths_of_their_function_calls() -> None:
+    """S3's `get_object` over a transport in memory, with and without: bench/overhead has the times."""
     from io import BytesIO
 
     from botocore.awsrequest import AWSResponse
@@ -461,21 +462,22 @@ def test_the_cost_of_other_calls_is_below_a_hundredth() -> None:
     def call() -> None:
         client.get_object(Bucket="b", Key="k")["Body"].read()
 
-    def best(count: int) -> float:
-        times = []
-        for _ in range(count):
-            started = time.perf_counter()
-            call()
-            times.append(time.perf_counter() - started)
-        return min(times)
+    def count_function_calls() -> int:
+        calls = 0
+
+        def see(_: Any, event: str, __: Any) -> None:
+            nonlocal calls
+            calls += event in {"call", "c_call"}
+
+        sys.setprofile(see)
+        call()
+        sys.setprofile(None)
+        return calls
 
     bare()
-    best(20)
-    plain, with_us = [], []
-    for _ in range(6):
-        bare()
-        plain.append(best(60))
-        with measured():
-            with_us.append(best(60))
+    call()
+    plain = count_function_calls()
+    with measured():
+        call()
+        assert plain < count_function_calls() < 1.02 * plain
     client.close()
-    assert min(with_us) < 1.02 * min(plain) + 5e-6
