@@ -41,6 +41,7 @@ def hold_end(handle: SpanHandle, end_stream: Callable[[], Callable[[], None] | N
     end = span.end
 
     def note_end(end_time: int | None = None) -> None:
+        """Note when the span was to end (ns since the epoch; None: now), instead of ending it."""
         if "end" not in vars(span):  # given back meanwhile, in another thread
             end(end_time)
             return

@@ -10,7 +10,8 @@ from pathlib import Path
 from shutil import which
 from typing import Final, NamedTuple
 
-BAD_USAGE: Final = 2
+from otel_itl.cli.exit_codes import BAD_USAGE
+
 CANNOT_EXECUTE: Final = 126
 NOT_FOUND: Final = 127
 """As shells have them."""

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from otel_itl.cli.launch.command import BAD_USAGE, CannotLaunchError
+from otel_itl.cli.exit_codes import BAD_USAGE
+from otel_itl.cli.launch.command import CannotLaunchError
 from otel_itl.core.file_path import OTLP_LINE
 
 DEFAULT_OUTPUT: Final = "otel-itl.jsonl"
@@ -63,9 +64,11 @@ class OutputFile:
             self._refuse_foreign()
             if not append:
                 self._refuse_used()
-                for part in self.parts:
-                    if part.exists() and _is_ours(part):
-                        self._move_aside(part)
+                for rotated in self.parts[:-1]:
+                    if _is_ours(rotated):
+                        self._move_aside(rotated)
+                if self.path.exists():
+                    self._move_aside(self.path)
             self._held = os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
             _lock(self._held, exclusively=False)
         except OSError as error:
