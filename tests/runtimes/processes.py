@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import importlib.util
 import json
+import socket
 import subprocess
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
@@ -23,6 +26,19 @@ class Ran(NamedTuple):
     def reports(self) -> list[dict[str, Any]]:
         """The reports that it printed, each a line."""
         return [json.loads(line) for line in self.stdout.splitlines() if line.startswith("{")]
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE_SECONDS)
+        self._path = str(path)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(PATIENCE_SECONDS)
+        self.sock.connect(self._path)
 
 
 def ended(process: subprocess.Popen[str]) -> Ran:

@@ -6,7 +6,6 @@ import http.client
 import importlib.metadata
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from processes import PATIENCE_SECONDS
+from processes import PATIENCE_SECONDS, UnixConnection
 
 from tests.integration.conftest import HttpReceiver
 
@@ -143,24 +142,11 @@ class Scenario:
         )
 
 
-class _Connection(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE_SECONDS)
-        self._path = str(path)
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE_SECONDS)
-        self.sock.connect(self._path)
-
-
 def ask(path: Path, target: str, process: subprocess.Popen[str]) -> http.client.HTTPResponse:
     """Ask a server, as soon as it listens."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
-        connection = _Connection(path)
+        connection = UnixConnection(path)
         try:
             connection.request("GET", target)
             return connection.getresponse()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import multiprocessing
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from processes import PATIENCE_SECONDS, needs
+from processes import PATIENCE_SECONDS, UnixConnection, needs
 
 if TYPE_CHECKING:
     from processes import Ran
@@ -54,24 +52,11 @@ def application(environ, start_response):
 """
 
 
-class Worker(http.client.HTTPConnection):
-    """HTTP over a Unix socket."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=PATIENCE_SECONDS)
-        self._path = str(path)
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE_SECONDS)
-        self.sock.connect(self._path)
-
-
 def asked(path: Path) -> dict[str, Any]:
     """The report of a worker, as soon as one is there."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
-        worker = Worker(path)
+        worker = UnixConnection(path)
         try:
             worker.request("GET", "/")
             report: dict[str, Any] = json.loads(worker.getresponse().read())
