@@ -408,7 +408,7 @@ def _margin(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 < share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a margin: it takes a share such as 0.05, or 5%.")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a margin: it takes a share such as 0.05, or 5%")
     return share
 
 
@@ -418,7 +418,7 @@ def _time(text: str) -> int:
         return parse_time(text)
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time: it takes ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds."
+            f"{text!r} is not a time: it takes ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds"
         ) from None
 
 

@@ -178,7 +178,7 @@ def _effect(levels: Sequence[Level], requests: Sequence[int]) -> Effect:
 
 def _figure(levels: Sequence[Level], samples: Floats, weights: Floats) -> Figure:
     """Return the figure of one side; of several models there is no value, only the size."""
-    value = float(levels[0].of(weights[np.newaxis])[0]) if len(levels) == 1 else math.nan
+    value = levels[0].shown(weights) if len(levels) == 1 else math.nan
     count = float(weights @ samples)
     spreads = [level.spread(weights) for level in levels]
     total, effective = (sum(part) for part in zip(*spreads, strict=True))

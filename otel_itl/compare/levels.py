@@ -6,6 +6,7 @@ are then one operation on a matrix of weights, `(resamples, clusters)`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -25,6 +26,9 @@ class Level(Protocol):
 
     def of(self, weights: Floats) -> Floats:
         """Return the figure for each row of `weights`, `(resamples, clusters)`; NaN where nothing is known."""
+
+    def shown(self, weights: Floats) -> float:
+        """Return the figure of one weighting as it is shown; NaN where nothing is known."""
 
     def spread(self, weights: Floats) -> tuple[float, float]:
         """Return the samples of one weighting, and how many independent samples are worth as much."""
@@ -55,6 +59,10 @@ class Percentile:
         lower, upper = self._value_at(weights, low), self._value_at(weights, np.ceil(rank))
         return np.where(total > 0, lower + (upper - lower) * (rank - low), np.nan)
 
+    def shown(self, weights: Floats) -> float:
+        """Return the percentile of one weighting."""
+        return float(self.of(weights[np.newaxis])[0])
+
     def _value_at(self, weights: Floats, ranks: Floats) -> Floats:
         """Return for each row of weights the value that has its rank, counted from 0, by bisection."""
         first = np.zeros(len(weights), dtype=np.intp)
@@ -74,7 +82,7 @@ class Percentile:
         """
         if not self._values.size:
             return 0.0, 0.0
-        value = self.of(weights[np.newaxis])[0]
+        value = self.shown(weights)
         sizes = self._up_to[-1]
         beyond = sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
         return effective_samples(beyond, sizes, weights, is_share=True)
@@ -101,6 +109,11 @@ class Rate:
         exposure = weights @ self._exposure
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(exposure > 0, (weights @ self._events + self._added) / exposure, np.nan)
+
+    def shown(self, weights: Floats) -> float:
+        """Return the rate of one weighting, without the half event."""
+        exposure = float(weights @ self._exposure)
+        return float(weights @ self._events) / exposure if exposure else math.nan
 
     def spread(self, weights: Floats) -> tuple[float, float]:
         """Return the exposure, and how much independent exposure is worth as much; both equal for times."""

@@ -56,8 +56,7 @@ def _figure(requests: Sequence[Request], model: str, quantity: Quantity) -> str:
     of_model = [[request] for request in requests if request.model == model]
     if not of_model:
         return ""
-    weights = np.ones((1, len(of_model)))
-    value = float(quantity.level(of_model, None).of(weights)[0]) * _PER_UNIT[quantity.unit]
+    value = quantity.level(of_model, None).shown(np.ones(len(of_model))) * _PER_UNIT[quantity.unit]
     return f"{value:.6g}" if np.isfinite(value) else ""
 
 

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from otel_itl.compare.comparison import Comparison, Row
+from otel_itl.compare.comparison import Comparison, Figure, Row
 from otel_itl.compare.render.words import HEADINGS, cells_of, describe_side, note_of, title_of
 from otel_itl.compare.verdicts import Answer
 from otel_itl.report.render.number_format import ABSENT, format_three_digits, make_printable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _STYLES = {Answer.SLOWER: "bold red", Answer.SAME: "green", Answer.FASTER: "green", Answer.NOT_ENOUGH_DATA: "yellow"}
-_BASIS = ("clusters", "samples", "worth", "design")
+_BASIS = ("clusters A / B", "samples A / B", "worth A / B", "design effect A / B")
 
 
 def print_comparison(comparison: Comparison, sentence: str, terminal: Terminal) -> None:
@@ -70,21 +70,18 @@ def _answers(comparison: Comparison) -> Table:
 def _basis(comparison: Comparison) -> Table:
     """Return what the answers rest on: how many samples, and how many independent ones they are worth."""
     table = _new_table()
-    for heading in (f"{side} {name}" for side in "AB" for name in _BASIS):
+    for heading in _BASIS:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in _rows_by_model(comparison, table):
-        cells = [
-            cell
-            for figure in (row.a, row.b)
-            for cell in (
-                f"{figure.clusters:,}",
-                f"{figure.samples:,}",
-                f"{figure.effective_samples:,}",
-                ABSENT if figure.design_effect is None else format_three_digits(figure.design_effect),
-            )
-        ]
-        table.add_row(f"  {row.quantity.title}", *cells)
+        cells = zip(*(_basis_cells(figure) for figure in (row.a, row.b)), strict=True)
+        table.add_row(f"  {row.quantity.title}", *(" / ".join(pair) for pair in cells))
     return table
+
+
+def _basis_cells(figure: Figure) -> tuple[str, ...]:
+    """Return what one side's figure rests on, in the order of `_BASIS`."""
+    effect = ABSENT if figure.design_effect is None else format_three_digits(figure.design_effect)
+    return f"{figure.clusters:,}", f"{figure.samples:,}", f"{figure.effective_samples:,}", effect
 
 
 def _new_table() -> Table:

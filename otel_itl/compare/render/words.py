@@ -20,7 +20,7 @@ def headline(comparison: Comparison, keys: Sequence[str]) -> str:
     slower = [row for row in rows if row.answer is Answer.SLOWER]
     if slower:
         worst = max(slower, key=lambda row: row.ratio or 0.0)
-        more = f", and {pluralize(len(slower) - 1, 'more row')}" if len(slower) > 1 else ""
+        more = f", and {pluralize(len(slower) - 1, 'more row')} too" if len(slower) > 1 else ""
         return f"B is slower: {describe_row(worst)}{more}."
     unknown = [row for row in rows if row.answer is Answer.NOT_ENOUGH_DATA and row.quantity.is_latency]
     if unknown or not rows:
