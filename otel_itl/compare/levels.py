@@ -17,8 +17,8 @@ Floats = NDArray[np.float64]
 """An array of float64."""
 
 MAX_BINS = 4_096
-"""Samples are pooled exactly while there are at most so many different values, then in bins of equal counts: the rank
-of a percentile is then off by less than a fortieth of a percent."""
+"""Up to this number of different values samples are pooled exactly, beyond it in bins of equal counts: the rank of a
+percentile is then off by less than a fortieth of a percent."""
 
 
 class Level(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from otel_itl.compare.quantities import QUANTITIES, Quantity, Unit
 from otel_itl.compare.requests import Request, Side
 from otel_itl.core.moments import format_time
 
-_PER_UNIT = {Unit.SECONDS: 1_000.0, Unit.SHARE: 100.0, Unit.PER_THOUSAND_TOKENS: 1.0}
+_PER_UNIT: Final = {Unit.SECONDS: 1_000.0, Unit.SHARE: 100.0, Unit.PER_THOUSAND_TOKENS: 1.0}
 """Seconds are written as milliseconds, shares as percent."""
 
 

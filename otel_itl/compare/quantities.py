@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def _count_outcome(outcome: Outcome) -> Callable[[Clusters, float | None], Float
     return lambda clusters, _: _per_cluster(clusters, lambda request: request.outcome is outcome)
 
 
-_COUNTED: dict[str, Callable[[Clusters, float | None], Floats]] = {
+_COUNTED: Final[Mapping[str, Callable[[Clusters, float | None], Floats]]] = {
     "over_objective": _count_over,
     "stalls": _count_stalls,
     "truncated": _count_outcome(Outcome.TRUNCATED),

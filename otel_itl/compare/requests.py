@@ -77,6 +77,7 @@ def _reason_to_set_aside(stream: StoredStream) -> str | None:
 
 
 def _reduce(stream: StoredStream, objectives: Objectives | None) -> Request:
+    """Reduce a stream to a request."""
     measures, session = stream.measures, stream.span_facts.session_id
     per_token = measures.time_per_output_token
     decode_time = measures.decode_time if per_token and measures.decode_time else 0.0

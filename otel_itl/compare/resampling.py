@@ -177,7 +177,7 @@ def _fewest(design: Design) -> int:
 
 
 def _expanded(clusters: int) -> float:
-    """Return the level of a percentile interval that covers like a 95 % t-interval of so many clusters."""
+    """Return the level of a percentile interval that covers like a 95 % t-interval of this number of clusters."""
     quantile = stats.t.ppf((1 - CONFIDENCE) / 2, clusters - 1) * np.sqrt(clusters / (clusters - 1))
     return float(1 - 2 * stats.norm.cdf(quantile))
 

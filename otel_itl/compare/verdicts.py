@@ -61,7 +61,7 @@ def answer(interval: Interval | None, adjusted_p: float, margin: float) -> Answe
 def enough_clusters(interval: Interval | None, clusters: int, margin: float) -> int | None:
     """Return about how many clusters a side make `SAME` likely where nothing has changed; None: cannot be estimated.
 
-    So many that the interval fits into the margin in 90 % of cases, if the spread of the clusters stays as it is.
+    With that number the interval fits into the margin in 90 % of cases, if the clusters vary as they do now.
     """
     if interval is None or interval.standard_error <= 0:
         return None

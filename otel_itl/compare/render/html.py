@@ -47,6 +47,7 @@ def comparison_to_html(comparison: Comparison, sentence: str) -> str:
 
 
 def _parts(comparison: Comparison, sentence: str) -> Iterator[str]:
+    """Yield the page in pieces."""
     yield (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"

@@ -34,6 +34,7 @@ def comparison_to_json(comparison: Comparison, sentence: str, code: int) -> str:
 
 
 def _side(side: Side) -> dict[str, Any]:
+    """Return a side in the types of JSON."""
     return {
         "name": side.name,
         "streams": len(side.requests),
@@ -43,6 +44,7 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def _row(row: Row) -> dict[str, Any]:
+    """Return a row in the types of JSON."""
     return {
         "model": row.model,
         "quantity": row.quantity.key,
@@ -60,6 +62,7 @@ def _row(row: Row) -> dict[str, Any]:
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
+    """Return a figure in the types of JSON."""
     return {
         "value": figure.value,
         "clusters": figure.clusters,

@@ -16,6 +16,7 @@ def comparison_to_markdown(comparison: Comparison, sentence: str) -> str:
 
 
 def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
+    """Yield the lines of the Markdown."""
     yield f"**{_escape(sentence)}**"
     yield ""
     for letter, side in (("A", comparison.a), ("B", comparison.b)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
 from rich.padding import Padding
@@ -21,8 +21,13 @@ from otel_itl.report.render.terminal import Terminal, print_to
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_STYLES = {Answer.SLOWER: "bold red", Answer.SAME: "green", Answer.FASTER: "green", Answer.NOT_ENOUGH_DATA: "yellow"}
-_BASIS = ("clusters A / B", "samples A / B", "worth A / B", "design effect A / B")
+_STYLES: Final = {
+    Answer.SLOWER: "bold red",
+    Answer.SAME: "green",
+    Answer.FASTER: "green",
+    Answer.NOT_ENOUGH_DATA: "yellow",
+}
+_BASIS = ("clusters", "samples", "worth", "design effect")
 
 
 def print_comparison(comparison: Comparison, sentence: str, terminal: Terminal) -> None:
@@ -31,6 +36,7 @@ def print_comparison(comparison: Comparison, sentence: str, terminal: Terminal) 
 
 
 def _parts(comparison: Comparison, sentence: str) -> Iterator[RenderableType]:
+    """Yield the parts of a comparison, with empty lines between them."""
     yield Text(make_printable(sentence), style=STYLES["provider"])
     yield Text()
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
@@ -41,6 +47,7 @@ def _parts(comparison: Comparison, sentence: str) -> Iterator[RenderableType]:
         yield Text()
         yield _answers(comparison)
         yield Text()
+        yield Text("What the answers rest on, A / B", style=STYLES["head"])
         yield _basis(comparison)
     notes = [f"{row.model}, {row.quantity.title}: {note_of(row)}." for row in comparison.rows if row.why]
     if notes:
