@@ -51,6 +51,8 @@ class SpanFacts:
     session: SessionFacts | None = None
     slo: SLOFacts | None = None
     stalls: Sequence[StallFacts] | None = None
+    is_host_bound: bool = False
+    """The machine had too little CPU for the figures to be the upstream's."""
 
 
 NO_FACTS = SpanFacts()
@@ -63,6 +65,7 @@ def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mappin
         session=_session(attributes),
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
+        is_host_bound=attributes.get("itl.host.bound") is True,
     )
 
 
