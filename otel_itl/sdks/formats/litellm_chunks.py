@@ -6,11 +6,13 @@ that never reach the caller. A chunk with nothing in it stands for a line that i
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.openai_chat import ANSWER, DELTA_FIELDS, EMPTY, FINISH, classify_chat
+from otel_itl.sdks.formats.openai_responses import classify_response_event
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 
 OWN_ID: Final = re.compile(r"chatcmpl-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -101,3 +103,13 @@ def _classify_own(chunk: dict[str, Any], response_info: ResponseInfo) -> int:
     delta = {"content": text, "tool_calls": [tool] if tool else None, "reasoning_content": own.get("reasoning_content")}
     choice = {"index": chunk.get("index"), "delta": delta, "finish_reason": reason}
     return _classify_counted({"choices": [choice], "usage": usage}, usage, response_info)
+
+
+def classify_response_data(event: Any, response_info: ResponseInfo) -> int:
+    """Classify a server-sent event of the Responses API, or a line of one, and record its metadata."""
+    data = event.removeprefix("data:") if isinstance(event, str) else event.data
+    try:
+        fields = json.loads(data)
+    except ValueError:  # the end marker, or a line without data
+        return EMPTY
+    return classify_response_event(fields, response_info) if isinstance(fields, dict) else EMPTY
