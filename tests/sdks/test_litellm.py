@@ -349,8 +349,11 @@ def test_a_stream_ends_once_with_the_right_outcome(
             del left
             library().error_logs.clear()  # holds the last call, until there is another one
             await drop()
-            if expected:
-                await wait_for_a_span(telemetry)
+            for _ in range(20 if expected else 0):
+                await wait_for_a_span(telemetry, 0.1)
+                if telemetry.spans:
+                    break
+                await drop()  # a thread of litellm that logs a chunk has held the stream meanwhile
 
         outcome = outcome_of(name, route)
         expected = [] if outcome is None else [outcome]
@@ -413,7 +416,7 @@ def test_a_lazy_route_begins_when_its_request_is_sent(server: ScriptedServer) ->
     async def wait_first(client: LiteLLMClient) -> None:
         stream = client.completion()
         assert server.exchanges == []
-        time.sleep(0.1)
+        time.sleep(0.1)  # noqa: ASYNC251 - no event loop: the synchronous function
         list(stream)
 
     server.play(gemini.reply(3, first=0.01))
@@ -437,7 +440,7 @@ def test_the_session_is_found_in_the_metadata_of_the_call(face: Face, server: Sc
     server.play(ANTHROPIC.script())
     with measuring(session_from=lambda body, _: (body.get("metadata") or {}).get("session_id")) as telemetry:
         ask(lambda client: read(client, metadata={"session_id": "s1"}), ANTHROPIC, face, server)
-    assert span_of(telemetry).attributes["gen_ai.conversation.id"] == "s1"
+    assert span_of(telemetry).attributes["session.id"] == "s1"
 
 
 def test_a_refused_request_has_the_name_of_the_exception_that_the_caller_gets(
@@ -486,7 +489,7 @@ def test_the_callers_stream_and_chunks_are_litellms_own(route: Route, face: Face
 )
 def test_a_stalled_stream_is_aborted_over_every_transport(face: Face, aiohttp: bool, server: ScriptedServer) -> None:
     server.play(silence(ANTHROPIC))
-    with measuring(stalls=StallPolicy(after=0.1, abort_after=0.15)) as telemetry:
+    with measuring(stall=StallPolicy(next_token=0.1, first_token=2.0, abort_after=0.2)) as telemetry:
         ask(read_into_an_error, ANTHROPIC, face, server, aiohttp=aiohttp)
     attributes = span_of(telemetry).attributes
     assert (attributes["itl.stream.outcome"], attributes["error.type"]) == ("error", "ReadTimeout")
