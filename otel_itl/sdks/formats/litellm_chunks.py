@@ -18,8 +18,7 @@ from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 OWN_ID: Final = re.compile(r"chatcmpl-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """An id that litellm made up, for a provider that has none or whose id it does not pass on."""
 INPUT_COUNTS: Final = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
-OWN_FIELDS: Final = frozenset({"text", "is_finished"})
-"""Fields of every dict of litellm's own make."""
+"""Counts that the last usage of a stream may lack."""
 
 
 def classify_litellm_chunk(chunk: Any, response_info: ResponseInfo) -> int:
@@ -27,6 +26,8 @@ def classify_litellm_chunk(chunk: Any, response_info: ResponseInfo) -> int:
 
     Called with every chunk while the stream runs: plain text, which nearly every chunk is, is recognized first.
     """
+    if type(chunk) is dict and "is_finished" in chunk:
+        return _classify_own(chunk, response_info)
     try:
         (choice,) = chunk.choices
         known = choice.__pydantic_extra__
@@ -46,8 +47,6 @@ def classify_litellm_chunk(chunk: Any, response_info: ResponseInfo) -> int:
             return ANSWER
     except (AttributeError, KeyError, TypeError, ValueError):
         pass  # no plain text
-    if isinstance(chunk, dict) and chunk.keys() >= OWN_FIELDS:
-        return _classify_own(chunk, response_info)
     return _classify_chat(chunk, response_info)
 
 
@@ -92,8 +91,8 @@ def _record_metadata(fields: dict[str, Any], response_info: ResponseInfo) -> Non
 
 def _classify_own(chunk: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a dict of litellm's own make, as the chunk of chat completions that it stands for."""
-    text, tool, reason = chunk["text"], chunk.get("tool_use"), short_str(chunk.get("finish_reason"))
-    if chunk["is_finished"] and not text and response_info.is_finished:  # `[DONE]` behind the provider's own reason
+    text, tool, reason = chunk.get("text"), chunk.get("tool_use"), short_str(chunk.get("finish_reason"))
+    if chunk.get("is_finished") and not text and response_info.is_finished:  # `[DONE]` behind the provider's own reason
         reason = None
     usage = fields_of(chunk.get("usage"))
     if not (text or tool or reason or usage):
