@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
+from clients import disturbed
 from faces import FACES, Face, drop, run, settled
 from measuring import bare, instrument, nothing_fails, timeline_of, wait_for_a_span
 from routes import ANTHROPIC, AZURE, BEDROCK, DEEPSEEK, GEMINI, OPENAI, ROUTES, LiteLLMClient, Route, client_of, library
@@ -359,6 +360,19 @@ def test_a_stream_ends_once_with_the_right_outcome(
     assert logged == []
 
 
+def undisturbed(act: Act, route: Route, face: Face, server: ScriptedServer, script: Script) -> dict[str, Any]:
+    """The attributes of the span of a stream, asked for again where the machine delayed the reader, at most five times."""
+    for _ in range(5):
+        server.clear()
+        server.play(script)
+        with measuring() as telemetry:
+            ask(act, route, face, server)
+        attributes = dict(span_of(telemetry).attributes)
+        if not disturbed(attributes):
+            break
+    return attributes
+
+
 # --- semantics -------------------------------------------------------------------------------------------------------
 
 
@@ -414,18 +428,13 @@ def test_a_lazy_route_begins_when_its_request_is_sent(server: ScriptedServer) ->
         time.sleep(0.1)  # noqa: ASYNC251 - no event loop: the synchronous function
         list(stream)
 
-    server.play(gemini.reply(3, first=0.01))
-    with measuring() as telemetry:
-        ask(wait_first, GEMINI, "sync", server)
-    assert 0.01 <= span_of(telemetry).attributes["itl.time_to_first_token"] < 0.1
+    attributes = undisturbed(wait_first, GEMINI, "sync", server, gemini.reply(3, first=0.01))
+    assert 0.01 <= attributes["itl.time_to_first_token"] < 0.1
 
 
 @pytest.mark.parametrize("route", [ANTHROPIC, DEEPSEEK, OPENAI], ids=str)
 def test_the_first_token_is_timed_from_the_request(route: Route, face: Face, server: ScriptedServer) -> None:
-    server.play(route.wire.reply(4, first=0.05, gaps=0.03))
-    with measuring() as telemetry:
-        ask(read, route, face, server)
-    attributes = span_of(telemetry).attributes
+    attributes = undisturbed(read, route, face, server, route.wire.reply(4, first=0.05, gaps=0.03))
     # litellm's own time to first token is the duration of the stream, 0.14 s.
     assert 0.05 <= attributes["itl.time_to_first_token"] < 0.12
     assert attributes["itl.latency.mean"] == pytest.approx(0.03, abs=0.01)

@@ -11,7 +11,7 @@ import re
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.sdks.formats.openai_chat import ANSWER, DELTA_FIELDS, EMPTY, FINISH, classify_chat
+from otel_itl.sdks.formats.openai_chat import ANSWER, DELTA_FIELDS, EMPTY, FINISH, REASONING, classify_chat
 from otel_itl.sdks.formats.openai_responses import classify_response_event
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 
@@ -33,18 +33,18 @@ def classify_litellm_chunk(chunk: Any, response_info: ResponseInfo) -> int:
         known = choice.__pydantic_extra__
         delta = known["delta"]
         carried = delta.__pydantic_extra__
+        reasoning = delta.__dict__.get("reasoning_content")
         if (
-            carried["content"]
+            (carried["content"] or reasoning)
             and carried["tool_calls"] is None
             and carried["function_call"] is None
             and known["finish_reason"] is None
             and known["logprobs"] is None
             and not known["index"]
-            and "reasoning_content" not in delta.__dict__
             and chunk.__pydantic_extra__.get("usage") is None
             and response_info.response_id is not None
         ):
-            return ANSWER
+            return ANSWER if not reasoning else REASONING | ANSWER if carried["content"] else REASONING
     except (AttributeError, KeyError, TypeError, ValueError):
         pass  # no plain text
     return _classify_chat(chunk, response_info)
