@@ -361,7 +361,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
 
 
 def undisturbed(act: Act, route: Route, face: Face, server: ScriptedServer, script: Script) -> dict[str, Any]:
-    """The attributes of the span of a stream, which is asked for again, four times at most, if the reader was delayed."""
+    """The attributes of the span of a stream: of another try, four at most, where the reader was delayed."""
     for _ in range(5):
         server.clear()
         server.play(script)
