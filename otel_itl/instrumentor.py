@@ -164,6 +164,12 @@ class BedrockInstrumentor(_StreamInstrumentor):
     sdk_names = ("bedrock",)
 
 
+class LiteLLMInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of litellm that no SDK below it records: the entry point `itl_litellm`."""
+
+    sdk_names = ("litellm",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

@@ -57,6 +57,16 @@ GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
 VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
 
+LITELLM_ROUTES: Final = (
+    ("anthropic", "anthropic"),
+    ("bedrock", "aws.bedrock"),
+    ("deepseek", "deepseek"),
+    ("gemini", "gcp.gemini"),
+    ("openai", "openai"),
+    ("azure", "azure.ai.openai"),
+)
+"""litellm's name of a provider, and `gen_ai.provider.name`."""
+
 
 class Reading(NamedTuple):
     """One way to read what was opened to its end: as the page writes it, and as it is done."""
@@ -404,6 +414,30 @@ def _bedrock() -> list[Surface]:
     ]
 
 
+def _litellm() -> list[Surface]:
+    """The functions of litellm, which has no client: by the routes whose every ending is tested."""
+
+    def row(call: str, route: str, provider: str, wire: str = "", **more: Any) -> Surface:
+        return Surface(
+            call=call,
+            wire=wire,
+            open=lambda client: client.completion(),
+            needs="completion",
+            host=Host("litellm", f"{route}/…", "127.0.0.1", provider),
+            **more,
+        )
+
+    return [
+        *(row("completion(stream=True)", route, provider) for route, provider in LITELLM_ROUTES),
+        row("text_completion(stream=True)", "text-completion-openai", "openai", operation="text_completion"),
+        row("responses(stream=True)", "openai", "openai"),
+        *(row("Router().completion(stream=True)", route, route) for route in ("anthropic", "openai")),
+    ]
+
+
+ROUTED: Final = tuple(_litellm())
+"""The rows of litellm, which `test_litellm.py` tests: its stream object makes chunks of its own, so that neither the
+count nor the ids of the others hold."""
 SURFACES: Final = (
     *_chat(),
     *_completions(),
