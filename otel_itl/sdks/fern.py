@@ -1,0 +1,142 @@
+"""The SDKs that Fern generates: a stream is a block, which sends the request when it is entered and has the chunks.
+
+The functions that are hooked are those of the "raw" clients, which every other way of asking goes through: they return a
+context manager of `contextlib`, whose generator yields the response. The caller keeps both objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from otel_itl.conventions import Where
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.driver import Call, Driver, StreamingCall, iterate_recorded
+from otel_itl.sdks.http_clients import find_response, make_aborter
+from otel_itl.sdks.open_call import OpenCall
+from otel_itl.sdks.patching import Target, Wrapper
+
+
+@dataclass(frozen=True, slots=True)
+class FernCalls:
+    """The streaming calls of such an SDK."""
+
+    calls: tuple[StreamingCall, ...]
+
+    def targets(self, driver: Driver) -> tuple[Target, ...]:
+        """Return what is patched."""
+        return tuple(Target(call.module, call.path, _recording(driver, call)) for call in self.calls)
+
+
+def _recording(driver: Driver, streaming: StreamingCall) -> Wrapper:
+    """Make the wrapper of a function that returns the block of a stream."""
+    errors = driver.errors
+
+    def make_block(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Make the block, and record its stream from its beginning on."""
+        block = wrapped(*args, **kwargs)
+        description = driver.describe(streaming, Call(wrapped, instance, args, kwargs))
+        if description is not None:
+            try:
+                block.gen = RecordedBlock(block.gen, lambda: driver.begin(description), errors)
+            except Exception as error:  # noqa: BLE001 - the guard
+                errors.report(Where.RESPONSE_FOLLOW, error)
+        return block
+
+    return make_block
+
+
+class RecordedBlock:
+    """Stands in for the generator of a context manager: its first step sends the request of a stream.
+
+    Args:
+        source: the SDK's own generator, synchronous or asynchronous; its one value is the response.
+        begin: opens the recording; None: the request is not to be measured.
+        errors: where failures of our own are reported.
+    """
+
+    def __init__(self, source: Any, begin: Callable[[], OpenCall | None], errors: InternalErrors) -> None:
+        self._source = source
+        self._begin: Callable[[], OpenCall | None] | None = begin
+        self._recorder: StreamRecorder | None = None
+        self.errors = errors
+
+    def __next__(self) -> Any:
+        opening = self._open()
+        if opening is None:
+            return self._leave(self._source.__next__)
+        try:
+            response = opening.send(self._source.__next__)
+        except BaseException as error:
+            opening.fail(error)
+            raise
+        self._bind(response, opening)
+        return response
+
+    async def __anext__(self) -> Any:
+        opening = self._open()
+        if opening is None:
+            return await self._aleave(self._source.__anext__)
+        opening.follow_loop()
+        try:
+            response = await opening.asend(self._source.__anext__)
+        except BaseException as error:
+            opening.fail(error)
+            raise
+        self._bind(response, opening)
+        return response
+
+    def __aiter__(self) -> RecordedBlock:
+        return self
+
+    def throw(self, *error: Any) -> Any:
+        """Leave the block by an exception."""
+        return self._leave(lambda: self._source.throw(*error))
+
+    async def athrow(self, *error: Any) -> Any:
+        """Do what `throw` does, for an asynchronous block."""
+        return await self._aleave(lambda: self._source.athrow(*error))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    @never_raises(Where.STREAM_OPEN, None)
+    def _open(self) -> OpenCall | None:
+        """Open the recording, the first time; None where there is none, or the block is being left."""
+        begin, self._begin = self._begin, None
+        return None if begin is None else begin()
+
+    @never_raises(Where.RESPONSE_FOLLOW, None)
+    def _bind(self, response: Any, opening: OpenCall) -> None:
+        """Record the chunks of a response, which is about to be given to the caller."""
+        recorder = opening.release()
+        if recorder is None:
+            return
+        recorder.record_headers(None)
+        aborter = make_aborter(find_response(response))
+        if aborter is not None:
+            recorder.enable_abort(aborter)
+        response._data = iterate_recorded(response.data, recorder)  # noqa: SLF001 - `data` has no setter
+        self._recorder = recorder
+
+    def _leave(self, leave: Callable[[], Any]) -> Any:
+        """Leave the block, and end the recording, unless it has ended."""
+        try:
+            return leave()
+        finally:
+            self._end()
+
+    async def _aleave(self, leave: Callable[[], Awaitable[Any]]) -> Any:
+        """Do what `_leave` does, for an asynchronous block."""
+        try:
+            return await leave()
+        finally:
+            self._end()
+
+    @never_raises(Where.STREAM_END, None)
+    def _end(self) -> None:
+        """End the recording as closed, unless it has ended."""
+        if self._recorder is not None:
+            self._recorder.end_closed()
