@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from otel_itl.conventions import Where
@@ -66,7 +67,7 @@ class RecordedBlock:
     def __next__(self) -> Any:
         opening = self._open()
         if opening is None:
-            return self._leave(self._source.__next__)
+            return _leave(self._source.__next__, self._end)
         try:
             response = opening.send(self._source.__next__)
         except BaseException as error:
@@ -78,7 +79,7 @@ class RecordedBlock:
     async def __anext__(self) -> Any:
         opening = self._open()
         if opening is None:
-            return await self._aleave(self._source.__anext__)
+            return await _aleave(self._source.__anext__, self._end)
         opening.follow_loop()
         try:
             response = await opening.asend(self._source.__anext__)
@@ -93,11 +94,11 @@ class RecordedBlock:
 
     def throw(self, *error: Any) -> Any:
         """Leave the block by an exception."""
-        return self._leave(lambda: self._source.throw(*error))
+        return _leave(lambda: self._source.throw(*error), partial(self._end, error[0]))
 
     async def athrow(self, *error: Any) -> Any:
         """Do what `throw` does, for an asynchronous block."""
-        return await self._aleave(lambda: self._source.athrow(*error))
+        return await _aleave(lambda: self._source.athrow(*error), partial(self._end, error[0]))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -121,22 +122,32 @@ class RecordedBlock:
         response._data = iterate_recorded(response.data, recorder)  # noqa: SLF001 - `data` has no setter
         self._recorder = recorder
 
-    def _leave(self, leave: Callable[[], Any]) -> Any:
-        """Leave the block, and end the recording, unless it has ended."""
-        try:
-            return leave()
-        finally:
-            self._end()
-
-    async def _aleave(self, leave: Callable[[], Awaitable[Any]]) -> Any:
-        """Do what `_leave` does, for an asynchronous block."""
-        try:
-            return await leave()
-        finally:
-            self._end()
-
     @never_raises(Where.STREAM_END, None)
-    def _end(self) -> None:
-        """End the recording as closed, unless it has ended."""
-        if self._recorder is not None:
+    def _end(self, error: object = None) -> None:
+        """End the recording, unless it has ended: the block was left, or, by a `GeneratorExit`, dropped.
+
+        Args:
+            error: what the block is left by, or its class; None: it is left at its end.
+        """
+        if self._recorder is None:
+            return
+        if error is GeneratorExit or isinstance(error, GeneratorExit):
+            self._recorder.end_iterator_closed()
+        else:
             self._recorder.end_closed()
+
+
+def _leave(leave: Callable[[], Any], end: Callable[[], None]) -> Any:
+    """Leave a block, and end its recording."""
+    try:
+        return leave()
+    finally:
+        end()
+
+
+async def _aleave(leave: Callable[[], Awaitable[Any]], end: Callable[[], None]) -> Any:
+    """Do what `_leave` does, for an asynchronous block."""
+    try:
+        return await leave()
+    finally:
+        end()
