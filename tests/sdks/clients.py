@@ -87,13 +87,15 @@ def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     if host.sdk == GEMINI.sdk:
         return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
-    if host.sdk == OLLAMA.sdk:  # a client of its own httpx client's options
-        return make(**location(origin), **{"timeout": 5.0, "verify": NO_CERTIFICATES, **options})
-    if host.sdk == COHERE.sdk:  # its own HTTP client loads certificates, and is not closed with it
-        http_client = getattr(httpx, "AsyncClient" if face == "async" else "Client")(
-            verify=NO_CERTIFICATES, timeout=options.get("timeout", 5.0)
-        )
-        return make(**location(origin), httpx_client=http_client, **{"timeout": 5.0, **options})
+    if host.sdk in {OLLAMA.sdk, COHERE.sdk}:
+        http_client = options.pop("http_client", None)
+        options = {"timeout": OPTIONS["timeout"], **options}
+        if host.sdk == OLLAMA.sdk:  # the options of its httpx client are its own
+            transport = {} if http_client is None else {"transport": http_client._transport}
+            return make(**location(origin), verify=NO_CERTIFICATES, **transport, **options)
+        make_http_client = httpx.AsyncClient if face == "async" else httpx.Client
+        http_client = http_client or make_http_client(verify=NO_CERTIFICATES, timeout=options["timeout"])
+        return make(**location(origin), httpx_client=http_client, **options)
     return make(**location(origin), **{**OPTIONS, **options})
 
 
