@@ -15,7 +15,7 @@ from otel_itl.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.driver import Call, Driver, StreamingCall, iterate_recorded
-from otel_itl.sdks.http_clients import find_response, make_aborter
+from otel_itl.sdks.http_clients import make_aborter
 from otel_itl.sdks.open_call import OpenCall
 from otel_itl.sdks.patching import Target, Wrapper
 
@@ -41,7 +41,7 @@ def _recording(driver: Driver, streaming: StreamingCall) -> Wrapper:
         description = driver.describe(streaming, Call(wrapped, instance, args, kwargs))
         if description is not None:
             try:
-                block.gen = RecordedBlock(block.gen, lambda: driver.begin(description), errors)
+                block.gen = RecordedBlock(block.gen, partial(driver.begin, description), errors)
             except Exception as error:  # noqa: BLE001 - the guard
                 errors.report(Where.RESPONSE_FOLLOW, error)
         return block
@@ -89,16 +89,13 @@ class RecordedBlock:
         self._bind(response, opening)
         return response
 
-    def __aiter__(self) -> RecordedBlock:
-        return self
-
     def throw(self, *error: Any) -> Any:
         """Leave the block by an exception."""
-        return _leave(lambda: self._source.throw(*error), partial(self._end, error[0]))
+        return _leave(partial(self._source.throw, *error), partial(self._end, error[0]))
 
     async def athrow(self, *error: Any) -> Any:
         """Do what `throw` does, for an asynchronous block."""
-        return await _aleave(lambda: self._source.athrow(*error), partial(self._end, error[0]))
+        return await _aleave(partial(self._source.athrow, *error), partial(self._end, error[0]))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -116,7 +113,7 @@ class RecordedBlock:
         if recorder is None:
             return
         recorder.record_headers(None)
-        aborter = make_aborter(find_response(response))
+        aborter = make_aborter(response._response)  # noqa: SLF001 - older releases have no other name for it
         if aborter is not None:
             recorder.enable_abort(aborter)
         response._data = iterate_recorded(response.data, recorder)  # noqa: SLF001 - `data` has no setter

@@ -51,6 +51,7 @@ class FirstPull:
         self.response = ResponseInfo()
 
     @property
+    @never_raises(Where.STREAM_END, default=False)
     def is_collected(self) -> bool:
         """Whether the stream is in the hands of the garbage collector."""
         return self._recorder is not None and self._recorder.is_collected
