@@ -50,8 +50,8 @@ FOOT: Final = """
   functions `ollama.chat()` and `ollama.generate()` are measured, too. The server's own times are on the span
   ([telemetry](telemetry.md)). `abort_after` can abort a stream from its first chunk on. `generate` for an image streams
   the progress, and then the image as one output chunk.
-* cohere: the request is sent with the first pull, or where the block of `with_raw_response` is entered. Cohere's Bedrock,
-  SageMaker and OCI clients are measured by the same hook; the provider is that of the host. A plan for tool calls
+* cohere: the request is sent with the first pull, or where the block of `with_raw_response` is entered. Cohere's
+  Bedrock, SageMaker and OCI clients pass the same hook. A plan for tool calls
   (`tool_plan`) counts as reasoning. A generation that fails within the stream is an event to the SDK: the span has the
   error `error`. `generate_stream` of the first API is not measured. `abort_after` works as over any httpx.
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).

@@ -1,7 +1,7 @@
 """The SDKs that Fern generates: a stream is a block, which sends the request when it is entered and has the chunks.
 
-The functions that are hooked are those of the "raw" clients, which every other way of asking goes through: they return a
-context manager of `contextlib`, whose generator yields the response. The caller keeps both objects.
+The functions that are hooked are those of the "raw" clients, which every other way of asking goes through: they return
+a context manager of `contextlib`, whose generator yields the response. The caller keeps both objects.
 """
 
 from __future__ import annotations

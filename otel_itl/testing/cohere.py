@@ -1,7 +1,7 @@
 """Steps of Cohere's streams: of `/v2/chat` as server-sent events, and of `/v1/chat` as lines of JSON.
 
-Every function makes one `Step`, sent `after` seconds after the one before, unless it makes a whole well-formed `Script`:
-`reply` for `/v2/chat`, `v1_reply` for `/v1/chat`. The functions of the first API begin with `v1_`.
+Every function makes one `Step`, sent `after` seconds after the one before, unless it makes a whole well-formed
+`Script`: `reply` for `/v2/chat`, `v1_reply` for `/v1/chat`. The functions of the first API begin with `v1_`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def content_end(*, index: int = 0, after: float = 0.0) -> Step:
 
 def tool_plan(content: str, *, tokens: int = 1, after: float = 0.0) -> Step:
     """Make a `tool-plan-delta`: what the model intends before it calls tools, which is reasoning."""
-    return event("reasoning", "tool-plan-delta", {"delta": {"message": {"tool_plan": content}}}, tokens=tokens, after=after)
+    return event(
+        "reasoning", "tool-plan-delta", {"delta": {"message": {"tool_plan": content}}}, tokens=tokens, after=after
+    )
 
 
 def tool_start(name: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
@@ -85,7 +87,9 @@ def citation(content: str, *, index: int = 0, after: float = 0.0) -> Step:
     return delta("lifecycle", "citation-start", {"citations": cited}, index=index, after=after)
 
 
-def usage_object(output: int, *, prompt: int = 10, billed: int | None = None, cached: int | None = None) -> dict[str, object]:
+def usage_object(
+    output: int, *, prompt: int = 10, billed: int | None = None, cached: int | None = None
+) -> dict[str, object]:
     """Make the `usage` of a response.
 
     Args:
@@ -150,7 +154,11 @@ def reply(
             steps += [content_start(kind), *pieces, content_end()]
     steps += [_tool_plan(one) for one in texts(tool_plan)]
     for at, (name, arguments) in enumerate(calls):
-        steps += [tool_start(name, index=at), *(tool_arguments(piece, index=at) for piece in arguments), tool_end(index=at)]
+        steps += [
+            tool_start(name, index=at),
+            *(tool_arguments(piece, index=at) for piece in arguments),
+            tool_end(index=at),
+        ]
     counts = usage_object(sum(step.event.tokens for step in steps)) if usage else None
     end = finish(finish_reason or ("TOOL_CALL" if calls else "COMPLETE"), usage=counts)
     return paced([start(), *steps, end, done()], first, gaps)
@@ -183,7 +191,9 @@ def v1_text(content: str, *, tokens: int = 1, after: float = 0.0) -> Step:
 
 def v1_tool_plan(content: str, *, tokens: int = 1, after: float = 0.0) -> Step:
     """Make a `tool-calls-chunk` with a piece of the plan."""
-    return v1_event("reasoning", "tool-calls-chunk", {"text": content, "tool_call_delta": {}}, tokens=tokens, after=after)
+    return v1_event(
+        "reasoning", "tool-calls-chunk", {"text": content, "tool_call_delta": {}}, tokens=tokens, after=after
+    )
 
 
 def v1_tool(index: int = 0, *, tokens: int = 1, after: float = 0.0, **members: object) -> Step:
@@ -212,7 +222,7 @@ def v1_reply(
     tools: Iterable[ToolCall] = (),
     finish_reason: str = "COMPLETE",
 ) -> Script:
-    """Make a whole stream of `/v1/chat`: `stream-start`, the output, `stream-end`. The arguments are those of `reply`."""
+    """Make a whole stream of `/v1/chat`: `stream-start`, the output, `stream-end`. For the arguments see `reply`."""
     steps = [v1_text(one) for one in texts(tokens)]
     for at, (name, arguments) in enumerate(called(tools)):
         steps += [v1_tool(at, name=name), *(v1_tool(at, parameters=piece) for piece in arguments)]

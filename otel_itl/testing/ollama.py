@@ -1,8 +1,8 @@
 """Steps of the streams of Ollama's `/api/chat` and `/api/generate`, as lines of JSON.
 
-Every function makes one `Step`, sent `after` seconds after the one before, unless it makes a whole well-formed `Script`:
-`reply` for `/api/chat`, `generate_reply` for `/api/generate`. Steps are those of `/api/chat`; `generated(script)` turns
-a script of them into one of `/api/generate`.
+Every function makes one `Step`, sent `after` seconds after the one before, unless it makes a whole well-formed
+`Script`: `reply` for `/api/chat`, `generate_reply` for `/api/generate`. Steps are those of `/api/chat`;
+`generated(script)` turns a script of them into one of `/api/generate`.
 
 The format has no terminator: the line with `"done": true` is the last one.
 """
@@ -23,22 +23,27 @@ NANOSECONDS = 1_000_000_000
 
 
 def chunk(
-    kind: Kind, message: Mapping[str, object], *, tokens: int = 0, after: float = 0.0, **fields: object
+    kind: Kind,
+    message: Mapping[str, object],
+    *,
+    tokens: int = 0,
+    members: Mapping[str, object] | None = None,
+    after: float = 0.0,
 ) -> Step:
-    """Make a line with these members of `message`, for what the other functions lack; `fields` are its further members."""
+    """Make a line with these members of `message`, and `members` of its own, for what the other functions lack."""
     payload = {
         "model": MODEL,
         "created_at": CREATED_AT,
         "message": {"role": "assistant", "content": "", **message},
         "done": False,
-        **fields,
+        **(members or {}),
     }
     return Step(after, Event(kind, encode(payload), tokens=tokens, wire="ollama_chat", frame=encode_line))
 
 
-def text(content: str, *, tokens: int = 1, after: float = 0.0, **fields: object) -> Step:
-    """Make a line of answer text; `fields` are its further members, such as `logprobs`."""
-    return chunk("answer", {"content": content}, tokens=tokens, after=after, **fields)
+def text(content: str, *, tokens: int = 1, members: Mapping[str, object] | None = None, after: float = 0.0) -> Step:
+    """Make a line of answer text; `members` are its further members, such as `logprobs`."""
+    return chunk("answer", {"content": content}, tokens=tokens, members=members, after=after)
 
 
 def thinking(content: str, *, tokens: int = 1, after: float = 0.0) -> Step:
@@ -46,9 +51,7 @@ def thinking(content: str, *, tokens: int = 1, after: float = 0.0) -> Step:
     return chunk("reasoning", {"thinking": content}, tokens=tokens, after=after)
 
 
-def tool_call(
-    name: str, arguments: Mapping[str, object] | None = None, *, tokens: int = 1, after: float = 0.0
-) -> Step:
+def tool_call(name: str, arguments: Mapping[str, object] | None = None, *, tokens: int = 1, after: float = 0.0) -> Step:
     """Make a line with a whole tool call: the server sends the arguments in one piece."""
     call = {"function": {"name": name, "arguments": dict(arguments or {})}}
     return chunk("tool", {"tool_calls": [call]}, tokens=tokens, after=after)
@@ -88,10 +91,10 @@ def figures(
     return {name: value for name, value in optional.items() if value is not None}
 
 
-def finish(reason: str | None = "stop", *, after: float = 0.0, **members: object) -> Step:
-    """Make the last line: why the model stopped (None: not sent), and the members of `figures`."""
+def finish(reason: str | None = "stop", *, figures: Mapping[str, object] | None = None, after: float = 0.0) -> Step:
+    """Make the last line: why the model stopped (None: not sent), and the members that `figures()` makes."""
     because = {} if reason is None else {"done_reason": reason}
-    return chunk("finish", {}, after=after, done=True, **because, **members)
+    return chunk("finish", {}, members={"done": True, **because, **(figures or {})}, after=after)
 
 
 def error(message: str = "an error was encountered while running the model", *, after: float = 0.0) -> Step:
@@ -131,7 +134,7 @@ def reply(
     steps += [tool_call(name, json.loads("".join(pieces) or "{}")) for name, pieces in called(tools)]
     output = sum(step.event.tokens for step in steps)
     last = figures(output, load=load, prompt_time=prompt_time, decode_time=decode_time)
-    return paced([*steps, finish(done_reason, **last)], first, gaps)
+    return paced([*steps, finish(done_reason, figures=last)], first, gaps)
 
 
 # `reply` has an argument of this name.

@@ -185,7 +185,8 @@ def _lines(*data: str) -> list[bytes]:
 _NO_OBJECTS: Final = [b"{garbled\n", b"\xff\xfe\n", *_lines("", "{}", "null", "[1]", '"text"', '{"error": {"a": 1}}')]
 _ODD_FIGURES: Final = (
     '{"done": true, "done_reason": 7, "eval_count": "5", "eval_duration": "x", "load_duration": -1}',
-    '{"done": true, "eval_count": 99999999999999999999, "eval_duration": 99999999999999999999, "total_duration": 1e400}',
+    '{"done": true, "eval_count": 99999999999999999999, "eval_duration": 99999999999999999999}',
+    '{"done": true, "total_duration": 1e400}',
     '{"done": "yes", "model": 5, "prompt_eval_count": 1.5}',
 )
 ODD_EVENTS["ollama_chat"] = _NO_OBJECTS + _lines(
@@ -198,7 +199,11 @@ ODD_EVENTS["ollama_chat"] = _NO_OBJECTS + _lines(
     '{"message": {"role": "assistant", "content": "x", "tool_calls": [{"function": {"name": 5}}]}, "later": 1}',
 )
 ODD_EVENTS["ollama_generate"] = _NO_OBJECTS + _lines(
-    *_ODD_FIGURES, '{"response": null}', '{"response": 5}', '{"response": "x", "thinking": "y"}', '{"completed": 1, "total": 2}'
+    *_ODD_FIGURES,
+    '{"response": null}',
+    '{"response": 5}',
+    '{"response": "x", "thinking": "y"}',
+    '{"completed": 1, "total": 2}',
 )
 ODD_EVENTS["cohere"] = _GARBAGE + _events(
     '{"type": "content-delta", "delta": null}',

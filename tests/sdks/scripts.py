@@ -125,7 +125,7 @@ _OLLAMA_REPLY: Final = pinned(
     Script(
         [
             *(ollama.text(text) for text in ("one ", "two ", "three")),
-            ollama.finish("length", **ollama.figures(5, prompt=11)),
+            ollama.finish("length", figures=ollama.figures(5, prompt=11)),
         ]
     )
 )
@@ -232,9 +232,7 @@ WIRES: Final = {
         finish_reasons=("completed",),
         usage=_OPENAI_USAGE,
     ),
-    "ollama_chat": Scripted(
-        _OLLAMA_REPLY, chunks=4, finish_reasons=("length",), usage=_OLLAMA_USAGE, response_id=None
-    ),
+    "ollama_chat": Scripted(_OLLAMA_REPLY, chunks=4, finish_reasons=("length",), usage=_OLLAMA_USAGE, response_id=None),
     "ollama_generate": Scripted(
         ollama.generated(_OLLAMA_REPLY), chunks=4, finish_reasons=("length",), usage=_OLLAMA_USAGE, response_id=None
     ),

@@ -536,7 +536,15 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("done", "usage"),
-        chunks={"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8, "cohere": 8},
+        chunks={
+            "chat": 6,
+            "messages": 8,
+            "converse": 7,
+            "invoke_model": 8,
+            "gemini": 5,
+            "interactions": 8,
+            "cohere": 8,
+        },
         wires=("chat", "messages", "gemini", "interactions", "cohere", *BINARY),
     ),
     "response.incomplete": some(

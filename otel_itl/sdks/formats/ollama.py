@@ -1,4 +1,4 @@
-"""Classifies the chunks of Ollama's `chat` and `generate`: lines of JSON, the last of them with the server's figures."""
+"""Classifies the chunks of Ollama's `chat` and `generate`, the last of which has the server's own figures."""
 
 from __future__ import annotations
 
