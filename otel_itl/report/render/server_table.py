@@ -22,19 +22,20 @@ from otel_itl.report.summary import ModelSummary
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_WIDTH = 8
-"""Columns of a number, with the blank before it."""
+_WIDTH = 7
+"""Columns of a time, with the blank before it."""
+_COUNT_WIDTH = 8
 _REPORTED = ("load", "prompt", "decode", "byte 1", "total")
 _MEASURED = ("TTFT", "decode", "total")
 
 
 def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with the medians of each model that has server times."""
-    headings = ("streams", *_REPORTED, *_MEASURED)
+    times = (*_REPORTED, *_MEASURED)
     rows = [row for row in rows if row.server is not None]
-    table, width = new_table(names_of(rows), terminal, len(headings) * _WIDTH)
-    add_number_columns(table, *((heading, _WIDTH) for heading in headings))
-    above = " " * (width + _WIDTH)
+    table, width = new_table(names_of(rows), terminal, _COUNT_WIDTH + len(times) * _WIDTH)
+    add_number_columns(table, ("streams", _COUNT_WIDTH), *((heading, _WIDTH) for heading in times))
+    above = " " * (width + _COUNT_WIDTH)
     for title, columns in (("by the server, ms", _REPORTED), ("measured here, ms", _MEASURED)):
         above += " " + f" {title} ".center(len(columns) * _WIDTH - 1, terminal.glyphs.rule)
     for row in rows_by_provider(rows, table):
