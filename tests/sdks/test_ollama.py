@@ -316,3 +316,38 @@ def test_the_functions_of_the_module_are_measured(server: ScriptedServer) -> Non
         env=dict(os.environ, OLLAMA_HOST=server.url),
     )
     assert (done.stdout.split(), done.stderr) == (["completed", "completed"], "")
+
+
+LEFT_AT_THE_END: Final = """
+    import asyncio
+    import otel_itl
+    from otel_itl.testing import capture_telemetry
+
+    with capture_telemetry() as telemetry:
+        otel_itl.instrument(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider)
+        from ollama import AsyncClient
+
+        async def main():
+            question = [{"role": "user", "content": "hello"}]
+            async for _ in await AsyncClient().chat(model="m", messages=question, stream=True):
+                break
+
+        asyncio.run(main())
+        telemetry.tracer_provider.force_flush()
+        print(*(span.attributes["itl.stream.outcome"] for span in telemetry.spans))
+"""
+
+
+def test_a_stream_that_is_left_right_before_the_event_loop_ends_is_abandoned(server: ScriptedServer) -> None:
+    """The loop cancels the task in which it would have closed the generator; before Python 3.13 asyncio complains."""
+    sdk_of(OLLAMA)
+    server.always(ollama.reply(3, gaps=0.02))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(LEFT_AT_THE_END)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env=dict(os.environ, OLLAMA_HOST=server.url),
+    )
+    assert done.stdout.split() == ["abandoned"]
