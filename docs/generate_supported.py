@@ -48,9 +48,9 @@ FOOT: Final = """
   exception. `abort_after` aborts streams over httpx, httpx2 and aiohttp, and none over requests (with mTLS).
 * ollama: the request is sent with the first pull, and what the caller gets is a generator, as with google-genai. The
   functions `ollama.chat()` and `ollama.generate()` are measured, too. The server's own times are on the span
-  ([telemetry](telemetry.md)). Where a program ends right after it has left an asynchronous stream, asyncio may log before
-  Python 3.13 that the generator cannot be closed. `abort_after` can abort a stream from its first chunk on. `generate` for an image streams
-  the progress, and then the image as one output chunk.
+  ([telemetry](telemetry.md)). `abort_after` can abort a stream from its first chunk on. `generate` for an image streams
+  the progress, and then the image as one output chunk. Where a program ends right after it has left an asynchronous
+  stream, asyncio may log before Python 3.13 that a generator cannot be closed.
 * cohere: the request is sent with the first pull, or where the block of `with_raw_response` is entered. Cohere's
   Bedrock, SageMaker and OCI clients pass the same hook. A plan for tool calls
   (`tool_plan`) counts as reasoning. A generation that fails within the stream is an event to the SDK: the span has the
