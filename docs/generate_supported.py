@@ -56,6 +56,15 @@ FOOT: Final = """
   chunk of Gemini a finish reason, so that a truncated one counts as `completed`, and passes on no response id of
   Anthropic's or Bedrock's. It holds the last call until there is another one: a stream that is dropped may be
   reported only then. `abort_after` works over httpx and aiohttp.
+* ollama: the request is sent with the first pull, and what the caller gets is a generator, as with google-genai. The
+  functions `ollama.chat()` and `ollama.generate()` are measured, too. The server's own times are on the span
+  ([telemetry](telemetry.md)). `abort_after` can abort a stream from its first chunk on. `generate` for an image streams
+  the progress, and then the image as one output chunk. Where a program ends right after it has left an asynchronous
+  stream, asyncio may log before Python 3.13 that a generator cannot be closed.
+* cohere: the request is sent with the first pull, or where the block of `with_raw_response` is entered. Cohere's
+  Bedrock, SageMaker and OCI clients pass the same hook. A plan for tool calls
+  (`tool_plan`) counts as reasoning. A generation that fails within the stream is an event to the SDK: the span has the
+  error `error`. `generate_stream` of the first API is not measured. `abort_after` works as over any httpx.
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """

@@ -54,6 +54,8 @@ _ENTRIES: Final = (
     SDKEntry("google-genai", "google.genai", "google-genai", (1, 56)),
     SDKEntry("bedrock", "botocore", "botocore", (1, 34, 116)),
     SDKEntry("litellm", "litellm", "litellm", (1, 72), pins_others=True),
+    SDKEntry("ollama", "ollama", "ollama", (0, 4)),
+    SDKEntry("cohere", "cohere", "cohere", (5, 16)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}
