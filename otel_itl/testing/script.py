@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
-Wire = Literal["chat", "completions", "responses", "messages", "gemini", "interactions", "converse", "invoke_model"]
+Wire = Literal[
+    "chat", "completions", "responses", "messages", "gemini", "interactions", "converse", "invoke_model", "xai"
+]
 """A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
-`streamGenerateContent` and interactions, and Bedrock's `converse_stream` and `invoke_model_with_response_stream`."""
+`streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`, and the gRPC service of xAI."""
 
 Kind = Literal[
     "role",
@@ -65,6 +67,8 @@ class Event:
     """The format it belongs to; None fits all. A server refuses to play one format to a client of another."""
     frame: Callable[[str, bytes], bytes] | None = None
     """Encodes `name` and `data` for a wire that is no SSE, as AWS's binary event stream; None: SSE."""
+    trailers: tuple[tuple[str, str], ...] = ()
+    """Header fields that end the response after this event, as gRPC's status. Over HTTP/2 only."""
 
     @property
     def output(self) -> bool:
