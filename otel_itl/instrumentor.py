@@ -164,6 +164,12 @@ class BedrockInstrumentor(_StreamInstrumentor):
     sdk_names = ("bedrock",)
 
 
+class XAIInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the xai-sdk: the entry point `itl_xai`."""
+
+    sdk_names = ("xai",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

@@ -18,6 +18,10 @@ class Aborter(Protocol):
         """End the wait; returns False where the connection serves other streams, or cannot be reached."""
         ...
 
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether what interrupted the reader's wait, which is no `Exception`, is the effect of the abort."""
+        ...
+
     def make_error(self, message: str) -> BaseException:
         """Make the exception that the reader gets in place of a broken connection."""
         ...
@@ -53,6 +57,10 @@ class HTTPAborter:
             return False
         shut_down_socket(connected.fileno())
         return True
+
+    def has_interrupted(self, _: BaseException) -> bool:
+        """Return False: a reader of a socket gets an `Exception`."""
+        return False
 
     def make_error(self, message: str) -> Exception:
         """Make the SDK's timeout error with this message."""
@@ -100,6 +108,10 @@ class AbortSwitch:
         if not is_shut_down:
             self._message = None
         return is_shut_down
+
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether the abort has interrupted the reader's wait by this, which is no `Exception`."""
+        return self._message is not None and self._aborter is not None and self._aborter.has_interrupted(error)
 
     def take_error(self) -> BaseException | None:
         """Return what the reader gets in place of the broken connection, once; None: the stream was not aborted."""

@@ -285,6 +285,7 @@ class StreamRecorder:
             replacement = self._end_aborted()
             self._end(Outcome.ERROR, self._name_error(error) or name_class(error))
         else:
+            replacement = self._end_aborted() if self._abort.has_interrupted(error) else None
             self._end(Outcome.CANCELLED)
         return replacement
 
@@ -351,7 +352,7 @@ class StreamRecorder:
         """End the stream if `abort()` was called; returns the exception that its reader gets then, else None."""
         error = self._abort.take_error()
         if error is not None:
-            self._end(Outcome.ERROR, type(error).__qualname__)
+            self._end(Outcome.ERROR, self._name_error(error) or name_class(error))
         return error
 
     def _end(self, outcome: Outcome, error_type: str | None = None) -> None:

@@ -60,6 +60,8 @@ class Description(NamedTuple):
     """The request's headers, likewise."""
     awaits_sdk_span: bool = False
     """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
+    sdk_span: Any = None
+    """The span that the SDK has started for the request already; None: it has none, or starts it later."""
     name_error: ErrorNamer = name_class
     """Names the SDK's exceptions."""
 
@@ -274,7 +276,11 @@ class Driver:
             open_later = partial(self._open, description, self._opener.prepare())
             return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
-            recorder = self._opener.open(description.request, description.classify)
+            span = description.sdk_span
+            is_recording = span is not None and span.is_recording()
+            recorder = self._opener.open(
+                description.request, description.classify, sdk_span=span if is_recording else None
+            )
         if recorder is None:
             return None
         recorder.name_errors_by(description.name_error)

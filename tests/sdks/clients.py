@@ -26,6 +26,7 @@ from surfaces import (
     OPENAI,
     TOGETHER,
     VERTEX,
+    XAI,
     Host,
     Surface,
 )
@@ -63,6 +64,7 @@ CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     CEREBRAS: ("Cerebras", lambda origin: {"base_url": origin, "warm_tcp_connection": False}),
     GEMINI: ("Client", lambda origin: {"base_url": origin}),
     VERTEX: ("Client", lambda origin: {"base_url": origin, "vertexai": True}),
+    XAI: ("Client", lambda origin: {"api_host": origin.rpartition("/")[2], "use_insecure_channel": True}),
 }
 """Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
 
@@ -79,6 +81,10 @@ def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     name, location = CLIENTS[host]
     if host.sdk == GEMINI.sdk:
         return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
+    if host is XAI:
+        retries = {"channel_options": [("grpc.enable_retries", int(bool(options.pop("max_retries", 0))))]}
+        options = {"api_key": "none", "timeout": OPTIONS["timeout"], **retries, **options}
+        return getattr(sdk_of(host), f"Async{name}" if face == "async" else name)(**location(origin), **options)
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
     return make(**location(origin), **{**OPTIONS, **options})
 
@@ -88,7 +94,7 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
-    if host.sdk == GEMINI.sdk:
+    if host.sdk in {GEMINI.sdk, XAI.sdk}:
         return make_client(host, face, server.url, **options)
     if host is BEDROCK:
         sdk_of(host)
@@ -208,6 +214,8 @@ def run_with_client(
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
+    if hasattr(client, "_api_channel"):  # of xai-sdk, whose streams yield all that it makes
+        return made
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append
         return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from otel_itl.testing import Script, bedrock, chat, completions, gemini, interactions, messages, responses
+from otel_itl.testing import Script, bedrock, chat, completions, gemini, interactions, messages, responses, xai
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
 
@@ -207,6 +207,19 @@ WIRES: Final = {
         ),
         chunks=7,
         finish_reasons=("completed",),
+        usage=_OPENAI_USAGE,
+    ),
+    "xai": Scripted(
+        pinned(
+            Script(
+                [
+                    *(xai.text(text) for text in ("one ", "two ", "three")),
+                    xai.finish("REASON_MAX_LEN", usage=xai.usage_object(3, prompt=11, reasoning=2, cached=4)),
+                ]
+            )
+        ),
+        chunks=4,
+        finish_reasons=("max_len",),
         usage=_OPENAI_USAGE,
     ),
 }

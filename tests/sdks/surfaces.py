@@ -55,6 +55,7 @@ FIREWORKS: Final = Host("fireworks", "Fireworks", "127.0.0.1", "fireworks_ai")
 CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
 GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
 VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
+XAI: Final = Host("xai", "Client", "127.0.0.1", "x_ai")
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
 
 
@@ -404,6 +405,23 @@ def _bedrock() -> list[Surface]:
     ]
 
 
+def _xai() -> list[Surface]:
+    """Generators of the xai-sdk, which send their request when they are first pulled."""
+
+    def chat(client: Any) -> Any:
+        from xai_sdk.chat import user
+
+        return client.chat.create(model="m", messages=[user("hello")], max_tokens=9)
+
+    def row(call: str, opens: Callable[[Any], Any]) -> Surface:
+        return Surface(call=call, wire="xai", open=opens, needs="chat", host=XAI, is_generator=True)
+
+    return [
+        row("chat.create().stream()", lambda client: chat(client).stream()),
+        row("chat.create().stream_batch()", lambda client: chat(client).stream_batch(1)),
+    ]
+
+
 SURFACES: Final = (
     *_chat(),
     *_completions(),
@@ -413,12 +431,13 @@ SURFACES: Final = (
     *_content(),
     *_interactions(),
     *_bedrock(),
+    *_xai(),
 )
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX}
+    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX, XAI}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
@@ -427,7 +446,7 @@ streaming responses of each API."""
 OTHER_STREAMS: Final = tuple(
     surface
     for surface in SURFACES
-    if surface.host in {BEDROCK, GEMINI} and surface.reading is LOOP and surface.operation != "fetch_response"
+    if surface.host in {BEDROCK, GEMINI, XAI} and surface.reading is LOOP and surface.operation != "fetch_response"
 )
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
@@ -437,7 +456,7 @@ EVERY_CREATED: Final = (
     *(
         surface
         for surface in OTHER_STREAMS
-        if surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+        if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()", "create().stream()"))
     ),
 )
-"""The same, with what is called so in google-genai."""
+"""The same, with what is called so in google-genai and in xai-sdk."""
