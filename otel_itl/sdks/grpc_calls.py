@@ -1,4 +1,4 @@
-"""Streaming calls of gRPC's clients: how their recording is tied to the call, how they are aborted, and their errors."""
+"""Streaming calls of gRPC's clients: how a recording is tied to a call, how it is aborted, and its errors."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ def bind_call(call: Any, recorder: StreamRecorder) -> Any:
     """
     if hasattr(call, "__aiter__"):
         loop = asyncio.get_running_loop()
-        recorder.enable_abort(
-            GRPCAborter(call, lambda found: loop.call_soon_threadsafe(found.cancel), interrupts=True)
-        )
+        recorder.enable_abort(GRPCAborter(call, lambda found: loop.call_soon_threadsafe(found.cancel), interrupts=True))
     else:
         recorder.enable_abort(GRPCAborter(call, lambda found: found.cancel(), interrupts=False))
     return iterate_recorded(call, recorder)

@@ -1,7 +1,7 @@
 """The xai-sdk: `chat.stream()` and `chat.stream_batch()`, sync and async, which are calls of gRPC.
 
-The hook is the SDK's own interceptor, which each of its calls passes when the request is sent: below the generators that
-the caller iterates over, and above what gRPC receives.
+The hook is the SDK's own interceptor, which each of its calls passes when the request is sent: below the generators
+that the caller iterates over, and above what gRPC receives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class HostTimeout(float):
 
 
 def describe(call: Call) -> Description | None:
-    """Describe a call of `intercept_unary_stream(continuation, client_call_details, request)`; None for other methods."""
+    """Describe a call of `intercept_unary_stream(continuation, details, request)`; None for other methods of gRPC."""
     details, message = call.args[1], call.args[2]
     if details.method not in {METHOD, METHOD.encode()}:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -14,6 +15,8 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n"
 """What a client of HTTP/2 sends first."""
 MISSING: Final = "" if find_spec("h2") else "the scripted server speaks gRPC by the h2 package: pip install h2"
 """Why HTTP/2 cannot be spoken; empty where it can."""
+_SUCCESS: Final = ("grpc-status", "0")
+"""In the trailers of a gRPC call that succeeded, or in its headers where it has no body."""
 
 
 class HTTP2Connection:
@@ -75,6 +78,7 @@ class HTTP2Connection:
                 self._streams[number].is_left = True
         elif kind == "StreamEnded" and number in self._requests:
             headers, body = self._requests.pop(number)
+            headers["host"] = headers.get(":authority", "")
             stream = self._streams[number] = HTTP2Stream(self, number, self._connection)
             method, path = headers.get(":method", ""), headers.get(":path", "")
             return stream, Received(method, path, headers, bytes(body), time.perf_counter_ns())
@@ -122,6 +126,8 @@ class HTTP2Stream:
         """Send the response headers, and a whole body where one is given."""
         connection_fields = {"transfer-encoding", "content-length", "connection"}
         headers = [(":status", str(status)), *((k, v) for k, v in fields.items() if k not in connection_fields)]
+        if body == b"" and status == HTTPStatus.OK and "grpc-status" not in fields:
+            headers.append(_SUCCESS)
         self._change(lambda protocol: protocol.send_headers(self.number, headers, end_stream=body == b""))
         if body:
             self.write(body)
@@ -143,7 +149,7 @@ class HTTP2Stream:
     def finish(self, trailers: Iterable[tuple[str, str]], rest: bytes = b"") -> None:
         """End the response, after the rest of its body, with trailers: by default of a gRPC call that succeeded."""
         self.write(rest)
-        fields = list(trailers) or [("grpc-status", "0")]
+        fields = list(trailers) or [_SUCCESS]
         self._change(lambda protocol: protocol.send_headers(self.number, fields, end_stream=True))
 
     def wait_until(self, deadline_ns: int | None) -> None:

@@ -52,16 +52,19 @@ class Player:
             PeerLeftError: the client left before everything was sent, or the server is stopping.
 
         """
-        streams = script.body is None and bool(script.steps)
+        # A call of gRPC that fails at once has its status in the headers: clients try again after that alone.
+        refusal = script.steps[0] if script.steps and script.steps[0].event.trailers else None
+        streams = script.body is None and bool(script.steps) and refusal is None
         body = b"" if streams else _whole_body(script)
         fields = {
-            "content-type": _content_type(script) if streams else "application/json",
+            "content-type": _content_type(script) if streams or refusal is not None else "application/json",
             "cache-control": "no-cache",
             **headers,
             **({"content-encoding": "gzip"} if script.gzip else {}),
             **{name.lower(): value for name, value in script.headers},
+            **({} if refusal is None else dict(refusal.event.trailers)),
         }
-        self._wait(script.headers_delay)
+        self._wait(script.headers_delay + (0.0 if refusal is None else refusal.delay))
         self._progress.status = script.status
         self._progress.headers_ns = time.perf_counter_ns()
         self._connection.begin(script.status, fields, None if streams else body)

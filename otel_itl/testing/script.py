@@ -11,7 +11,8 @@ Wire = Literal[
     "chat", "completions", "responses", "messages", "gemini", "interactions", "converse", "invoke_model", "xai"
 ]
 """A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
-`streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`, and the gRPC service of xAI."""
+`streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`, and xAI's
+gRPC service."""
 
 Kind = Literal[
     "role",

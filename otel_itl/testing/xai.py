@@ -36,9 +36,7 @@ def chunk(
         **({"usage": usage} if usage is not None else {}),
         **fields,
     }
-    event = Event(
-        kind, encode(payload), name="GetChatCompletionChunk", tokens=tokens, wire="xai", frame=encode_message
-    )
+    event = Event(kind, encode(payload), name="GetChatCompletionChunk", tokens=tokens, wire="xai", frame=encode_message)
     return Step(after, event)
 
 
@@ -166,9 +164,7 @@ def reply(
     steps = [_reasoning(thought, index=index) for thought in thoughts for index in indexes]
     steps += [text(answer, index=index) for answer in answers for index in indexes]
     steps += [
-        tool_call(name, json.loads("".join(pieces) or "{}"), index=index)
-        for name, pieces in calls
-        for index in indexes
+        tool_call(name, json.loads("".join(pieces) or "{}"), index=index) for name, pieces in calls for index in indexes
     ]
     if continuous_usage:
         steps = _with_running_usage(steps)

@@ -456,7 +456,7 @@ EVERY_CREATED: Final = (
     *(
         surface
         for surface in OTHER_STREAMS
-        if surface.call.endswith(("s.create(stream=True)", "generate_content_stream()", "create().stream()"))
+        if surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
     ),
 )
-"""The same, with what is called so in google-genai and in xai-sdk."""
+"""The same, with what is called so in google-genai."""

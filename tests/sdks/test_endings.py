@@ -400,7 +400,7 @@ def invalid_json(wire: str) -> Script:
 
     botocore takes what is no JSON for an event without content; a damaged one has it raise.
     """
-    events = {"chat": faults.raw(b'data: {"choices": [\n\n'), "xai": xai.damaged(), **dict.fromkeys(BINARY, bedrock.damaged())}
+    events = {"chat": faults.raw(b'data: {"choices": [\n\n'), **dict.fromkeys(BINARY, bedrock.damaged())}
     return REPLIES[wire].cut(1) + events.get(wire, faults.invalid_json())
 
 
@@ -489,7 +489,15 @@ ENDINGS: Final = {
         "error",
         read_into_an_error,
         script=invalid_json,
-        wires=("chat", "responses", "messages", "gemini", "xai"),
+        wires=("chat", "responses", "messages", "gemini"),
+    ),
+    "damaged message": some(
+        # gRPC's asynchronous client hands out None, on which the SDK fails above the hook.
+        "error",
+        read_into_an_error,
+        script=broken_by(xai.damaged()),
+        faces=("sync",),
+        wires=("xai",),
     ),
     "error event": every("error", read_into_an_error, script=error_event, error_chunks=1),
     "response.failed": some(

@@ -19,7 +19,12 @@ FINISH_REASONS: Final = {1: "max_len", 2: "max_context", 3: "stop", 4: "tool_cal
 
 
 def classify_completion_chunk(chunk: Any, response_info: ResponseInfo) -> int:
-    """Classify a message, and record its metadata in `response_info`. A message has every field, if only empty."""
+    """Classify a message, and record its metadata in `response_info`. A message has every field, if only empty.
+
+    gRPC's asynchronous client hands out None in place of a message that it cannot decode.
+    """
+    if chunk is None:
+        return EMPTY
     outputs = chunk.outputs
     if len(outputs) == 1 and response_info.response_id is not None and not chunk.HasField("usage"):
         output = outputs[0]
