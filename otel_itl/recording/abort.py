@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from asyncio import CancelledError, current_task
 from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ref
@@ -76,6 +77,39 @@ def _find_socket(response: Any) -> Any:
     return None if transport is None else transport.get_extra_info("socket")
 
 
+class CallbackAborter:
+    """Aborts a stream by a function of the application, which ends the wait of the stream's reader.
+
+    Args:
+        end_wait: ends the wait, from any thread; returns False where that is not possible.
+    """
+
+    __slots__ = ("_end_wait",)
+
+    def __init__(self, end_wait: Callable[[], object]) -> None:
+        self._end_wait = end_wait
+
+    def shut_down(self) -> bool:
+        """Call the function."""
+        return self._end_wait() is not False
+
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether the function has cancelled what the reader awaits, rather than another the reader's task."""
+        return is_cancelled_below(error)
+
+    def make_error(self, message: str) -> TimeoutError:
+        """Make the error that the reader gets."""
+        return TimeoutError(message)
+
+
+def is_cancelled_below(error: BaseException) -> bool:
+    """Return whether this is the cancellation of what the running task awaits, rather than of that task itself.
+
+    Before Python 3.11 tasks do not count their cancellations: every one is taken for that of what is awaited.
+    """
+    return isinstance(error, CancelledError) and not getattr(current_task(), "cancelling", int)()
+
+
 class AbortSwitch:
     """Whether a stream can be aborted, is being aborted, and what its reader gets then."""
 
@@ -108,6 +142,11 @@ class AbortSwitch:
         if not is_shut_down:
             self._message = None
         return is_shut_down
+
+    @property
+    def is_aborting(self) -> bool:
+        """Whether the stream is being aborted: its reader is to get an error."""
+        return self._message is not None
 
     def has_interrupted(self, error: BaseException) -> bool:
         """Return whether the abort has interrupted the reader's wait by this, which is no `Exception`."""

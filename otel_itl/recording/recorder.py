@@ -164,6 +164,7 @@ class StreamRecorder:
 
     def redescribe(self, request: Request, classify: Classify) -> None:
         """Describe the request as a layer nearer to the wire sees it. Called before the first chunk."""
+        self._before_outcome = ignore
         self.request = request
         self.classify = classify
 
@@ -247,6 +248,11 @@ class StreamRecorder:
     def abort(self, waited: float | None = None) -> bool:
         """Abort the stream; returns False where that is not possible. Called from any thread."""
         return not self.is_over and self._abort.abort(waited)
+
+    @property
+    def is_aborting(self) -> bool:
+        """Whether the stream is being aborted: its reader is to get an error."""
+        return self._abort.is_aborting
 
     @property
     @never_raises(Where.STREAM_END, default=False)

@@ -297,8 +297,12 @@ class Driver:
         Returns None where the call streams nothing that is to be measured.
         """
         description = streaming.describe(call)
+        return None if description is None else self.name_session(description)
+
+    def name_session(self, description: Description) -> Description:
+        """Return the description of a call with the session that the option `session_from` names, unless it has one."""
         session_from = self._opener.session_from
-        if description is None or session_from is None or description.request.session_id is not None:
+        if session_from is None or description.request.session_id is not None:
             return description
         try:
             session_id = short_str(session_from(description.body, description.headers))

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 from weakref import ref
 
+from otel_itl.recording.abort import is_cancelled_below
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.driver import iterate_recorded
 
@@ -36,10 +37,7 @@ class GRPCAborter:
 
     def has_interrupted(self, error: BaseException) -> bool:
         """Return whether the reader was interrupted by the abort, rather than by the cancellation of its task."""
-        if not self._interrupts or not isinstance(error, asyncio.CancelledError):
-            return False
-        task = asyncio.current_task()
-        return not getattr(task, "cancelling", int)()  # which tasks have from Python 3.11 on
+        return self._interrupts and is_cancelled_below(error)
 
     def make_error(self, message: str) -> Exception:
         """Make the error of a call whose deadline has passed, with this message; it is a `grpc.RpcError`."""

@@ -66,7 +66,9 @@ def describe(call: Call) -> Description | None:
 
 def _request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `gen_ai.request.*` attributes of a request, whose numbers are rounded to single precision."""
-    given = {name: round(value, 6) if isinstance(value, float) else value for name, value in body.items()}
+    given: dict[str, Any] = {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in body.items()
+    }
     if "stop" in given:
         given["stop"] = list(given["stop"])
     if given.get("n") == 1:  # which the SDK sends with every request

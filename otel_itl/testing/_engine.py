@@ -215,7 +215,7 @@ class Engine:
         """
         if MISSING_HTTP2:
             raise ValueError(MISSING_HTTP2)
-        is_used = []
+        is_used: list[bool] = []
 
         def answer(stream: HTTP2Stream, received: Received) -> None:
             """Answer one request, whose client may leave it; end the connection where the script asks for that."""

@@ -24,6 +24,7 @@ from surfaces import (
     GEMINI,
     GROQ,
     OPENAI,
+    OWN_CLIENT,
     TOGETHER,
     VERTEX,
     XAI,
@@ -94,6 +95,11 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
+    if host is OWN_CLIENT:
+        options.pop("max_retries", None)
+        httpx: Any = pytest.importorskip("httpx")
+        make = httpx.AsyncClient if face == "async" else httpx.Client
+        return make(base_url=server.url, verify=NO_CERTIFICATES, **{"timeout": OPTIONS["timeout"], **options})
     if host.sdk in {GEMINI.sdk, XAI.sdk}:
         return make_client(host, face, server.url, **options)
     if host is BEDROCK:
@@ -214,7 +220,7 @@ def run_with_client(
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
-    if hasattr(client, "_api_channel"):  # of xai-sdk, whose streams yield all that it makes
+    if hasattr(client, "_api_channel") or hasattr(client, "_transport"):  # their streams yield all that is made
         return made
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
 from faces import entered, settled, taken
+
+import otel_itl
 
 QUESTION: Final = [{"role": "user", "content": "hello"}]
 PLAIN_CHAT: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
@@ -57,6 +59,9 @@ GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
 VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
 XAI: Final = Host("xai", "Client", "127.0.0.1", "x_ai")
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
+
+
+OWN_CLIENT: Final = Host("observe", "httpx.Client", "127.0.0.1", "mistral_ai")
 
 
 class Reading(NamedTuple):
@@ -120,6 +125,8 @@ class Surface:
     """The SDK yields an error of the provider as a chunk, instead of raising it."""
     is_generator: bool = False
     """The caller gets a generator, which sends the request when it is first pulled, and is no context manager."""
+    is_observed: bool = False
+    """The generator is the caller's own, given to `observe()`: that it is closed is seen."""
 
     @property
     def sdk(self) -> str:
@@ -451,6 +458,18 @@ OTHER_STREAMS: Final = tuple(
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
 """Of these, `create(stream=True)` of each API."""
+OBSERVED: Final = (
+    Surface(
+        call="observe()",
+        wire="chat",
+        open=lambda client: observed(client),  # noqa: PLW0108 - defined below
+        needs="stream",
+        host=OWN_CLIENT,
+        is_generator=True,
+        is_observed=True,
+    ),
+)
+"""A stream that no SDK makes: a generator of the caller, which reads server-sent events by an HTTP client."""
 EVERY_CREATED: Final = (
     *CREATED,
     *(
@@ -460,3 +479,45 @@ EVERY_CREATED: Final = (
     ),
 )
 """The same, with what is called so in google-genai."""
+
+
+def observed(client: Any) -> Any:
+    """Make a generator that streams by an HTTP client, and have it measured by `observe()`."""
+    events = _read_events_async if hasattr(client, "aclose") else _read_events
+    return otel_itl.observe(
+        events(client),
+        provider="mistral_ai",
+        model="m",
+        parameters=PLAIN_CHAT,
+        server_address=client.base_url.host,
+        server_port=client.base_url.port,
+    )
+
+
+def _read_events(client: Any) -> Iterator[Any]:
+    with client.stream("POST", "/v1/chat/completions", json=PLAIN_CHAT) as response:
+        response.raise_for_status()
+        for line in response.iter_lines():
+            yield from _parse(line)
+
+
+async def _read_events_async(client: Any) -> AsyncIterator[Any]:
+    async with client.stream("POST", "/v1/chat/completions", json=PLAIN_CHAT) as response:
+        response.raise_for_status()
+        async for line in response.aiter_lines():
+            for event in _parse(line):
+                yield event
+
+
+def _parse(line: str) -> list[Any]:
+    """The event of a line, if it has one.
+
+    Raises:
+        RuntimeError: the provider reports a failure.
+    """
+    if not line.startswith("data: ") or line.endswith("[DONE]"):
+        return []
+    event = json.loads(line.removeprefix("data: "))
+    if "error" in event:
+        raise RuntimeError(event["error"]["message"])
+    return [event]

@@ -30,7 +30,7 @@ from faces import (
 )
 from measuring import wait_for_a_span
 from opentelemetry.trace import StatusCode
-from surfaces import OTHER_STREAMS, STREAMS, Surface
+from surfaces import OBSERVED, OTHER_STREAMS, STREAMS, Surface
 
 import otel_itl
 from otel_itl.runtime import runtime
@@ -87,7 +87,7 @@ ALL: Final = {
 """Chunks of a whole reply."""
 
 
-YIELDING: Final = {"google-genai", "xai"}
+YIELDING: Final = {"google-genai", "observe", "xai"}
 """SDKs whose streams yield all that they make."""
 Act = Callable[[Surface, Any], Awaitable["Left"]]
 """Opens a stream with a client and ends it."""
@@ -137,6 +137,8 @@ class Ending:
     """Of the client."""
     has_response: bool = False
     """It takes the HTTP response, which a generator does not show."""
+    needs_terminator: bool = False
+    """It takes `[DONE]`, which `observe()` is not shown."""
     error_chunks: int = 0
     """More chunks where the SDK yields an error of the provider, instead of raising it."""
     everywhere: bool = True
@@ -149,6 +151,7 @@ class Ending:
             and surface.wire in self.wires
             and (self.everywhere or "_response." not in surface.call)
             and not (self.has_response and surface.is_generator)
+            and not (self.needs_terminator and surface.is_observed)
         )
 
     def outcomes_of(self, surface: Surface) -> list[str]:
@@ -161,7 +164,9 @@ class Ending:
             return ["closed"]
         if not surface.is_generator or self.act not in LEAVING:
             return [self.outcome]
-        return [] if self.chunks is UNREAD else ["abandoned"]
+        if self.chunks is UNREAD:
+            return []
+        return [self.outcome if surface.is_observed else "abandoned"]
 
 
 UNREAD: Final = dict.fromkeys(BUILDERS, 0)
@@ -516,6 +521,7 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("finish", "usage"),
+        needs_terminator=True,
         chunks={"chat": 5, "messages": 8, "invoke_model": 8},
         wires=("chat", "messages", "invoke_model"),
     ),
@@ -534,7 +540,7 @@ ENDINGS: Final = {
 CASES: Final = [
     pytest.param(ending, surface, face, id=f"{name}-{surface.sdk}.{surface.call}-{face}")
     for name, ending in ENDINGS.items()
-    for surface in (*STREAMS, *OTHER_STREAMS)
+    for surface in (*STREAMS, *OTHER_STREAMS, *OBSERVED)
     for face in FACES
     if ending.happens_to(surface, face)
 ]
