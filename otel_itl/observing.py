@@ -140,7 +140,10 @@ def _find_refusal(request: Request, classify: object, parameters: object, sent: 
     session: object = request.session_id
     is_session = session is None or (isinstance(session, str) and 0 < len(session) <= MAX_ID_LENGTH)
     of_chunks = "a function of one chunk that returns flags of otel_itl.Kind, which is not async"
-    unfit_classify, unfit_abort = _find_misfit(classify, of_chunks, "the chunk"), _find_misfit(abort, "a function")
+    unfit_classify, unfit_abort = (
+        _find_misfit(classify, of_chunks, "the chunk"),
+        _find_misfit(abort, "a function without arguments, which is not async"),
+    )
     if unfit_classify and classify is not None and not _find_misfit(classify, "", "the chunk", "the response"):
         unfit_classify = ""
     checks: tuple[tuple[str, object, bool, str], ...] = (
@@ -158,7 +161,7 @@ def _find_refusal(request: Request, classify: object, parameters: object, sent: 
             "it takes a mapping such as {'max_tokens': 100}, or None.",
         ),
         ("session_id", session, is_session, f"it takes a text of 1 to {MAX_ID_LENGTH} characters, or None."),
-        ("sent", sent, sent in {None, "call", "first_pull"}, "it takes 'call', 'first_pull', or None."),
+        ("sent", sent, sent in (None, "call", "first_pull"), "it takes 'call', 'first_pull', or None."),
         ("abort", abort, not unfit_abort, unfit_abort),
     )
     refused = next(((name, value, why) for name, value, is_accepted, why in checks if not is_accepted), None)

@@ -16,10 +16,11 @@ from opentelemetry import trace
 
 import otel_itl
 from otel_itl import Kind
-from otel_itl.testing import CapturedTelemetry
+from otel_itl.runtime import runtime
+from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
 
 if TYPE_CHECKING:
-    from conftest import App, Instrument
+    from conftest import App, Clients, Instrument
 
 WHO: dict[str, Any] = {"provider": "mistral_ai", "model": "small"}
 
@@ -695,3 +696,55 @@ def test_a_stream_is_aborted_by_the_callers_function(
         list(otel_itl.observe(hanging(), **WHO, classify=lambda _: Kind.ANSWER, abort=left.set, sent="call"))
     (span,) = captured_telemetry.spans
     assert (span.attributes["itl.stream.outcome"], span.attributes["error.type"]) == ("error", "TimeoutError")
+
+
+async def hanging_after_a_token(gate: asyncio.Future[None]) -> AsyncIterator[str]:
+    yield "a"
+    await gate
+
+
+def test_an_async_stream_is_aborted_by_cancelling_what_it_awaits(
+    instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument(stall=ABORTED)
+
+    async def read() -> None:
+        loop = asyncio.get_running_loop()
+        gate = loop.create_future()
+
+        def abort() -> None:
+            loop.call_soon_threadsafe(gate.cancel)
+
+        await gathered(otel_itl.observe(hanging_after_a_token(gate), **WHO, abort=abort))
+
+    with pytest.raises(TimeoutError, match="The stream was aborted after"):
+        asyncio.run(read())
+    (span,) = captured_telemetry.spans
+    assert span.attributes["itl.stream.outcome"] == "error"
+
+
+def test_a_function_that_cannot_abort_leaves_the_stream_as_it_is(attributes: Attributes) -> None:
+    stream = otel_itl.observe(iter("ab"), **WHO, abort=lambda: False)
+    next(stream)
+    (recorder,) = runtime.open_streams.recorders()
+    assert (recorder.abort(), list(stream), attributes()["itl.stream.outcome"]) == (False, ["b"], "completed")
+
+
+# --- beside the hook of an SDK ---------------------------------------------------------------------------------------
+
+
+def test_a_generator_that_streams_by_a_hooked_sdk_is_one_record(
+    clients: Clients, server: ScriptedServer, instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument()
+    server.play(chat.reply(3))
+    client = clients.openai()
+
+    def words() -> Iterator[str]:
+        for chunk in client.chat.completions.create(model="m", messages=[], stream=True):
+            yield chunk.choices[0].delta.content or "" if chunk.choices else ""
+
+    list(otel_itl.observe(words(), **WHO))
+    assert [(span.attributes["gen_ai.provider.name"], span.name) for span in captured_telemetry.spans] == [
+        ("openai", "chat m")
+    ]
