@@ -8,15 +8,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from inspect import isawaitable
 from time import perf_counter_ns
 from typing import Any, Literal
 
 import anthropic
 import openai
+import xai_sdk
 from aiobotocore.session import get_session as get_async_session
 from botocore.session import get_session
+from xai_sdk.chat import user
 
-Wire = Literal["chat", "responses", "messages", "converse"]
+Wire = Literal["chat", "responses", "messages", "converse", "xai"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
@@ -65,7 +68,7 @@ class Caller:
     @property
     def sdk(self) -> str:
         """Package that it calls."""
-        return {"messages": "anthropic", "converse": "bedrock"}.get(self.wire, "openai")
+        return {"messages": "anthropic", "converse": "bedrock", "xai": "xai"}.get(self.wire, "openai")
 
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
         """Read one stream per model: at the same time in threads or tasks, else one after another."""
@@ -88,6 +91,8 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
     """Return the one client of an upstream: to make one takes longer than many streams."""
     if wire == "converse":
         return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
+    if wire == "xai":
+        return xai_sdk.Client(**_xai_options(url))
     sdk: Any = anthropic if wire == "messages" else openai
     http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
@@ -99,6 +104,8 @@ def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
     """Return a function that makes the request; the result of an async client has to be awaited."""
     if wire == "converse":
         return partial(_converse, client, model)
+    if wire == "xai":
+        return client.chat.create(model=model, messages=[user("Tell me a story.")]).stream
     # `client.chat.completions` is made on first access, which is not part of the call.
     if wire == "messages":
         return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
@@ -125,11 +132,13 @@ def _converse(client: Any, model: str) -> Any:
 
 
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire not in {"chat", "converse"}:
+    if caller.wire not in {"chat", "converse", "xai"}:
         raise ValueError(f"{caller.wire} cannot be read on an event loop here")
     make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
     if caller.wire == "converse":
         make = partial(get_async_session().create_client, "bedrock-runtime", endpoint_url=url, **_AWS)
+    if caller.wire == "xai":
+        make = partial(xai_sdk.AsyncClient, **_xai_options(url))
     async with make() as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
@@ -140,7 +149,14 @@ async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list
 async def _aread(wire: Wire, client: Any, model: str) -> Read:
     request = partial(_aconverse, client, model) if wire == "converse" else _request(wire, client, model)
     called = perf_counter_ns()
-    return Read(model, called, [perf_counter_ns() async for _ in await request()])
+    stream = request()
+    if isawaitable(stream):
+        stream = await stream
+    return Read(model, called, [perf_counter_ns() async for _ in stream])
+
+
+def _xai_options(url: str) -> dict[str, Any]:
+    return {"api_key": "none", "api_host": url.rpartition("/")[2], "use_insecure_channel": True}
 
 
 async def _aconverse(client: Any, model: str) -> Any:

@@ -85,6 +85,7 @@ class HTTP2Connection:
         return None
 
     def _run(self, stream: HTTP2Stream, received: Received) -> None:
+        """Answer one request, and forget its stream. Runs on the stream's thread."""
         try:
             self._answer(stream, received)
         finally:
@@ -174,6 +175,7 @@ class HTTP2Stream:
         self._connection.interrupt_with_reset()
 
     def _window(self) -> int:
+        """Return how many bytes the client takes in one frame now; 1, which is refused, of a stream that was reset."""
         protocol = self._owner.protocol
         try:
             return int(min(protocol.local_flow_control_window(self.number), protocol.max_outbound_frame_size))
