@@ -60,6 +60,8 @@ class Description(NamedTuple):
     """The request's headers, likewise."""
     awaits_sdk_span: bool = False
     """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
+    sent: Moment | None = None
+    """When the request was made; None: now."""
     sdk_span: Any = None
     """The span that the SDK has started for the request already; None: it has none, or starts it later."""
     name_error: ErrorNamer = name_class
@@ -278,16 +280,19 @@ class Driver:
         else:
             span = description.sdk_span
             is_recording = span is not None and span.is_recording()
-            recorder = self._opener.open(
-                description.request, description.classify, sdk_span=span if is_recording else None
-            )
+            recorder = self._open(description, description.sent, span if is_recording else None)
         if recorder is None:
             return None
         recorder.name_errors_by(description.name_error)
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
 
-    def _open(self, description: Description, sent: Moment, sdk_span: Any) -> StreamRecorder | None:
-        """Open the recording of a request that was made before, on the SDK's own span, or for None on one of ours."""
+    @never_raises(Where.STREAM_OPEN, None)
+    def prepare(self) -> Moment | None:
+        """Do what the first recording needs, before the SDK starts its own span; returns the present moment."""
+        return self._opener.prepare()
+
+    def _open(self, description: Description, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
+        """Open the recording of a request made at `sent` (None: now), on the SDK's own span, or for None on ours."""
         return self._opener.open(description.request, description.classify, sent=sent, sdk_span=sdk_span)
 
     @never_raises(Where.STREAM_OPEN, None)

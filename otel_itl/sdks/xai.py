@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.formats.xai_chat import classify_completion_chunk
 from otel_itl.sdks.grpc_calls import bind_call, name_error
+from otel_itl.sdks.open_call import Moment
 from otel_itl.sdks.patching import Target
 from otel_itl.sdks.values import request_parameters, short_str
 
@@ -59,6 +61,7 @@ def describe(call: Call) -> Description | None:
         classify_completion_chunk,
         body,
         dict(details.metadata or ()),
+        sent=_begun.get(),
         name_error=name_error,
         sdk_span=span if is_own else None,
     )
@@ -76,9 +79,21 @@ def _request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     return request_parameters(given)
 
 
-def _remember_hosts(driver: Driver) -> tuple[Target, ...]:
-    """Make the targets of the functions that make a client's channels, whose host is handed on in their timeout."""
+_begun: ContextVar[Moment | None] = ContextVar("otel_itl_xai_begun", default=None)
+"""When the SDK began the request that it sends here: an asynchronous one is sent by a task of its own, later."""
+
+
+def _more_targets(driver: Driver) -> tuple[Target, ...]:
+    """Make the targets of the functions in which a request begins, and in which a client makes its channels.
+
+    A request begins where the SDK collects the attributes of its span. A channel's host is handed on in its timeout.
+    """
     errors = driver.errors
+
+    def begin_request(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        """Note when a request begins."""
+        _begun.set(driver.prepare())
+        return wrapped(*args, **kwargs)
 
     def make_channel(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         """Make a channel, whose timeout holds its host."""
@@ -93,7 +108,10 @@ def _remember_hosts(driver: Driver) -> tuple[Target, ...]:
         return wrapped(*args, **kwargs)
 
     make = partial(Target, path="Client._make_grpc_channel", wrapper=make_channel, is_optional=True)
-    return tuple(make(module) for module in ("xai_sdk.sync.client", "xai_sdk.aio.client"))
+    return (
+        Target("xai_sdk.chat", "BaseChat._make_span_request_attributes", begin_request, is_optional=True),
+        *(make(module) for module in ("xai_sdk.sync.client", "xai_sdk.aio.client")),
+    )
 
 
 SDK = driver.SDK(
@@ -102,5 +120,5 @@ SDK = driver.SDK(
         StreamingCall("xai_sdk.interceptors", f"{interceptor}.intercept_unary_stream", describe, bind=bind_call)
         for interceptor in ("TimeoutInterceptor", "UnaryStreamTimeoutAioInterceptor")
     ),
-    more_targets=_remember_hosts,
+    more_targets=_more_targets,
 )

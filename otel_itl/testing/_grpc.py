@@ -24,13 +24,27 @@ def encode_bytes(_: str, payload: bytes) -> bytes:
     return _PREFIX.pack(0, len(payload)) + payload
 
 
+def decode_request(body: bytes) -> dict[str, Any]:
+    """Decode a request for a completion: its fields that are set.
+
+    Raises:
+        ValueError: it is no such message.
+    """
+    try:
+        message = _messages().GetCompletionsRequest.FromString(body[_PREFIX.size :])
+    except Exception as error:
+        raise ValueError(f"no request for a completion: {error}") from error
+    to_dict = import_module("google.protobuf.json_format").MessageToDict
+    fields: dict[str, Any] = to_dict(message, preserving_proto_field_name=True)
+    return fields
+
+
 def read_model(body: bytes) -> str | None:
     """Return the model that a request asks for; None: it names none, or is no such request."""
     try:
-        model = _messages().GetCompletionsRequest.FromString(body[_PREFIX.size :]).model
-    except Exception:  # noqa: BLE001 - no such message, or no such package
+        return decode_request(body).get("model")
+    except ValueError:
         return None
-    return str(model) or None
 
 
 def _messages() -> Any:
