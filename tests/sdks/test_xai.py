@@ -225,7 +225,6 @@ def test_a_message_that_cannot_be_decoded_fails_as_it_does_without(
     [
         (xai.reply(3).cut(1) + xai.error(code=8), "RESOURCE_EXHAUSTED"),
         (Script([xai.error(code=16)]), "UNAUTHENTICATED"),
-        (faults.status(503, "no"), "UNAVAILABLE"),
         (xai.reply(3).cut(1) + faults.reset(after=0.01), "UNAVAILABLE"),
     ],
 )
