@@ -88,16 +88,28 @@ class _Call:
         try:
             if self._line.wire.status != 200 or self._line.wire.refused is not None:
                 raise _make_error("UNAVAILABLE")
+            received = b""
             for piece in self._line.wire.pieces:
                 self._line.sent += 1
-                try:
-                    yield self._deserialize(piece[_PREFIX_BYTES:])
-                except Exception:
-                    raise _make_error("INTERNAL") from None
+                received += piece
+                while (end := _end_of_message(received)) <= len(received):
+                    message, received = received[_PREFIX_BYTES:end], received[end:]
+                    yield self._decode(message)
             if self._line.wire.fault is not None:
                 raise _make_error("UNAVAILABLE")
         finally:
             self._line.closed += 1
+
+    def _decode(self, message: bytes) -> Any:
+        try:
+            return self._deserialize(message)
+        except Exception:
+            raise _make_error("INTERNAL") from None
+
+
+def _end_of_message(received: bytes) -> int:
+    """Where the first message ends, which begins with its length: perhaps behind what has been received."""
+    return max(_PREFIX_BYTES, _PREFIX_BYTES + int.from_bytes(received[1:_PREFIX_BYTES], "big"))
 
 
 class _AsyncCall(_Call):
