@@ -46,11 +46,11 @@ FOOT: Final = """
   generator, and closing it looks like dropping it from inside: a stream that is left early is `abandoned`.
   `interactions` are measured from google-genai 2.9 on; an error that breaks one has the type of the HTTP client's
   exception. `abort_after` aborts streams over httpx, httpx2 and aiohttp, and none over requests (with mTLS).
-* xai-sdk: `chat.stream()` and `chat.stream_batch()` are measured at the gRPC call under them, of which the caller gets the
-  SDK's own generator: a stream that is left early is `abandoned`, as closing a generator looks like dropping it. Where the
-  SDK's own span records, it is the one span. `error.type` is the status of the call, such as `UNAVAILABLE`. `abort_after`
-  cancels the call, and its reader gets a `grpc.RpcError` with the status `DEADLINE_EXCEEDED`. `sample`, `parse` and `defer`
-  do not stream.
+* xai-sdk: `chat.stream()` and `chat.stream_batch()` are measured at the gRPC call under them, of which the caller gets
+  the SDK's own generator: a stream that is left early is `abandoned`, as closing a generator looks like dropping it.
+  Where the SDK's own span records, it is the one span. `error.type` is the status of the call, such as `UNAVAILABLE`.
+  `abort_after` cancels the call, and its reader gets a `grpc.RpcError` with the status `DEADLINE_EXCEEDED`. `sample`,
+  `parse` and `defer` do not stream.
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
