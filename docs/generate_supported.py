@@ -65,6 +65,11 @@ FOOT: Final = """
   Bedrock, SageMaker and OCI clients pass the same hook. A plan for tool calls
   (`tool_plan`) counts as reasoning. A generation that fails within the stream is an event to the SDK: the span has the
   error `error`. `generate_stream` of the first API is not measured. `abort_after` works as over any httpx.
+* xai-sdk: `chat.stream()` and `chat.stream_batch()` are measured at the gRPC call under them, of which the caller gets
+  the SDK's own generator: a stream that is left early is `abandoned`, as closing a generator looks like dropping it.
+  Where the SDK's own span records, it is the one span. `error.type` is the status of the call, such as `UNAVAILABLE`.
+  `abort_after` cancels the call, and its reader gets a `grpc.RpcError` with the status `DEADLINE_EXCEEDED`. `sample`,
+  `parse` and `defer` do not stream.
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """

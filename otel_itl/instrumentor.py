@@ -182,6 +182,12 @@ class CohereInstrumentor(_StreamInstrumentor):
     sdk_names = ("cohere",)
 
 
+class XAIInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the xai-sdk: the entry point `itl_xai`."""
+
+    sdk_names = ("xai",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

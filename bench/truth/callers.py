@@ -15,10 +15,12 @@ from typing import Any, Final, Literal, NamedTuple
 
 import anthropic
 import openai
+import xai_sdk
 from aiobotocore.session import get_session as get_async_session
 from botocore.session import get_session
+from xai_sdk.chat import user
 
-Wire = Literal["chat", "responses", "messages", "converse", "ollama_chat", "cohere"]
+Wire = Literal["chat", "responses", "messages", "converse", "ollama_chat", "cohere", "xai"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
@@ -99,8 +101,8 @@ class Caller:
     @property
     def sdk(self) -> str:
         """Package that it calls."""
-        others = {"messages": "anthropic", "converse": "bedrock"} | {wire: sdk.name for wire, sdk in _LAZY_SDKS.items()}
-        return others.get(self.wire, "openai")
+        others = {"messages": "anthropic", "converse": "bedrock", "xai": "xai"}
+        return (others | {wire: sdk.name for wire, sdk in _LAZY_SDKS.items()}).get(self.wire, "openai")
 
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
         """Read one stream per model: at the same time in threads or tasks, else one after another."""
@@ -125,6 +127,8 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
         return _LAZY_SDKS[wire].make_client(url)
     if wire == "converse":
         return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
+    if wire == "xai":
+        return xai_sdk.Client(**_xai_options(url))
     sdk: Any = anthropic if wire == "messages" else openai
     http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
@@ -138,6 +142,8 @@ def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
         return partial(_LAZY_SDKS[wire].request, client, model)
     if wire == "converse":
         return partial(_converse, client, model)
+    if wire == "xai":
+        return client.chat.create(model=model, messages=[user("Tell me a story.")]).stream
     # `client.chat.completions` is made on first access, which is not part of the call.
     if wire == "messages":
         return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
@@ -164,13 +170,15 @@ def _converse(client: Any, model: str) -> Any:
 
 
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire not in {"chat", "converse", *_LAZY_SDKS}:
+    if caller.wire not in {"chat", "converse", "xai", *_LAZY_SDKS}:
         raise ValueError(f"{caller.wire} cannot be read on an event loop here")
     make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
     if caller.wire == "converse":
         make = partial(get_async_session().create_client, "bedrock-runtime", endpoint_url=url, **_AWS)
     if caller.wire in _LAZY_SDKS:
         make = partial(_LAZY_SDKS[caller.wire].make_client, url, is_async=True)
+    if caller.wire == "xai":
+        make = partial(xai_sdk.AsyncClient, **_xai_options(url))
     async with make() as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
@@ -182,8 +190,13 @@ async def _aread(wire: Wire, client: Any, model: str) -> Read:
     request = partial(_aconverse, client, model) if wire == "converse" else _request(wire, client, model)
     called = perf_counter_ns()
     stream = request()
-    stream = await stream if isawaitable(stream) else stream
+    if isawaitable(stream):
+        stream = await stream
     return Read(model, called, [perf_counter_ns() async for _ in stream])
+
+
+def _xai_options(url: str) -> dict[str, Any]:
+    return {"api_key": "none", "api_host": url.rpartition("/")[2], "use_insecure_channel": True}
 
 
 async def _aconverse(client: Any, model: str) -> Any:

@@ -14,7 +14,7 @@ from bench.truth.callers import Block, Caller, Pause, Wire
 from bench.truth.figures import FIGURES
 from bench.truth.http2 import http2_front
 from bench.truth.proxy import buffering_proxy
-from otel_itl.testing import Script, bedrock, chat, cohere, faults, messages, ollama, responses
+from otel_itl.testing import Script, bedrock, chat, cohere, faults, messages, ollama, responses, xai
 
 EVERYTHING: Final = frozenset(FIGURES)
 _BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
@@ -70,6 +70,11 @@ def _jittered_by(reply: Callable[..., Script]) -> Callable[[Random], list[Script
         return reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
 
     return _each(jittered)
+
+
+def _jittered_xai(random: Random) -> Script:
+    gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
+    return xai.reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
 
 
 def _tool_call(_: Random) -> Script:
@@ -249,6 +254,19 @@ SCENARIOS: Final = (
         for wire, reply, about in _LAZY
     ),
     Scenario(
+        name="xai 25 ms",
+        about="the xai-sdk over gRPC, 25 ms",
+        scripts=_each(lambda _: xai.reply(20, first=0.05, gaps=0.025)),
+        caller=Caller(wire="xai"),
+    ),
+    Scenario(
+        name="xai, 20 on a loop",
+        about="20 streams of the xai-sdk on one event loop, gaps of 20 to 40 ms",
+        scripts=_each(_jittered_xai),
+        caller=Caller(wire="xai", face="loop"),
+        streams=20,
+    ),
+    Scenario(
         name="HTTP/2",
         about="25 ms over HTTP/2",
         scripts=_even(20, 0.025),
@@ -266,6 +284,7 @@ _SHORT: Final[Mapping[Wire, Script]] = {
     "converse": bedrock.reply(3),
     "ollama_chat": ollama.reply(3),
     "cohere": cohere.reply(3),
+    "xai": xai.reply(3),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from asyncio import CancelledError, current_task
 from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ref
@@ -16,6 +17,10 @@ class Aborter(Protocol):
 
     def shut_down(self) -> bool:
         """End the wait; returns False where the connection serves other streams, or cannot be reached."""
+        ...
+
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether what interrupted the reader's wait, which is no `Exception`, is the effect of the abort."""
         ...
 
     def make_error(self, message: str) -> BaseException:
@@ -54,6 +59,10 @@ class HTTPAborter:
         shut_down_socket(connected.fileno())
         return True
 
+    def has_interrupted(self, _: BaseException) -> bool:
+        """Return False: a reader of a socket gets an `Exception`."""
+        return False
+
     def make_error(self, message: str) -> Exception:
         """Make the SDK's timeout error with this message."""
         return self._make_error(self._request, message)
@@ -77,6 +86,39 @@ def _find_aiohttp_response(response: Any) -> Any:
         if found is not None:
             return found
     return response
+
+
+class CallbackAborter:
+    """Aborts a stream by a function of the application, which ends the wait of the stream's reader.
+
+    Args:
+        end_wait: ends the wait, from any thread; returns False where that is not possible.
+    """
+
+    __slots__ = ("_end_wait",)
+
+    def __init__(self, end_wait: Callable[[], object]) -> None:
+        self._end_wait = end_wait
+
+    def shut_down(self) -> bool:
+        """Call the function."""
+        return self._end_wait() is not False
+
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether the function has cancelled what the reader awaits, rather than another the reader's task."""
+        return is_cancelled_below(error)
+
+    def make_error(self, message: str) -> TimeoutError:
+        """Make the error that the reader gets."""
+        return TimeoutError(message)
+
+
+def is_cancelled_below(error: BaseException) -> bool:
+    """Return whether this is the cancellation of what the running task awaits, rather than of that task itself.
+
+    Before Python 3.11 tasks do not count their cancellations: every one is taken for that of what is awaited.
+    """
+    return isinstance(error, CancelledError) and not getattr(current_task(), "cancelling", int)()
 
 
 class AbortSwitch:
@@ -111,6 +153,15 @@ class AbortSwitch:
         if not is_shut_down:
             self._message = None
         return is_shut_down
+
+    @property
+    def is_aborting(self) -> bool:
+        """Whether the stream is being aborted: its reader is to get an error."""
+        return self._message is not None
+
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether the abort has interrupted the reader's wait by this, which is no `Exception`."""
+        return self._message is not None and self._aborter is not None and self._aborter.has_interrupted(error)
 
     def take_error(self) -> BaseException | None:
         """Return what the reader gets in place of the broken connection, once; None: the stream was not aborted."""

@@ -165,6 +165,7 @@ class StreamRecorder:
 
     def redescribe(self, request: Request, classify: Classify) -> None:
         """Describe the request as a layer nearer to the wire sees it. Called before the first chunk."""
+        self._before_outcome = ignore
         self.request = request
         self.classify = classify
 
@@ -250,6 +251,11 @@ class StreamRecorder:
         return not self.is_over and self._abort.abort(waited)
 
     @property
+    def is_aborting(self) -> bool:
+        """Whether the stream is being aborted: its reader is to get an error."""
+        return self._abort.is_aborting
+
+    @property
     @never_raises(Where.STREAM_END, default=False)
     def is_collected(self) -> bool:
         """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
@@ -286,6 +292,7 @@ class StreamRecorder:
             replacement = self._end_aborted()
             self._end(Outcome.ERROR, self._name_error(error) or name_class(error))
         else:
+            replacement = self._end_aborted() if self._abort.has_interrupted(error) else None
             self._end(Outcome.CANCELLED)
         return replacement
 
@@ -355,7 +362,7 @@ class StreamRecorder:
         """End the stream if `abort()` was called; returns the exception that its reader gets then, else None."""
         error = self._abort.take_error()
         if error is not None:
-            self._end(Outcome.ERROR, type(error).__qualname__)
+            self._end(Outcome.ERROR, self._name_error(error) or name_class(error))
         return error
 
     def _end(self, outcome: Outcome, error_type: str | None = None) -> None:

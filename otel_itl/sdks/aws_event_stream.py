@@ -151,6 +151,10 @@ class EventStreamAborter:
         shut_down_socket(transport.get_extra_info("socket").fileno())
         return True
 
+    def has_interrupted(self, _: BaseException) -> bool:
+        """Return False: a reader of a socket gets an `Exception`."""
+        return False
+
     def make_error(self, message: str) -> Exception:
         """Make the SDK's own timeout error."""
         module, name = (

@@ -60,6 +60,10 @@ class Description(NamedTuple):
     """The request's headers, likewise."""
     awaits_sdk_span: bool = False
     """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
+    sent: Moment | None = None
+    """When the request was made; None: now."""
+    sdk_span: Any = None
+    """The span that the SDK has started for the request already; None: it has none, or starts it later."""
     name_error: ErrorNamer = name_class
     """Names the SDK's exceptions."""
 
@@ -287,14 +291,21 @@ class Driver:
             open_later = partial(self._open, description, self._opener.prepare())
             return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
-            recorder = self._opener.open(description.request, description.classify)
+            span = description.sdk_span
+            is_recording = span is not None and span.is_recording()
+            recorder = self._open(description, description.sent, span if is_recording else None)
         if recorder is None:
             return None
         recorder.name_errors_by(description.name_error)
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
 
-    def _open(self, description: Description, sent: Moment, sdk_span: Any) -> StreamRecorder | None:
-        """Open the recording of a request that was made before, on the SDK's own span, or for None on one of ours."""
+    @never_raises(Where.STREAM_OPEN, None)
+    def prepare(self) -> Moment | None:
+        """Do what the first recording needs, before the SDK starts its own span; returns the present moment."""
+        return self._opener.prepare()
+
+    def _open(self, description: Description, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
+        """Open the recording of a request made at `sent` (None: now), on the SDK's own span, or for None on ours."""
         return self._opener.open(description.request, description.classify, sent=sent, sdk_span=sdk_span)
 
     @never_raises(Where.STREAM_OPEN, None)
@@ -304,8 +315,12 @@ class Driver:
         Returns None where the call streams nothing that is to be measured.
         """
         description = streaming.describe(call)
+        return None if description is None else self.name_session(description)
+
+    def name_session(self, description: Description) -> Description:
+        """Return the description of a call with the session that the option `session_from` names, unless it has one."""
         session_from = self._opener.session_from
-        if description is None or session_from is None or description.request.session_id is not None:
+        if session_from is None or description.request.session_id is not None:
             return description
         try:
             session_id = short_str(session_from(description.body, description.headers))

@@ -56,6 +56,7 @@ _ENTRIES: Final = (
     SDKEntry("litellm", "litellm", "litellm", (1, 72), pins_others=True),
     SDKEntry("ollama", "ollama", "ollama", (0, 4)),
     SDKEntry("cohere", "cohere", "cohere", (5, 16)),
+    SDKEntry("xai", "xai_sdk", "xai-sdk", (1, 4)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

@@ -75,9 +75,9 @@ def help_of(command: list[str]) -> str:
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (
             ["reprot", "f"],
-            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare or demo. Did you mean report? (see",
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare or demo. Did you mean report?",
         ),
-        (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare or demo (see otel-itl --help)"),
+        (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare or demo (see"),
     ],
 )
 def test_a_bad_argument_is_exit_code_2_and_one_sentence(

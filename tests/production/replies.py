@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Final
 
 from scripts import WIRES
 from wires import Wire
 
+from otel_itl.testing import xai
 from otel_itl.testing._event_stream import encode_chunk, encode_event, encode_exception, encode_message
+from otel_itl.testing._grpc import encode_bytes
 
 BODIES: Final[dict[str, list[bytes]]] = {
-    wire: [step.event.encode() for step in scripted.script] for wire, scripted in WIRES.items()
+    wire: [step.event.encode() for step in scripted.script]
+    for wire, scripted in WIRES.items()
+    if wire != "xai" or find_spec("xai_sdk")
 }
 """By wire format: the events of an answer, one after the other."""
 
@@ -230,3 +235,21 @@ ODD_EVENTS["cohere_v1"] = _NO_OBJECTS + _lines(
     '{"event_type": "later", "x": 1}',
     '{"event_type": 7}',
 )
+ODD_EVENTS["xai"] = [
+    *(encode_bytes("", payload) for payload in (b"", b"\x0f\x0f", b"\x0a\x02{}", b"data: [DONE]", b"\xff" * 9)),
+    b"\x00\x00",
+    b"data: {garbled\n\n",
+]
+if find_spec("xai_sdk"):
+    ODD_EVENTS["xai"] += [
+        step.event.encode()
+        for step in (
+            xai.delta("empty", {"content": "x"}, role="INVALID_ROLE"),
+            xai.delta("empty", {"encrypted_content": "x"}),
+            xai.tool_result("found"),
+            xai.tool_call("search", {"q": 1}),
+            xai.chunk("empty", [{"index": 1}, {"index": 0, "finish_reason": 77}]),
+            xai.chunk("empty", [{"index": 3, "delta": {"content": "y", "role": 2}}]),
+            xai.chunk("usage", usage={"completion_tokens": -3, "prompt_tokens": -1}),
+        )
+    ]

@@ -28,8 +28,10 @@ from surfaces import (
     GROQ,
     OLLAMA,
     OPENAI,
+    OWN_CLIENT,
     TOGETHER,
     VERTEX,
+    XAI,
     Host,
     Surface,
 )
@@ -70,6 +72,7 @@ CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     OLLAMA: ("Client", lambda origin: {"host": origin}),
     COHERE: ("ClientV2", lambda origin: {"base_url": origin, "api_key": "none"}),
     COHERE_V1: ("Client", lambda origin: {"base_url": origin, "api_key": "none"}),
+    XAI: ("Client", lambda origin: {"api_host": origin.rpartition("/")[2], "use_insecure_channel": True}),
 }
 """Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
 
@@ -86,6 +89,10 @@ def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     name, location = CLIENTS[host]
     if host.sdk == GEMINI.sdk:
         return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
+    if host is XAI:
+        retries = {"channel_options": [("grpc.enable_retries", int(bool(options.pop("max_retries", 0))))]}
+        options = {"api_key": "none", "timeout": OPTIONS["timeout"], **retries, **options}
+        return getattr(sdk_of(host), f"Async{name}" if face == "async" else name)(**location(origin), **options)
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
     if host.sdk in {OLLAMA.sdk, COHERE.sdk}:
         http_client = options.pop("http_client", None)
@@ -104,7 +111,12 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
-    if host.sdk in {GEMINI.sdk, OLLAMA.sdk, COHERE.sdk}:
+    if host is OWN_CLIENT:
+        options.pop("max_retries", None)
+        httpx: Any = pytest.importorskip("httpx")
+        make = httpx.AsyncClient if face == "async" else httpx.Client
+        return make(base_url=server.url, verify=NO_CERTIFICATES, **{"timeout": OPTIONS["timeout"], **options})
+    if host.sdk in {GEMINI.sdk, OLLAMA.sdk, COHERE.sdk, XAI.sdk}:
         return make_client(host, face, server.url, **options)
     if host is BEDROCK:
         sdk_of(host)
@@ -224,7 +236,9 @@ def run_with_client(
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
-    if type(client).__module__.startswith(("ollama", "cohere")):  # which yield all that they make
+    # Their streams yield all that is made.
+    yields_all = type(client).__module__.startswith(("ollama", "cohere"))
+    if yields_all or hasattr(client, "_api_channel") or hasattr(client, "_transport"):
         return made
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append

@@ -70,11 +70,14 @@ async def entered(manager: Any) -> AsyncIterator[Any]:
     if type(manager).__module__ == "ollama._client":
         async with entered(manager._client):
             yield manager
-    elif hasattr(manager, "__aenter__"):
-        async with manager as inside:
-            yield inside
     elif isasyncgen(manager):
         async with aclosing(manager) as inside:
+            yield inside
+    elif isgenerator(manager):
+        with closing(manager) as inside:
+            yield inside
+    elif hasattr(manager, "__aenter__"):
+        async with manager as inside:
             yield inside
     elif not hasattr(manager, "__enter__"):
         with closing(manager) as inside:

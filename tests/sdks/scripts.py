@@ -16,6 +16,7 @@ from otel_itl.testing import (
     messages,
     ollama,
     responses,
+    xai,
 )
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
@@ -268,6 +269,18 @@ WIRES: Final = {
         finish_reasons=("max_tokens",),
         usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4),
         model=None,
+    "xai": Scripted(
+        pinned(
+            Script(
+                [
+                    *(xai.text(text) for text in ("one ", "two ", "three")),
+                    xai.finish("REASON_MAX_LEN", usage=xai.usage_object(3, prompt=11, reasoning=2, cached=4)),
+                ]
+            )
+        ),
+        chunks=4,
+        finish_reasons=("max_len",),
+        usage=_OPENAI_USAGE,
     ),
 }
 """By wire format. Each has three output events."""

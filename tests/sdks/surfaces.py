@@ -16,6 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from faces import entered, settled, taken
 
+import otel_itl
+
 QUESTION: Final = [{"role": "user", "content": "hello"}]
 PLAIN_CHAT: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
 PLAIN_COMPLETION: Final = {"model": "m", "prompt": "hello", "max_tokens": 9}
@@ -58,6 +60,7 @@ FIREWORKS: Final = Host("fireworks", "Fireworks", "127.0.0.1", "fireworks_ai")
 CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
 GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
 VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
+XAI: Final = Host("xai", "Client", "127.0.0.1", "x_ai")
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
 OLLAMA: Final = Host("ollama", "Client", "127.0.0.1", "ollama")
 COHERE: Final = Host("cohere", "ClientV2", "127.0.0.1", "cohere")
@@ -72,6 +75,9 @@ LITELLM_ROUTES: Final = (
     ("azure", "azure.ai.openai"),
 )
 """litellm's name of a provider, and `gen_ai.provider.name`."""
+
+
+OWN_CLIENT: Final = Host("observe", "httpx.Client", "127.0.0.1", "mistral_ai")
 
 
 class Reading(NamedTuple):
@@ -135,6 +141,8 @@ class Surface:
     """The SDK yields an error of the provider as a chunk, instead of raising it."""
     is_generator: bool = False
     """The caller gets a generator, which sends the request when it is first pulled, and is no context manager."""
+    is_observed: bool = False
+    """The generator is the caller's own, given to `observe()`: that it is closed is seen."""
 
     @property
     def sdk(self) -> str:
@@ -506,6 +514,22 @@ def _cohere() -> list[Surface]:
             is_generator=True,
         ),
         row("v2.with_raw_response.chat_stream()", "cohere", raw, COHERE_V1, managed=True),
+
+
+def _xai() -> list[Surface]:
+    """Generators of the xai-sdk, which send their request when they are first pulled."""
+
+    def chat(client: Any) -> Any:
+        from xai_sdk.chat import user
+
+        return client.chat.create(model="m", messages=[user("hello")], max_tokens=9)
+
+    def row(call: str, opens: Callable[[Any], Any]) -> Surface:
+        return Surface(call=call, wire="xai", open=opens, needs="chat", host=XAI, is_generator=True)
+
+    return [
+        row("chat.create().stream()", lambda client: chat(client).stream()),
+        row("chat.create().stream_batch()", lambda client: chat(client).stream_batch(1)),
     ]
 
 
@@ -520,12 +544,13 @@ SURFACES: Final = (
     *_bedrock(),
     *_ollama(),
     *_cohere(),
+    *_xai(),
 )
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX, OLLAMA, COHERE, COHERE_V1}
+    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX, OLLAMA, COHERE, COHERE_V1, XAI}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
@@ -534,7 +559,7 @@ streaming responses of each API."""
 OTHER_STREAMS: Final = tuple(
     surface
     for surface in SURFACES
-    if surface.host in {BEDROCK, GEMINI, OLLAMA, COHERE, COHERE_V1}
+    if surface.host in {BEDROCK, GEMINI, OLLAMA, COHERE, COHERE_V1, XAI}
     and surface.reading is LOOP
     and surface.operation != "fetch_response"
     and (not surface.managed or surface.host is GEMINI)
@@ -542,6 +567,18 @@ OTHER_STREAMS: Final = tuple(
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
 """Of these, `create(stream=True)` of each API."""
+OBSERVED: Final = (
+    Surface(
+        call="observe()",
+        wire="chat",
+        open=lambda client: observed(client),  # noqa: PLW0108 - defined below
+        needs="stream",
+        host=OWN_CLIENT,
+        is_generator=True,
+        is_observed=True,
+    ),
+)
+"""A stream that no SDK makes: a generator of the caller, which reads server-sent events by an HTTP client."""
 EVERY_CREATED: Final = (
     *CREATED,
     *(
@@ -552,3 +589,45 @@ EVERY_CREATED: Final = (
     ),
 )
 """The same, with what corresponds to it in google-genai, ollama and cohere."""
+
+
+def observed(client: Any) -> Any:
+    """Make a generator that streams by an HTTP client, and have it measured by `observe()`."""
+    events = _read_events_async if hasattr(client, "aclose") else _read_events
+    return otel_itl.observe(
+        events(client),
+        provider="mistral_ai",
+        model="m",
+        parameters=PLAIN_CHAT,
+        server_address=client.base_url.host,
+        server_port=client.base_url.port,
+    )
+
+
+def _read_events(client: Any) -> Iterator[Any]:
+    with client.stream("POST", "/v1/chat/completions", json=PLAIN_CHAT) as response:
+        response.raise_for_status()
+        for line in response.iter_lines():
+            yield from _parse(line)
+
+
+async def _read_events_async(client: Any) -> AsyncIterator[Any]:
+    async with client.stream("POST", "/v1/chat/completions", json=PLAIN_CHAT) as response:
+        response.raise_for_status()
+        async for line in response.aiter_lines():
+            for event in _parse(line):
+                yield event
+
+
+def _parse(line: str) -> list[Any]:
+    """The event of a line, if it has one.
+
+    Raises:
+        RuntimeError: the provider reports a failure.
+    """
+    if not line.startswith("data: ") or line.endswith("[DONE]"):
+        return []
+    event = json.loads(line.removeprefix("data: "))
+    if "error" in event:
+        raise RuntimeError(event["error"]["message"])
+    return [event]

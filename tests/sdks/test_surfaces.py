@@ -304,7 +304,8 @@ def test_what_is_read_is_equal_in_order_and_count(asked: Run) -> None:
     if asked.surface.reading.text == ".iter_bytes()":  # in the pieces in which they happened to come
         assert b"".join(asked.seen.read) == b"".join(asked.bare.read)
     else:
-        assert asked.seen.read == asked.bare.read
+        shown = repr if asked.surface.sdk == "xai" else lambda read: read  # xai-sdk's objects cannot be compared
+        assert shown(asked.seen.read) == shown(asked.bare.read)
 
 
 @pytest.mark.requirement("R1")
