@@ -269,6 +269,7 @@ WIRES: Final = {
         finish_reasons=("max_tokens",),
         usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4),
         model=None,
+    ),
     "xai": Scripted(
         pinned(
             Script(

@@ -514,6 +514,7 @@ def _cohere() -> list[Surface]:
             is_generator=True,
         ),
         row("v2.with_raw_response.chat_stream()", "cohere", raw, COHERE_V1, managed=True),
+    ]
 
 
 def _xai() -> list[Surface]:
