@@ -164,6 +164,12 @@ class BedrockInstrumentor(_StreamInstrumentor):
     sdk_names = ("bedrock",)
 
 
+class MistralAIInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the mistralai SDK: the entry point `itl_mistralai`."""
+
+    sdk_names = ("mistralai",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

@@ -215,7 +215,8 @@ def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
 def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
     """End our span of a stream that ended, or give the end of the SDK's or another instrumentation's span back to it.
 
-    A span that the SDK has ended meanwhile ends with the time at which the SDK did so.
+    A span that the SDK has ended meanwhile ends with the time at which the SDK did so. That of a stream that was dropped
+    ends as well: with the stream, what would have ended it is gone.
     """
     span, timeline = handle.span, finished.timeline
     if handle.records_standard and timeline.outcome is Outcome.ERROR:
@@ -224,9 +225,11 @@ def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
         with without_suppression():
             span.end(end_time=timeline.request_unix_ns + timeline.end)
     else:
-        getattr(span, "__dict__", {}).pop("end", None)
+        is_held = getattr(span, "__dict__", {}).pop("end", None) is not None
         if handle.noted_ends:
             span.end(handle.noted_ends[0])
+        elif is_held and handle.is_adopted and timeline.outcome is Outcome.ABANDONED:
+            span.end(timeline.request_unix_ns + timeline.end)
 
 
 def _name_of(request: Request) -> str:

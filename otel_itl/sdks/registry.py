@@ -51,6 +51,7 @@ _ENTRIES: Final = (
     SDKEntry("cerebras", "cerebras.cloud.sdk", "cerebras-cloud-sdk", (1, 12)),
     SDKEntry("google-genai", "google.genai", "google-genai", (1, 56)),
     SDKEntry("bedrock", "botocore", "botocore", (1, 34, 116)),
+    SDKEntry("mistralai", "mistralai", "mistralai", (1, 5)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

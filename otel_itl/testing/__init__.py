@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
+from . import bedrock, chat, completions, conversations, faults, gemini, interactions, messages, mistral, responses
 from .clock import FakeClock
 from .exchange import Exchange, Sent
 from .script import Event, Script, Step
@@ -31,10 +31,12 @@ __all__ = [
     "capture_telemetry",
     "chat",
     "completions",
+    "conversations",
     "faults",
     "gemini",
     "interactions",
     "messages",
+    "mistral",
     "responses",
 ]
 

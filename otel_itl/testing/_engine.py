@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
+from . import bedrock, chat, completions, conversations, faults, gemini, interactions, messages, responses
 from ._http import Connection, PeerLeftError, Received
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
@@ -24,7 +24,7 @@ HOST = "127.0.0.1"
 _STOP_SECONDS = 5.0
 
 _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
-    ("chat", re.compile(r"/chat/completions$")),
+    ("chat", re.compile(r"/(?:chat|agents|fim)/completions$|/publishers/mistralai/models/[^/]+:streamRawPredict$")),
     ("completions", re.compile(r"/completions$")),
     ("responses", re.compile(r"/responses(/(?P<id>[^/]+))?$")),
     ("messages", re.compile(r"/messages$")),
@@ -32,6 +32,7 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("interactions", re.compile(r"/interactions(/(?P<id>[^/]+))?$")),
     ("converse", re.compile(r"/converse-stream$")),
     ("invoke_model", re.compile(r"/invoke-with-response-stream$")),
+    ("conversations", re.compile(r"/conversations(?:/[^/]+(?:/restart)?)?$")),
 )
 _MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/|/([^/:]+):streamGenerateContent$")
 _ID_PREFIX: Final[dict[Wire, str]] = {
@@ -43,6 +44,7 @@ _ID_PREFIX: Final[dict[Wire, str]] = {
     "interactions": "interaction",
     "converse": "bdrk",
     "invoke_model": "msg_bdrk",
+    "conversations": "msg",
 }
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
@@ -53,6 +55,7 @@ _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "interactions": interactions.reply,
     "converse": bedrock.reply,
     "invoke_model": bedrock.anthropic_reply,
+    "conversations": conversations.reply,
 }
 
 

@@ -7,9 +7,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
-Wire = Literal["chat", "completions", "responses", "messages", "gemini", "interactions", "converse", "invoke_model"]
+Wire = Literal[
+    "chat",
+    "completions",
+    "responses",
+    "messages",
+    "gemini",
+    "interactions",
+    "converse",
+    "invoke_model",
+    "conversations",
+]
 """A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
-`streamGenerateContent` and interactions, and Bedrock's `converse_stream` and `invoke_model_with_response_stream`."""
+`streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`, and
+Mistral's conversations."""
 
 Kind = Literal[
     "role",
