@@ -67,7 +67,7 @@ def finish(*, usage: Mapping[str, object] | None = None, after: float = 0.0) -> 
     return event("finish", "conversation.response.done", {"usage": usage or usage_object(0)}, after=after)
 
 
-def error(message: str = "The server had an error", *, code: int = 3000, after: float = 0.0) -> Step:
+def error(message: str = "The server had an error", *, code: int = 500, after: float = 0.0) -> Step:
     """Make an error in the middle of the stream, which the SDK yields as an event."""
     return event("error", "conversation.response.error", {"message": message, "code": code}, after=after)
 

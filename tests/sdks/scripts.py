@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from otel_itl.testing import Script, bedrock, chat, completions, gemini, interactions, messages, responses
+from otel_itl.testing import (
+    Script,
+    bedrock,
+    chat,
+    completions,
+    conversations,
+    gemini,
+    interactions,
+    messages,
+    mistral,
+    responses,
+)
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
 
@@ -32,7 +43,8 @@ class Scripted:
     script: Script
     chunks: int
     """Events that the SDK passes on, or passes over with our knowledge (a ping)."""
-    finish_reasons: tuple[str, ...]
+    finish_reasons: tuple[str, ...] | None
+    """None: the wire has none."""
     usage: dict[str, int]
     model: str | None = RESPONSE_MODEL
     """Of the response."""
@@ -55,7 +67,7 @@ _CHAT_USAGE = {
 }
 _RESPONSE_USAGE = {
     "input_tokens": 11,
-    "input_tokens_details": {"cached_tokens": 4},
+    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
     "output_tokens": 5,
     "output_tokens_details": {"reasoning_tokens": 2},
     "total_tokens": 16,
@@ -208,6 +220,35 @@ WIRES: Final = {
         chunks=7,
         finish_reasons=("completed",),
         usage=_OPENAI_USAGE,
+    ),
+    "mistral": Scripted(
+        pinned(
+            Script(
+                [
+                    mistral.role(),
+                    *(chat.text(text) for text in ("one ", "two ", "three")),
+                    mistral.finish("length", usage=mistral.usage_object(5, prompt=11, cached=4)),
+                    mistral.done(),
+                ]
+            )
+        ),
+        chunks=5,
+        finish_reasons=("length",),
+        usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4),
+    ),
+    "conversations": Scripted(
+        pinned(
+            Script(
+                [
+                    conversations.started(),
+                    *(conversations.text(text) for text in ("one ", "two ", "three")),
+                    conversations.finish(usage=conversations.usage_object(5, prompt=6, connectors=5)),
+                ]
+            )
+        ),
+        chunks=5,
+        finish_reasons=None,
+        usage=_usage(input_tokens=11, output_tokens=5),
     ),
 }
 """By wire format. Each has three output events."""

@@ -30,6 +30,7 @@ CONVERSE: Final = {
     "messages": [{"role": "user", "content": [{"text": "hello"}]}],
     "inferenceConfig": {"maxTokens": 9},
 }
+CONVERSATION: Final = {"model": "m", "inputs": "hello", "completion_args": {"max_tokens": 9}}
 INVOCATION: Final = {"modelId": "m", "body": json.dumps({"messages": QUESTION, "max_tokens": 9})}
 
 
@@ -56,6 +57,9 @@ CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
 GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
 VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
+MISTRAL: Final = Host("mistralai", "Mistral", "127.0.0.1", "mistral_ai")
+MISTRAL_AZURE: Final = Host("mistralai", "MistralAzure", "127.0.0.1", "azure.ai.inference")
+MISTRAL_GCP: Final = Host("mistralai", "MistralGCP", "127.0.0.1", "gcp.vertex_ai")
 
 
 class Reading(NamedTuple):
@@ -127,13 +131,14 @@ class Surface:
 
     def __str__(self) -> str:
         """The row, as a test's name shows it."""
-        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE, VERTEX} else ""
+        others = {AZURE, COMPATIBLE, VERTEX, MISTRAL_AZURE, MISTRAL_GCP}
+        client = f"{self.host.client}." if self.host in others else ""
         return f"{self.sdk}:{client}{self.call}{'.parse()' if self.parsed else ''}:{self.reading.text}"
 
     @property
     def model(self) -> str | None:
         """The model that the request names."""
-        return None if self.operation == "fetch_response" else "m"
+        return None if self.operation in {"fetch_response", "invoke_agent"} else "m"
 
     def missing(self, client: Any) -> str | None:
         """What the SDK lacks for this surface, as code; None when it is all there."""
@@ -404,6 +409,40 @@ def _bedrock() -> list[Surface]:
     ]
 
 
+def _mistral() -> list[Surface]:
+    """Each way of asking, and each copy of the SDK."""
+
+    def row(call: str, opens: Callable[[Any], Any], wire: str = "mistral", host: Host = MISTRAL, **more: Any) -> Surface:
+        return Surface(call=call, wire=wire, open=opens, needs=call.partition("(")[0], host=host, **more)
+
+    def chat(client: Any) -> Any:
+        return client.chat.stream(**PLAIN_CHAT)
+
+    return [
+        row("chat.stream()", chat),
+        row("chat.stream()", chat, host=MISTRAL_AZURE),
+        row("chat.stream()", chat, host=MISTRAL_GCP, needs_module="google.auth"),
+        row(
+            "agents.stream()",
+            lambda client: client.agents.stream(agent_id="a", messages=QUESTION, max_tokens=9),
+            operation="invoke_agent",
+        ),
+        row("fim.stream()", lambda client: client.fim.stream(**PLAIN_COMPLETION), operation="text_completion"),
+        row(
+            "beta.conversations.start_stream()",
+            lambda client: client.beta.conversations.start_stream(**CONVERSATION),
+            "conversations",
+            yields_errors=True,
+        ),
+        row(
+            "responses.create(stream=True)",
+            lambda client: client.responses.create(**RESPONSE, stream=True),
+            "responses",
+            yields_errors=True,
+        ),
+    ]
+
+
 SURFACES: Final = (
     *_chat(),
     *_completions(),
@@ -413,12 +452,14 @@ SURFACES: Final = (
     *_content(),
     *_interactions(),
     *_bedrock(),
+    *_mistral(),
 )
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
     and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX}
+    and surface.sdk != "mistralai"
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
@@ -427,7 +468,10 @@ streaming responses of each API."""
 OTHER_STREAMS: Final = tuple(
     surface
     for surface in SURFACES
-    if surface.host in {BEDROCK, GEMINI} and surface.reading is LOOP and surface.operation != "fetch_response"
+    if surface.host in {BEDROCK, GEMINI, MISTRAL}
+    and surface.reading is LOOP
+    and surface.operation not in {"fetch_response", "invoke_agent", "text_completion"}
+    and not (surface.host is MISTRAL and surface.wire == "responses")
 )
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
@@ -437,7 +481,8 @@ EVERY_CREATED: Final = (
     *(
         surface
         for surface in OTHER_STREAMS
-        if surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+        if surface.host in {GEMINI, MISTRAL}
+        and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()", "chat.stream()"))
     ),
 )
-"""The same, with what is called so in google-genai."""
+"""The same, with what is its like in google-genai and mistralai."""

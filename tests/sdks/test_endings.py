@@ -41,10 +41,12 @@ from otel_itl.testing import (
     Step,
     bedrock,
     chat,
+    conversations,
     faults,
     gemini,
     interactions,
     messages,
+    mistral,
     responses,
 )
 
@@ -56,6 +58,8 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "invoke_model": bedrock,
     "gemini": gemini,
     "interactions": interactions,
+    "mistral": mistral,
+    "conversations": conversations,
 }
 OPENING: Final = {
     "chat": 2,
@@ -65,6 +69,8 @@ OPENING: Final = {
     "invoke_model": 3,
     "gemini": 1,
     "interactions": 3,
+    "mistral": 2,
+    "conversations": 2,
 }
 """Chunks up to and including the first token."""
 REPLIES: Final[dict[str, Script]] = {
@@ -79,6 +85,8 @@ ALL: Final = {
     "invoke_model": 9,
     "gemini": 5,
     "interactions": 8,
+    "mistral": 6,
+    "conversations": 6,
 }
 """Chunks of a whole reply."""
 
@@ -158,6 +166,8 @@ class Ending:
         return [] if self.chunks is UNREAD else ["abandoned"]
 
 
+YIELDING_ALL: Final = frozenset({"google-genai", "mistralai"})
+"""SDKs that yield all that they make."""
 UNREAD: Final = dict.fromkeys(BUILDERS, 0)
 
 
@@ -187,7 +197,7 @@ async def within(surface: Surface, client: Any) -> AsyncIterator[Any]:
 
 async def first_token(surface: Surface, client: Any, stream: Any) -> None:
     """Read up to the first token, and break out of the loop."""
-    if surface.sdk == "google-genai":  # which yields all that it makes
+    if surface.sdk in YIELDING_ALL:
         seen = count(1)
         await taken(stream, lambda: next(seen) >= OPENING[surface.wire])
     else:
@@ -295,7 +305,7 @@ async def uninstrument(surface: Surface, client: Any) -> Left:
     await first_token(surface, client, stream)
     otel_itl.uninstrument()
     rest = await taken(stream)
-    read = OPENING[surface.wire] + len(rest) if surface.sdk == "google-genai" else len(client.made)
+    read = OPENING[surface.wire] + len(rest) if surface.sdk in YIELDING_ALL else len(client.made)
     assert read == ALL[surface.wire], "the stream goes on for its reader"
     return Left(stream)
 
@@ -408,7 +418,7 @@ def no_answer(_: str) -> Script:
 
 BINARY: Final = ("converse", "invoke_model")
 """Wire formats of AWS's event stream, over which each loop is a generator of its own."""
-SERVER_SENT: Final = ("chat", "responses", "messages", "gemini", "interactions")
+SERVER_SENT: Final = ("chat", "responses", "messages", "gemini", "interactions", "mistral", "conversations")
 SILENCE: Final = broken_by(faults.hold())
 STREAMED: Final = {
     "chat": 5,
@@ -418,6 +428,8 @@ STREAMED: Final = {
     "invoke_model": 6,
     "gemini": 4,
     "interactions": 6,
+    "mistral": 5,
+    "conversations": 5,
 }
 """Chunks up to and including the last token."""
 OPENED: Final = {wire: chunks - 1 for wire, chunks in OPENING.items()}
@@ -482,7 +494,7 @@ ENDINGS: Final = {
         "error",
         read_into_an_error,
         script=invalid_json,
-        wires=("chat", "responses", "messages", "gemini"),
+        wires=("chat", "responses", "messages", "gemini", "mistral"),
     ),
     "error event": every("error", read_into_an_error, script=error_event, error_chunks=1),
     "response.failed": some(
@@ -508,8 +520,11 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("done", "usage"),
-        chunks={"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8},
-        wires=("chat", "messages", "gemini", "interactions", *BINARY),
+        chunks={
+            **{"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8},
+            **{"mistral": 6, "conversations": 6},
+        },
+        wires=("chat", "messages", "gemini", "interactions", "mistral", "conversations", *BINARY),
     ),
     "response.incomplete": some(
         "completed", exhaust, script=lambda _: responses.reply(4, end="incomplete"), chunks=ALL, wires=("responses",)
@@ -573,7 +588,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
         outcomes=outcomes,
         counted=dict.fromkeys(outcomes, 1),
         failed=ending.outcome == "error",
-        error_types=[error_type(ending, error)] * len(outcomes),
+        error_types=[error_type(ending, surface, error)] * len(outcomes),
         chunks=[ending.chunks[surface.wire] + ending.error_chunks * surface.yields_errors] * len(outcomes),
         # A caller that was slow, be it for the machine's load, cannot know when the first token came.
         first_tokens=sum("itl.time_to_first_token" in span.attributes for span in spans)
@@ -585,7 +600,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
 WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
 
 
-def error_type(ending: Ending, error: BaseException | None) -> str | None:
+def error_type(ending: Ending, surface: Surface, error: BaseException | None) -> str | None:
     """The type of the exception that the SDK raised, or the code in it; where it raised none, the provider's code.
 
     A stream of an interaction makes an exception of its own of the HTTP client's where it hands out its events.
@@ -595,6 +610,6 @@ def error_type(ending: Ending, error: BaseException | None) -> str | None:
     if ending.act is read_into_an_error and type(error).__module__.startswith("google.genai._gaos."):
         error = error.__cause__
     if error is None:
-        return "server_error"
+        return "500" if surface.wire == "conversations" else "server_error"
     service_code = getattr(error, "response", None)  # of botocore's exceptions
     return service_code["Error"]["Code"] if isinstance(service_code, dict) else type(error).__qualname__

@@ -1,0 +1,99 @@
+"""Clients of the mistralai SDK, by the options of other SDKs' clients; its releases before 2.0 are packages of their own."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from surfaces import MISTRAL, MISTRAL_AZURE, MISTRAL_GCP, Host
+
+if TYPE_CHECKING:
+    from faces import Face
+
+IS_OLD: Final = find_spec("mistralai") is not None and find_spec("mistralai.client.sdk") is None
+"""Whether the release is older than 2.0."""
+PACKAGES: Final = {
+    MISTRAL: "mistralai" if IS_OLD else "mistralai.client",
+    MISTRAL_AZURE: "mistralai_azure" if IS_OLD else "mistralai.azure.client",
+    MISTRAL_GCP: "mistralai_gcp" if IS_OLD else "mistralai.gcp.client",
+}
+MORE_OPTIONS: Final[dict[Host, dict[str, Any]]] = {
+    MISTRAL: {"api_key": "none"},
+    MISTRAL_AZURE: {"api_key": "none"},
+    MISTRAL_GCP: {"access_token": "none", "project_id": "p", "region": "europe-west4"},
+}
+
+
+def http_package(host: Host = MISTRAL) -> ModuleType:
+    """The HTTP client's package: httpx2, or httpx before 3.0."""
+    module: ModuleType = import_module(f"{PACKAGES[host]}.sdk").httpx
+    return module
+
+
+def make_client(
+    host: Host,
+    face: Face,
+    origin: str,
+    *,
+    timeout: float = 5.0,
+    max_retries: int = 0,
+    http_client: Any = None,
+    **options: Any,
+) -> Any:
+    """A client that asks `origin`; the asynchronous one calls what the SDK names `…_async` by its plain name."""
+    package = PACKAGES[host]
+    http = http_package(host)
+    is_async = face == "async"
+    client = http_client or (http.AsyncClient if is_async else http.Client)(verify=False)
+    utils = import_module(f"{package}.utils")
+    backoff = utils.BackoffStrategy(1, 2, 1.0, 1000)
+    made = getattr(import_module(package), host.client)(
+        **MORE_OPTIONS[host],
+        **options,
+        server_url=origin,
+        timeout_ms=int(timeout * 1000),
+        **{"async_client" if is_async else "client": client},
+        **({"retry_config": utils.RetryConfig("backoff", backoff, True)} if max_retries else {}),
+    )
+    return AsyncFace(made, client) if is_async else SyncFace(made, client)
+
+
+class SyncFace:
+    """The synchronous half of the SDK's client, which leaves an HTTP client that it was given open."""
+
+    def __init__(self, client: Any, http_client: Any) -> None:
+        self._client = client
+        self._http_client = http_client
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._client, name)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http_client.close()
+
+
+class AsyncFace:
+    """The asynchronous half of the SDK's client, or of one of its resources."""
+
+    def __init__(self, part: Any, http_client: Any = None) -> None:
+        self._part = part
+        self._http_client = http_client
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._part, f"{name}_async", None)
+        return AsyncFace(getattr(self._part, name)) if found is None else found
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http_client.aclose()
