@@ -157,6 +157,8 @@ class SpanSink:
         }
         if handle.is_adopted:  # the SDK reports this one itself
             described.pop(names.RESPONSE_TIME_TO_FIRST_CHUNK, None)
+            if finished.error_type is not None and names.ERROR_TYPE not in (getattr(span, "attributes", None) or {}):
+                described[names.ERROR_TYPE] = finished.error_type  # mistralai leaves it out of its spans
         span.set_attributes(attributes.rounded(described))
         if handle.records_standard and finished.timeline.outcome is Outcome.ERROR:
             # Without the exception's text, which may quote the prompt: viewers show the class where that would be.

@@ -38,7 +38,12 @@ CALLS: Final[tuple[tuple[str, str, tuple[str, ...], Classify], ...]] = (
     ("chat", "Chat", ("stream",), classify_completion_event),
     ("agents", "Agents", ("stream",), classify_completion_event),
     ("fim", "Fim", ("stream",), classify_completion_event),
-    ("conversations", "Conversations", ("start_stream", "append_stream", "restart_stream"), classify_conversation_event),
+    (
+        "conversations",
+        "Conversations",
+        ("start_stream", "append_stream", "restart_stream"),
+        classify_conversation_event,
+    ),
     ("responses", "Responses", ("create",), classify_response_frame),
 )
 """Module, class and functions that stream (each with an asynchronous twin), and how to classify their events."""
@@ -101,8 +106,13 @@ def _targets(driver: Driver) -> tuple[Target, ...]:
 
 
 def _find_span(result: tuple[Any, Any]) -> Any:
-    """Return the span in what `get_traced_request_and_span` returned: the request, and its span or None."""
-    return result[1]
+    """Return the span in what `get_traced_request_and_span` returned, the request and its span; None for no span.
+
+    A span that the SDK exports to Mistral itself is not one of the application's.
+    """
+    span = result[1]
+    resource = getattr(span, "resource", None)
+    return None if resource is not None and resource.attributes.get("service.name") == "mistralai_sdk" else span
 
 
 SDK = driver.SDK(name="mistralai", calls=(), more_targets=_targets)

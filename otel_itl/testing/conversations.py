@@ -92,8 +92,7 @@ def reply(
         tools: function calls after the answer; each piece of the arguments is an output event.
     """
     calls = chain.from_iterable(
-        (function_call(name, piece, call=call) for piece in pieces)
-        for call, (name, pieces) in enumerate(called(tools))
+        (function_call(name, piece, call=call) for piece in pieces) for call, (name, pieces) in enumerate(called(tools))
     )
     steps = [started(), *map(_thinking, texts(thinking)), *map(text, texts(tokens)), *calls]
     usage = usage_object(sum(step.event.tokens for step in steps))

@@ -412,7 +412,9 @@ def _bedrock() -> list[Surface]:
 def _mistral() -> list[Surface]:
     """Each way of asking, and each copy of the SDK."""
 
-    def row(call: str, opens: Callable[[Any], Any], wire: str = "mistral", host: Host = MISTRAL, **more: Any) -> Surface:
+    def row(
+        call: str, opens: Callable[[Any], Any], wire: str = "mistral", host: Host = MISTRAL, **more: Any
+    ) -> Surface:
         return Surface(call=call, wire=wire, open=opens, needs=call.partition("(")[0], host=host, **more)
 
     def chat(client: Any) -> Any:

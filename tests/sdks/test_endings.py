@@ -520,10 +520,7 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("done", "usage"),
-        chunks={
-            **{"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8},
-            **{"mistral": 6, "conversations": 6},
-        },
+        chunks=ALL | {"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8},
         wires=("chat", "messages", "gemini", "interactions", "mistral", "conversations", *BINARY),
     ),
     "response.incomplete": some(
