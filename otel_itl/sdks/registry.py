@@ -52,6 +52,7 @@ _ENTRIES: Final = (
     SDKEntry("google-genai", "google.genai", "google-genai", (1, 56)),
     SDKEntry("bedrock", "botocore", "botocore", (1, 34, 116)),
     SDKEntry("mistralai", "mistralai", "mistralai", (1, 5)),
+    SDKEntry("huggingface-hub", "huggingface_hub", "huggingface_hub", (0, 30)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

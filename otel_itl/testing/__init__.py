@@ -5,7 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from . import bedrock, chat, completions, conversations, faults, gemini, interactions, messages, mistral, responses
+from . import (
+    bedrock,
+    chat,
+    completions,
+    conversations,
+    faults,
+    gemini,
+    interactions,
+    messages,
+    mistral,
+    responses,
+    text_generation,
+)
 from .clock import FakeClock
 from .exchange import Exchange, Sent
 from .script import Event, Script, Step
@@ -38,6 +50,7 @@ __all__ = [
     "messages",
     "mistral",
     "responses",
+    "text_generation",
 ]
 
 # Loaded when asked for: what imports the OpenTelemetry SDK, or pytest.

@@ -14,7 +14,18 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import bedrock, chat, completions, conversations, faults, gemini, interactions, messages, responses
+from . import (
+    bedrock,
+    chat,
+    completions,
+    conversations,
+    faults,
+    gemini,
+    interactions,
+    messages,
+    responses,
+    text_generation,
+)
 from ._http import Connection, PeerLeftError, Received
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
@@ -32,6 +43,7 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("interactions", re.compile(r"/interactions(/(?P<id>[^/]+))?$")),
     ("converse", re.compile(r"/converse-stream$")),
     ("invoke_model", re.compile(r"/invoke-with-response-stream$")),
+    ("text_generation", re.compile(r"/generate_stream$")),
     ("conversations", re.compile(r"/conversations(?:/[^/]+(?:/restart)?)?$")),
 )
 _MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/|/([^/:]+):streamGenerateContent$")
@@ -45,6 +57,7 @@ _ID_PREFIX: Final[dict[Wire, str]] = {
     "converse": "bdrk",
     "invoke_model": "msg_bdrk",
     "conversations": "msg",
+    "text_generation": "tgi",
 }
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
@@ -56,6 +69,7 @@ _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "converse": bedrock.reply,
     "invoke_model": bedrock.anthropic_reply,
     "conversations": conversations.reply,
+    "text_generation": text_generation.reply,
 }
 
 

@@ -17,10 +17,11 @@ Wire = Literal[
     "converse",
     "invoke_model",
     "conversations",
+    "text_generation",
 ]
 """A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
-`streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`, and
-Mistral's conversations."""
+`streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`,
+Mistral's conversations, and the text generation of Hugging Face's TGI."""
 
 Kind = Literal[
     "role",

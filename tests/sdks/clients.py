@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import aws
+import hugging_face_clients
 import mistral_clients
 import pytest
 from faces import Face, entered, run
@@ -24,6 +25,7 @@ from surfaces import (
     FIREWORKS,
     GEMINI,
     GROQ,
+    HUGGING_FACE,
     MISTRAL,
     OPENAI,
     TOGETHER,
@@ -66,6 +68,7 @@ CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     GEMINI: ("Client", lambda origin: {"base_url": origin}),
     VERTEX: ("Client", lambda origin: {"base_url": origin, "vertexai": True}),
     **dict.fromkeys(mistral_clients.PACKAGES, ("Mistral", lambda origin: {"server_url": origin})),
+    HUGGING_FACE: ("InferenceClient", lambda origin: {"base_url": origin}),
 }
 """Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
 
@@ -83,6 +86,9 @@ def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     if host.sdk == MISTRAL.sdk:
         sdk_of(host)
         return mistral_clients.make_client(host, face, origin, **options)
+    if host is HUGGING_FACE:
+        sdk_of(host)
+        return hugging_face_clients.make_client(face, origin, **{**OPTIONS, **options})
     if host.sdk == GEMINI.sdk:
         return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
@@ -94,7 +100,7 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
-    if host.sdk in {GEMINI.sdk, MISTRAL.sdk}:
+    if host.sdk in {GEMINI.sdk, MISTRAL.sdk, HUGGING_FACE.sdk}:
         return make_client(host, face, server.url, **options)
     if host is BEDROCK:
         sdk_of(host)
@@ -214,7 +220,7 @@ def run_with_client(
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
-    if hasattr(client, "sdk_configuration") or isinstance(client, mistral_clients.AsyncFace):
+    if isinstance(client, (mistral_clients.SyncFace, mistral_clients.AsyncFace, hugging_face_clients.Client)):
         return made  # which is counted by what the SDK yields: all that it makes
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append

@@ -16,6 +16,7 @@ from otel_itl.testing import (
     messages,
     mistral,
     responses,
+    text_generation,
 )
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
@@ -48,6 +49,7 @@ class Scripted:
     usage: dict[str, int]
     model: str | None = RESPONSE_MODEL
     """Of the response."""
+    response_id: str | None = RESPONSE_ID
 
     def paced(self, gap: float) -> Script:
         """The script with the same time before and between its output events."""
@@ -249,6 +251,22 @@ WIRES: Final = {
         chunks=5,
         finish_reasons=None,
         usage=_usage(input_tokens=11, output_tokens=5),
+    ),
+    "text_generation": Scripted(
+        Script(
+            [
+                *(text_generation.token(text) for text in ("one ", "two ", "three")),
+                text_generation.finish(
+                    "one two three",
+                    details=text_generation.details_object(5, prompt=11, finish_reason="length"),
+                ),
+            ]
+        ),
+        chunks=4,
+        finish_reasons=("length",),
+        usage=_usage(input_tokens=11, output_tokens=5),
+        model=None,
+        response_id=None,
     ),
 }
 """By wire format. Each has three output events."""

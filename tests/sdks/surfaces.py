@@ -59,6 +59,7 @@ VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
 MISTRAL: Final = Host("mistralai", "Mistral", "127.0.0.1", "mistral_ai")
 MISTRAL_AZURE: Final = Host("mistralai", "MistralAzure", "127.0.0.1", "azure.ai.inference")
+HUGGING_FACE: Final = Host("huggingface-hub", "InferenceClient", "127.0.0.1", "huggingface")
 MISTRAL_GCP: Final = Host("mistralai", "MistralGCP", "127.0.0.1", "gcp.vertex_ai")
 
 
@@ -122,7 +123,11 @@ class Surface:
     yields_errors: bool = False
     """The SDK yields an error of the provider as a chunk, instead of raising it."""
     is_generator: bool = False
-    """The caller gets a generator, which sends the request when it is first pulled, and is no context manager."""
+    """The caller gets a generator, which is no context manager."""
+    is_eager: bool = False
+    """Of a generator: the call sends the request, rather than the first pull, and the generator is the recording one."""
+    names_model: bool = True
+    """The request names a model."""
 
     @property
     def sdk(self) -> str:
@@ -138,7 +143,7 @@ class Surface:
     @property
     def model(self) -> str | None:
         """The model that the request names."""
-        return None if self.operation in {"fetch_response", "invoke_agent"} else "m"
+        return "m" if self.names_model and self.operation not in {"fetch_response", "invoke_agent"} else None
 
     def missing(self, client: Any) -> str | None:
         """What the SDK lacks for this surface, as code; None when it is all there."""
@@ -445,6 +450,34 @@ def _mistral() -> list[Surface]:
     ]
 
 
+def _hugging_face() -> list[Surface]:
+    def row(call: str, opens: Callable[[Any], Any], wire: str = "chat", **more: Any) -> Surface:
+        return Surface(
+            call=call,
+            wire=wire,
+            open=opens,
+            needs=call.partition("(")[0].removesuffix(".create"),
+            host=HUGGING_FACE,
+            is_generator=True,
+            is_eager=True,
+            **more,
+        )
+
+    def generate(client: Any, *, details: bool) -> Any:
+        url = f"{client.origin}/generate_stream"
+        return client.text_generation("hello", model=url, max_new_tokens=9, stream=True, details=details)
+
+    generation = {"wire": "text_generation", "operation": "text_completion", "names_model": False}
+    return [
+        row("chat_completion(stream=True)", lambda client: client.chat_completion(**PLAIN_CHAT, stream=True)),
+        row(
+            "chat.completions.create(stream=True)",
+            lambda client: client.chat.completions.create(**PLAIN_CHAT, stream=True),
+        ),
+        row("text_generation(stream=True, details=True)", lambda client: generate(client, details=True), **generation),
+    ]
+
+
 SURFACES: Final = (
     *_chat(),
     *_completions(),
@@ -455,13 +488,14 @@ SURFACES: Final = (
     *_interactions(),
     *_bedrock(),
     *_mistral(),
+    *_hugging_face(),
 )
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
     and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX}
-    and surface.sdk != "mistralai"
+    and surface.sdk not in {"mistralai", "huggingface-hub"}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
@@ -474,6 +508,8 @@ OTHER_STREAMS: Final = tuple(
     and surface.reading is LOOP
     and surface.operation not in {"fetch_response", "invoke_agent", "text_completion"}
     and not (surface.host is MISTRAL and surface.wire == "responses")
+    or surface.host is HUGGING_FACE
+    and not surface.call.startswith("chat_completion")
 )
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
@@ -483,8 +519,8 @@ EVERY_CREATED: Final = (
     *(
         surface
         for surface in OTHER_STREAMS
-        if surface.host in {GEMINI, MISTRAL}
+        if surface.host in {GEMINI, MISTRAL, HUGGING_FACE}
         and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()", "chat.stream()"))
     ),
 )
-"""The same, with what is its like in google-genai and mistralai."""
+"""The same, with what is its like in google-genai, mistralai and huggingface_hub."""

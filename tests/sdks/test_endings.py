@@ -48,6 +48,7 @@ from otel_itl.testing import (
     messages,
     mistral,
     responses,
+    text_generation,
 )
 
 BUILDERS: Final[dict[str, ModuleType]] = {
@@ -60,6 +61,7 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "interactions": interactions,
     "mistral": mistral,
     "conversations": conversations,
+    "text_generation": text_generation,
 }
 OPENING: Final = {
     "chat": 2,
@@ -71,6 +73,7 @@ OPENING: Final = {
     "interactions": 3,
     "mistral": 2,
     "conversations": 2,
+    "text_generation": 1,
 }
 """Chunks up to and including the first token."""
 REPLIES: Final[dict[str, Script]] = {
@@ -87,6 +90,7 @@ ALL: Final = {
     "interactions": 8,
     "mistral": 6,
     "conversations": 6,
+    "text_generation": 5,
 }
 """Chunks of a whole reply."""
 
@@ -163,10 +167,12 @@ class Ending:
             return ["closed"]
         if not surface.is_generator or self.act not in LEAVING:
             return [self.outcome]
-        return [] if self.chunks is UNREAD else ["abandoned"]
+        if surface.is_eager and self.act in {throw_an_exception, throw_a_cancellation}:
+            return [self.outcome]
+        return [] if self.chunks is UNREAD and not surface.is_eager else ["abandoned"]
 
 
-YIELDING_ALL: Final = frozenset({"google-genai", "mistralai"})
+YIELDING_ALL: Final = frozenset({"google-genai", "mistralai", "huggingface-hub"})
 """SDKs that yield all that they make."""
 UNREAD: Final = dict.fromkeys(BUILDERS, 0)
 
@@ -180,7 +186,7 @@ async def opened(surface: Surface, client: Any) -> Any:
 async def requested(surface: Surface, client: Any) -> None:
     """Send the request, and wait for the response."""
     stream = await opened(surface, client)
-    if surface.is_generator:
+    if surface.is_generator and not surface.is_eager:
         await pulled(stream)
 
 
@@ -418,7 +424,16 @@ def no_answer(_: str) -> Script:
 
 BINARY: Final = ("converse", "invoke_model")
 """Wire formats of AWS's event stream, over which each loop is a generator of its own."""
-SERVER_SENT: Final = ("chat", "responses", "messages", "gemini", "interactions", "mistral", "conversations")
+SERVER_SENT: Final = (
+    "chat",
+    "responses",
+    "messages",
+    "gemini",
+    "interactions",
+    "mistral",
+    "conversations",
+    "text_generation",
+)
 SILENCE: Final = broken_by(faults.hold())
 STREAMED: Final = {
     "chat": 5,
@@ -430,6 +445,7 @@ STREAMED: Final = {
     "interactions": 6,
     "mistral": 5,
     "conversations": 5,
+    "text_generation": 4,
 }
 """Chunks up to and including the last token."""
 OPENED: Final = {wire: chunks - 1 for wire, chunks in OPENING.items()}
@@ -494,7 +510,7 @@ ENDINGS: Final = {
         "error",
         read_into_an_error,
         script=invalid_json,
-        wires=("chat", "responses", "messages", "gemini", "mistral"),
+        wires=("chat", "responses", "messages", "gemini", "mistral", "text_generation"),
     ),
     "error event": every("error", read_into_an_error, script=error_event, error_chunks=1),
     "response.failed": some(
@@ -521,7 +537,7 @@ ENDINGS: Final = {
         exhaust,
         script=without("done", "usage"),
         chunks=ALL | {"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8},
-        wires=("chat", "messages", "gemini", "interactions", "mistral", "conversations", *BINARY),
+        wires=("chat", "messages", "gemini", "interactions", "mistral", "conversations", "text_generation", *BINARY),
     ),
     "response.incomplete": some(
         "completed", exhaust, script=lambda _: responses.reply(4, end="incomplete"), chunks=ALL, wires=("responses",)
