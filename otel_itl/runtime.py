@@ -103,7 +103,7 @@ class Runtime:
         self._may_defer = False
         self._processors: WeakKeyDictionary[Any, SpanEventProcessor] = WeakKeyDictionary()
         self._runs_first: WeakSet[Any] = WeakSet()
-        """Tracer providers on which our processor runs first: `force_flush()` finalizes pending streams, then exports."""
+        """Tracer providers on which our processor runs first: a flush finalizes pending streams before it exports."""
         self._exports: list[Export] = []
         self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
         self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)

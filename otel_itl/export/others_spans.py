@@ -33,8 +33,8 @@ def hold_end(recorder: StreamRecorder) -> None:
     """Keep the SDK's own span open until the stream is described on it: its end is noted in the recorder's handle.
 
     An SDK ends its span when it has read the last event, a moment before the stream ends. A span that takes no
-    attribute of Python is not held: it ends without the description. The end of the span ends the stream as well, unless
-    a pull is about to do so.
+    attribute of Python is not held: it ends without the description. The end of the span ends the stream as well,
+    unless a pull is about to do so.
     """
     handle, end_stream = recorder.span_handle, WeakMethod(recorder.end_with_span)
     span: Any = handle.span

@@ -217,8 +217,8 @@ def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
 def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
     """End our span of a stream that ended, or give the end of the SDK's or another instrumentation's span back to it.
 
-    A span that the SDK has ended meanwhile ends with the time at which the SDK did so. That of a stream that was dropped
-    ends as well: with the stream, what would have ended it is gone.
+    A span that the SDK has ended meanwhile ends with the time at which the SDK did so. That of a stream that was
+    dropped ends as well: with the stream, what would have ended it is gone.
     """
     span, timeline = handle.span, finished.timeline
     if handle.records_standard and timeline.outcome is Outcome.ERROR:

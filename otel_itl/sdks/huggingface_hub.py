@@ -55,20 +55,25 @@ def _max_tokens(parameters: dict[str, Any]) -> Any:
     return parameters.get("max_tokens", parameters.get("max_new_tokens"))
 
 
+CLIENTS: Final = (
+    ("huggingface_hub.inference._client", "InferenceClient", "_", "hf_raise_for_status", 0),
+    ("huggingface_hub.inference._generated._async_client", "AsyncInferenceClient", "_async_", "_async_yield_from", 1),
+)
+"""Module and class of a client, the prefix of the module's generator functions, and the function that gets the HTTP
+response, as its argument of this number."""
+
+
 def _targets(driver: Driver) -> tuple[Target, ...]:
     """Make what is patched in the modules of the two clients."""
     lines = LineStreams(driver)
     targets: list[Target] = []
-    for module, client, prefix, response, position in (
-        ("huggingface_hub.inference._client", "InferenceClient", "_", "hf_raise_for_status", 0),
-        ("huggingface_hub.inference._generated._async_client", "AsyncInferenceClient", "_async_", "_async_yield_from", 1),
-    ):
+    for module, client, prefix, getter, position in CLIENTS:
         call = StreamingCall(module, f"{client}._inner_post", describe, bind=lines.bind, is_imported_late=True)
         targets += [
             driver.target(call),
             lines.parser_target(module, f"{prefix}stream_chat_completion_response", read_last_chat_line),
             lines.parser_target(module, f"{prefix}stream_text_generation_response", read_last_generation_line),
-            lines.response_target(module, response, position),
+            lines.response_target(module, getter, position),
         ]
     return tuple(targets)
 

@@ -1,4 +1,4 @@
-"""Clients of the mistralai SDK, by the options of other SDKs' clients; its releases before 2.0 are packages of their own."""
+"""Clients of the mistralai SDK, by the options of other SDKs' clients."""
 
 from __future__ import annotations
 

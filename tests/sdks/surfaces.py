@@ -125,7 +125,7 @@ class Surface:
     is_generator: bool = False
     """The caller gets a generator, which is no context manager."""
     is_eager: bool = False
-    """Of a generator: the call sends the request, rather than the first pull, and the generator is the recording one."""
+    """Of a generator: the call sends the request, rather than the first pull; it is the recording generator."""
     names_model: bool = True
     """The request names a model."""
 
@@ -504,12 +504,13 @@ streaming responses of each API."""
 OTHER_STREAMS: Final = tuple(
     surface
     for surface in SURFACES
-    if surface.host in {BEDROCK, GEMINI, MISTRAL}
-    and surface.reading is LOOP
-    and surface.operation not in {"fetch_response", "invoke_agent", "text_completion"}
-    and not (surface.host is MISTRAL and surface.wire == "responses")
-    or surface.host is HUGGING_FACE
-    and not surface.call.startswith("chat_completion")
+    if (
+        surface.host in {BEDROCK, GEMINI, MISTRAL}
+        and surface.reading is LOOP
+        and surface.operation not in {"fetch_response", "invoke_agent", "text_completion"}
+        and not (surface.host is MISTRAL and surface.wire == "responses")
+    )
+    or (surface.host is HUGGING_FACE and not surface.call.startswith("chat_completion"))
 )
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))

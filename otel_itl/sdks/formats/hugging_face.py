@@ -66,7 +66,8 @@ def record_generation_end(fields: dict[str, Any], response_info: ResponseInfo) -
         return EMPTY
     response_info.add_finish_reason(reason)
     response_info.update_token_counts(
-        input_tokens=valid_count(details.get("input_length")), output_tokens=valid_count(details.get("generated_tokens"))
+        input_tokens=valid_count(details.get("input_length")),
+        output_tokens=valid_count(details.get("generated_tokens")),
     )
     return FINISH | USAGE
 

@@ -20,8 +20,8 @@ TOOL_EVENTS: Final = frozenset({"function.call.delta", "tool.execution.delta"})
 def classify_completion_event(event: Any, response_info: ResponseInfo) -> int:
     """Classify an event of `chat`, `agents` or `fim`: `data` is a chunk in OpenAI's chat format.
 
-    Called with every event while the stream runs: plain text, which nearly every event is, is recognized first. What the
-    service did not send is `UNSET` in the SDK's objects, rather than None.
+    Called with every event while the stream runs: plain text, which nearly every event is, is recognized first. What
+    the service did not send is `UNSET` in the SDK's objects, rather than None.
     """
     try:
         chunk = event.data

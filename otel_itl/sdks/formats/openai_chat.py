@@ -163,7 +163,7 @@ def _delta_kind(choice: dict[str, Any]) -> int:
 
 
 def parts_kind(parts: list[Any]) -> int:
-    """Return what content in parts carries: those of `REASONING_PARTS` are reasoning, and one without content is none."""
+    """Return what content in parts carries: those of `REASONING_PARTS` are reasoning, an empty one is nothing."""
     kind = EMPTY
     for part in map(fields_of, parts):
         name = short_str(part.get("type")) or ""
