@@ -37,6 +37,7 @@ class LineStreams:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+        self.errors = driver.errors
 
     def bind(self, lines: Any, recorder: StreamRecorder) -> Any:
         """Register the recorder for the lines that a call returned, and return those unchanged."""
@@ -46,7 +47,7 @@ class LineStreams:
 
     def parser_target(self, module: str, path: str, read_last_line: ReadLastLine) -> Target:
         """Make the patch target of a generator function that makes chunks of lines, its first argument."""
-        errors = self._driver.errors
+        errors = self.errors
 
         def parse(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of a wrapper
             """Return the recorded chunks; where the request of the lines is not recorded, the SDK's own."""

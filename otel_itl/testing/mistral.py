@@ -1,6 +1,7 @@
 """Steps of what Mistral streams for chat, agents and code completions: OpenAI's chat format, as Mistral writes it.
 
-The last chunk has finish reason and usage, tool calls come in one piece, and reasoning is a part of the content. Every function makes one `Step`, sent `after` seconds after the one before; `reply` makes a whole well-formed `Script`.
+The last chunk has finish reason and usage, tool calls come in one piece, and reasoning is a part of the content.
+Every function makes one `Step`, sent `after` seconds after the one before; `reply` makes a whole well-formed `Script`.
 Everything else is as in `chat`: `chat.chunk`, `chat.role`, `chat.text`, `chat.ping`, `chat.done`.
 """
 
