@@ -148,17 +148,16 @@ class SpanSink:
         self._measured_spans.mark(span.get_span_context().span_id)
         handle = report.handle
         described = {
-            **(attributes.of_response(finished, report.measures, self._standard_names) if handle.is_own else {}),
+            **self._describe_response(report),
             **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
             **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
             **attributes.of_stalls(finished),
             **attributes.of_slo(report.slo),
             **attributes.of_session(report.session),
         }
-        if handle.is_adopted:  # the SDK reports this one itself
-            described.pop(names.RESPONSE_TIME_TO_FIRST_CHUNK, None)
-            if finished.error_type is not None and names.ERROR_TYPE not in (getattr(span, "attributes", None) or {}):
-                described[names.ERROR_TYPE] = finished.error_type  # mistralai leaves it out of its spans
+        if handle.is_adopted:  # the SDK describes the response: what it leaves out is added
+            left_out = described.keys() - (getattr(span, "attributes", None) or {}).keys()
+            described = {name: described[name] for name in left_out - {names.RESPONSE_TIME_TO_FIRST_CHUNK}}
         span.set_attributes(attributes.rounded(described))
         if handle.records_standard and finished.timeline.outcome is Outcome.ERROR:
             # Without the exception's text, which may quote the prompt: viewers show the class where that would be.
@@ -169,6 +168,12 @@ class SpanSink:
             span.add_event(names.STALL_EVENT, attributes.rounded(attributes.of_stall(stall)), began)
         if self._token_events in {"packed", "each"}:
             self._add_token_events(span, finished.timeline, _milestones(finished.timeline, report.measures))
+
+    def _describe_response(self, report: StreamReport) -> dict[str, Any]:
+        """Build the standard attributes of the response, unless another instrumentation has them on its span."""
+        if not report.handle.records_standard:
+            return {}
+        return attributes.of_response(report.finished, report.measures, self._standard_names)
 
     def _add_token_events(self, span: Span, timeline: Timeline, milestones: list[LazyEvent]) -> None:
         """Add the token events of a stream to its span: packed, or one for each output chunk.

@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 from otel_itl.conventions import provider_of
 from otel_itl.core.request import Request
-from otel_itl.recording.chunk_log import Classify
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.formats.hugging_face import (
@@ -20,30 +19,26 @@ from otel_itl.sdks.line_streams import LineStreams
 from otel_itl.sdks.patching import Target
 from otel_itl.sdks.values import fields_of, request_parameters, short_str
 
-TASKS: Final[dict[str, tuple[str, Classify]]] = {
-    "conversational": ("chat", classify_chat_output),
-    "text-generation": ("text_completion", classify_generated_token),
-}
-"""Task of a request → operation, and how to classify its chunks."""
-
 
 def describe(call: Call) -> Description | None:
     """Describe a call of `_inner_post(request_parameters, stream=…)`, which sends every request of the clients."""
     asked = call.args[0] if call.args else call.kwargs["request_parameters"]
-    if call.kwargs.get("stream") is not True or asked.task not in TASKS:
+    if call.kwargs.get("stream") is not True:
         return None
-    operation, classify = TASKS[asked.task]
     url, body = urlsplit(asked.url), fields_of(asked.json)
+    is_chat = "messages" in body  # the task is "text-generation" for either in some releases
     parameters = {**body, **fields_of(body.get("parameters"))}
     request = Request(
-        operation=operation,
+        operation="chat" if is_chat else "text_completion",
         provider=provider_of(url.hostname, "huggingface"),
         model=_model(body.get("model")) or _model(asked.model),
         server_address=url.hostname,
         server_port=url.port or (80 if url.scheme == "http" else 443),
         parameters=request_parameters({**parameters, "max_tokens": _max_tokens(parameters)}),
     )
-    return Description(request, classify, body, fields_of(asked.headers))
+    return Description(
+        request, classify_chat_output if is_chat else classify_generated_token, body, fields_of(asked.headers)
+    )
 
 
 def _model(name: Any) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,16 @@ from surfaces import MISTRAL, MISTRAL_AZURE, MISTRAL_GCP, Host
 if TYPE_CHECKING:
     from faces import Face
 
-IS_OLD: Final = find_spec("mistralai") is not None and find_spec("mistralai.client.sdk") is None
+
+def release() -> tuple[int, ...]:
+    """The numbers of the installed release; those of none where it is not installed."""
+    try:
+        return tuple(map(int, version("mistralai").split(".")[:2]))
+    except PackageNotFoundError:
+        return ()
+
+
+IS_OLD: Final = release() < (2, 0)
 """Whether the release is older than 2.0."""
 PACKAGES: Final = {
     MISTRAL: "mistralai" if IS_OLD else "mistralai.client",
