@@ -625,6 +625,8 @@ def error_type(ending: Ending, surface: Surface, error: BaseException | None) ->
         return None
     if ending.act is read_into_an_error and type(error).__module__.startswith("google.genai._gaos."):
         error = error.__cause__
+    if surface.is_eager and isinstance(error, TypeError):  # huggingface_hub 0 fails on the body of a refusal
+        error = error.__context__
     if error is None:
         return "500" if surface.wire == "conversations" else "server_error"
     service_code = getattr(error, "response", None)  # of botocore's exceptions
