@@ -70,6 +70,15 @@ FOOT: Final = """
   Where the SDK's own span records, it is the one span. `error.type` is the status of the call, such as `UNAVAILABLE`.
   `abort_after` cancels the call, and its reader gets a `grpc.RpcError` with the status `DEADLINE_EXCEEDED`. `sample`,
   `parse` and `defer` do not stream.
+* mistralai: `MistralAzure` and `MistralGCP` are in packages of their own, and so is everything before 2.0. Each call
+  has an asynchronous twin, `chat.stream_async` and so on. The SDK starts spans of its own from 1.10 on, from 3.0 on
+  only where it is asked to: where one of them records, it is the one span of the request, with the SDK's description
+  of request and response, and ours of the latency. A span that the SDK exports to Mistral itself does not count.
+  `conversations` have no finish reason. `abort_after` aborts streams over httpx and httpx2.
+* huggingface_hub: the caller gets a generator for the SDK's, and closing it looks like dropping it from inside: a
+  stream that is left early is `abandoned`. Of `text_generation(stream=True)` without `details=True`, which gives
+  texts, finish reason and token counts are read from the last line of the response. `abort_after` aborts streams
+  over httpx, httpx2, requests and aiohttp.
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
@@ -124,7 +133,8 @@ def table() -> str:
 
 def _resource(surface: Surface) -> str:
     """Return the part of a call that names what streams, such as `chat.completions`."""
-    return re.sub(r"\.(with_\w+|create|stream|retrieve|get)\b.*", "", surface.call)
+    resource = re.sub(r"\.(with_\w+|create|stream|start_stream|retrieve|get)\b.*", "", surface.call)
+    return re.sub(r"\(.+\)$", "()", resource)
 
 
 def readme() -> str:

@@ -188,6 +188,18 @@ class XAIInstrumentor(_StreamInstrumentor):
     sdk_names = ("xai",)
 
 
+class MistralAIInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the mistralai SDK: the entry point `itl_mistralai`."""
+
+    sdk_names = ("mistralai",)
+
+
+class HuggingFaceHubInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of huggingface_hub's inference clients: the entry point `itl_huggingface_hub`."""
+
+    sdk_names = ("huggingface-hub",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

@@ -8,7 +8,7 @@ from functools import partial
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any
-from weakref import WeakKeyDictionary, WeakMethod, WeakSet, ref
+from weakref import WeakKeyDictionary, WeakSet, ref
 
 from opentelemetry import context
 
@@ -22,7 +22,7 @@ from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
 from otel_itl.export.other_instrumentations import is_suppressed
-from otel_itl.export.others_spans import hold_end
+from otel_itl.export.others_spans import give_back_ends, hold_end, move_to_span
 from otel_itl.export.pipeline import Pipeline
 from otel_itl.export.providers import ProviderChoice, Providers
 from otel_itl.export.scope import get_logger, get_meter, get_tracer
@@ -103,8 +103,7 @@ class Runtime:
         self._may_defer = False
         self._processors: WeakKeyDictionary[Any, SpanEventProcessor] = WeakKeyDictionary()
         self._runs_first: WeakSet[Any] = WeakSet()
-        """Tracer providers on which our processor runs first, so that `force_flush()` finalizes pending streams before
-        it exports."""
+        """Tracer providers on which our processor runs first: a flush finalizes pending streams before it exports."""
         self._exports: list[Export] = []
         self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
         self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)
@@ -135,6 +134,7 @@ class Runtime:
                 processor.disable()
         self.process_end.leave_signals()
         self.callback_threads.drop_waiting()
+        give_back_ends(self.open_streams.recorders())
         self._end_all()
         self.file.start(None)
 
@@ -233,7 +233,7 @@ class Runtime:
             )
             recorder.watch_with(monitor)
         if handle.is_adopted:
-            hold_end(handle, WeakMethod(recorder.end_with_span))
+            hold_end(recorder)
         elif not handle.is_own:
             pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
         self.watchdog.thread.wake()
@@ -248,6 +248,7 @@ class Runtime:
         if pipeline is not None:
             pipeline.redescribe(recorder.span_handle, request)
 
+    move = staticmethod(move_to_span)
     attach = staticmethod(context.attach)
     """Makes a context current, and returns what `detach` takes."""
     detach = staticmethod(context.detach)

@@ -148,7 +148,7 @@ class SpanSink:
         self._measured_spans.mark(span.get_span_context().span_id)
         handle = report.handle
         described = {
-            **(attributes.of_response(finished, report.measures, self._standard_names) if handle.is_own else {}),
+            **self._describe_response(report),
             **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
             **attributes.of_server(finished.response),
             **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
@@ -156,8 +156,9 @@ class SpanSink:
             **attributes.of_slo(report.slo),
             **attributes.of_session(report.session),
         }
-        if handle.is_adopted:  # the SDK reports this one itself
-            described.pop(names.RESPONSE_TIME_TO_FIRST_CHUNK, None)
+        if handle.is_adopted:  # the SDK describes the response: what it leaves out is added
+            left_out = described.keys() - (getattr(span, "attributes", None) or {}).keys()
+            described = {name: described[name] for name in left_out - {names.RESPONSE_TIME_TO_FIRST_CHUNK}}
         span.set_attributes(attributes.rounded(described))
         if handle.records_standard and finished.timeline.outcome is Outcome.ERROR:
             # Without the exception's text, which may quote the prompt: viewers show the class where that would be.
@@ -168,6 +169,12 @@ class SpanSink:
             span.add_event(names.STALL_EVENT, attributes.rounded(attributes.of_stall(stall)), began)
         if self._token_events in {"packed", "each"}:
             self._add_token_events(span, finished.timeline, _milestones(finished.timeline, report.measures))
+
+    def _describe_response(self, report: StreamReport) -> dict[str, Any]:
+        """Build the standard attributes of the response, unless another instrumentation has them on its span."""
+        if not report.handle.records_standard:
+            return {}
+        return attributes.of_response(report.finished, report.measures, self._standard_names)
 
     def _add_token_events(self, span: Span, timeline: Timeline, milestones: list[LazyEvent]) -> None:
         """Add the token events of a stream to its span: packed, or one for each output chunk.
@@ -216,7 +223,8 @@ def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
 def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
     """End our span of a stream that ended, or give the end of the SDK's or another instrumentation's span back to it.
 
-    A span that the SDK has ended meanwhile ends with the time at which the SDK did so.
+    A span that the SDK has ended meanwhile ends with the time at which the SDK did so. That of a stream that was
+    dropped ends as well: with the stream, what would have ended it is gone.
     """
     span, timeline = handle.span, finished.timeline
     if handle.records_standard and timeline.outcome is Outcome.ERROR:
@@ -225,9 +233,11 @@ def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
         with without_suppression():
             span.end(end_time=timeline.request_unix_ns + timeline.end)
     else:
-        getattr(span, "__dict__", {}).pop("end", None)
+        is_held = getattr(span, "__dict__", {}).pop("end", None) is not None
         if handle.noted_ends:
             span.end(handle.noted_ends[0])
+        elif is_held and handle.is_adopted and timeline.outcome is Outcome.ABANDONED:
+            span.end(timeline.request_unix_ns + timeline.end)
 
 
 def _name_of(request: Request) -> str:

@@ -36,7 +36,7 @@ def shut_down_socket(descriptor: int) -> None:
 
 
 class HTTPAborter:
-    """Aborts a stream that httpx, httpx2 or aiohttp reads over an HTTP/1.x connection of its own.
+    """Aborts a stream that httpx, httpx2, requests or aiohttp reads over an HTTP/1.x connection of its own.
 
     Args:
         response: the HTTP response, held weakly.
@@ -74,6 +74,8 @@ def _find_socket(response: Any) -> Any:
     if stream is not None:
         return stream.get_extra_info("socket") if str(response.http_version).startswith("HTTP/1") else None
     response = _find_aiohttp_response(response)
+    if hasattr(response, "raw"):  # of requests: urllib3's response, which has the descriptor of its socket
+        return response.raw
     transport = getattr(getattr(response, "connection", None), "transport", None)  # aiohttp's, which is HTTP/1.1 only
     return None if transport is None else transport.get_extra_info("socket")
 

@@ -146,9 +146,16 @@ class Driver:
     def find_recorder(self, response: Any) -> StreamRecorder | None:
         """Return the recorder of the stream that is read from a response; None where its request is not recorded.
 
-        Some SDKs make the stream before the call has returned: the recorder is that of the call then.
+        Some SDKs make the stream before the call has returned: the recorder is that of the call then. It waits for no
+        span of the SDK any more.
         """
-        return self.response_recorders.find(response) or current_recorder()
+        recorder = self.response_recorders.find(response)
+        call = None if recorder is not None else current_call()
+        if call is None:
+            return recorder
+        if call.recorder is None:
+            call.open_recording(None)
+        return call.recorder
 
     def target(self, call: StreamingCall) -> Target:
         """Make the patch target of a streaming call."""

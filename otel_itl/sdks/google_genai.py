@@ -81,7 +81,7 @@ SDK = driver.SDK(
             for owner in ("Interactions", "AsyncInteractions")
             for name, describe in (("create", describe_interaction), ("get", _fetch))
         ),
-        module="google.genai._gaos.utils.eventstreaming",
+        modules=("google.genai._gaos.utils.eventstreaming",),
         streams=("Stream", "AsyncStream"),
         is_imported_late=True,
     ).targets,

@@ -23,6 +23,7 @@ def _make_aiohttp_timeout(library: str, _: Any, message: str) -> Exception:
 _TIMEOUTS: Final[dict[str, Callable[[str, Any, str], Exception]]] = {
     "httpx": _make_httpx_timeout,
     "httpx2": _make_httpx_timeout,
+    "requests": _make_httpx_timeout,
     "aiohttp": _make_aiohttp_timeout,
 }
 """HTTP client → makes the error of its own read timeout, which the reader of an aborted stream gets."""

@@ -52,6 +52,10 @@ class RecordingOpener(Protocol):
         """Describe a recording as the layer nearer to the wire sees the request."""
         ...
 
+    def move(self, recorder: StreamRecorder, sdk_span: Any) -> None:
+        """Have a recording that was opened on a span of the SDK report to another one, of its next attempt."""
+        ...
+
     @property
     def attach(self) -> Callable[[Any], Any]:
         """OpenTelemetry's own function that makes a context current; it returns what `detach` takes."""
@@ -85,7 +89,15 @@ class OpenCall:
         open_later: opens the recording as soon as it is known whether the SDK starts a span of its own.
     """
 
-    __slots__ = ("_context", "_has_inner_layer", "_is_awaited", "_open_later", "_opener", "_recorder")
+    __slots__ = (
+        "_context",
+        "_has_inner_layer",
+        "_is_awaited",
+        "_is_entered_late",
+        "_open_later",
+        "_opener",
+        "_recorder",
+    )
 
     def __init__(
         self,
@@ -101,6 +113,7 @@ class OpenCall:
         self._has_inner_layer = has_inner_layer
         self._open_later = open_later
         self._is_awaited = False
+        self._is_entered_late = False
 
     @property
     def errors(self) -> InternalErrors:
@@ -123,13 +136,23 @@ class OpenCall:
     def open_recording(self, sdk_span: Any) -> None:
         """Open a recording that waits for the SDK's own span. Called by the SDK, with that span or None.
 
-        Where the SDK's span does not record, ours is current from here on, until the request was sent.
+        Where the SDK's span does not record, ours is current from here on, until the request was sent. An SDK that
+        tries again starts another span, to which the recording moves.
         """
+        is_recording = sdk_span is not None and sdk_span.is_recording()
         if self._open_later is not None:
-            is_recording = sdk_span is not None and sdk_span.is_recording()
             self._open(sdk_span if is_recording else None)
-            if self._recorder is not None and not is_recording:
-                self._opener.attach(self._recorder.span_handle.context)
+            if not is_recording:
+                self._is_entered_late = True
+                self.enter_recording()
+        elif is_recording and self._recorder is not None:
+            self._opener.move(self._recorder, sdk_span)
+
+    @never_raises(Where.STREAM_OPEN, None)
+    def enter_recording(self) -> None:
+        """Make our span current, where it was started after the call: in the task, if that was in another thread."""
+        if self._is_entered_late and self._recorder is not None:
+            self._opener.attach(self._recorder.span_handle.context)
 
     def _open(self, sdk_span: Any) -> None:
         """Open the recording that was put off."""

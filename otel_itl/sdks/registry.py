@@ -57,6 +57,8 @@ _ENTRIES: Final = (
     SDKEntry("ollama", "ollama", "ollama", (0, 4)),
     SDKEntry("cohere", "cohere", "cohere", (5, 16)),
     SDKEntry("xai", "xai_sdk", "xai-sdk", (1, 4)),
+    SDKEntry("mistralai", "mistralai", "mistralai", (1, 5)),
+    SDKEntry("huggingface-hub", "huggingface_hub", "huggingface_hub", (0, 30)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

@@ -23,10 +23,10 @@ class SpeakeasyCalls:
     """The streaming calls of such an SDK, and the stream classes that they return."""
 
     calls: tuple[StreamingCall, ...]
-    module: str
-    """The module of the stream classes."""
+    modules: tuple[str, ...]
+    """The modules of the stream classes."""
     streams: tuple[str, ...]
-    """Their names, such as `Stream` and `AsyncStream`."""
+    """The names of these in each module, such as `Stream` and `AsyncStream`."""
     is_imported_late: bool = False
     """The SDK imports the module when it first needs it, or has it in some releases only."""
 
@@ -37,9 +37,8 @@ class SpeakeasyCalls:
         return (
             *(driver.target(replace(call, bind=bind)) for call in self.calls),
             *(
-                Target(
-                    self.module, f"{name}.__init__", constructor, trigger=self.module if self.is_imported_late else ""
-                )
+                Target(module, f"{name}.__init__", constructor, trigger=module if self.is_imported_late else "")
+                for module in self.modules
                 for name in self.streams
             ),
         )

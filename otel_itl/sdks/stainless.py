@@ -27,7 +27,7 @@ from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.http_clients import find_response
-from otel_itl.sdks.open_call import current_call
+from otel_itl.sdks.own_spans import span_start_target
 from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
@@ -99,7 +99,7 @@ class StainlessSDK:
         )
         return (
             *map(driver.target, requests),
-            *(() if self.own_spans is None else (_own_span_target(driver, base, self.own_spans),)),
+            *(() if self.own_spans is None else (span_start_target(base, self.own_spans.starter, driver.errors),)),
             Target(streaming, "Stream.__stream__", _recording(driver, record_iterator)),
             Target(streaming, "AsyncStream.__stream__", _recording(driver, record_async_iterator)),
             Target(streaming, "Stream._iter_events", self._watching(driver, tap_events)),
@@ -200,24 +200,6 @@ def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], An
             return chunks
 
     return stream
-
-
-def _own_span_target(driver: Driver, base: str, own_spans: OwnSpans) -> Target:
-    """Make the patch target of the function by which the SDK starts a span of its own."""
-    errors = driver.errors
-
-    def start(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of a wrapper
-        """Have the SDK start its span, and open the recording on it where it records."""
-        span = wrapped(*args, **kwargs)
-        try:
-            call = current_call()
-            if call is not None:
-                call.open_recording(span)
-        except Exception as error:  # noqa: BLE001 - the guard
-            errors.report(Where.STREAM_OPEN, error)
-        return span
-
-    return Target(base, own_spans.starter, start, is_optional=True)
 
 
 def _bind_to_response(driver: Driver, package: str, result: Any, recorder: StreamRecorder) -> Any:

@@ -5,7 +5,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from . import bedrock, chat, cohere, completions, faults, gemini, interactions, messages, ollama, responses, xai
+from . import (
+    bedrock,
+    chat,
+    cohere,
+    completions,
+    conversations,
+    faults,
+    gemini,
+    interactions,
+    messages,
+    mistral,
+    ollama,
+    responses,
+    text_generation,
+    xai,
+)
 from .clock import FakeClock
 from .exchange import Exchange, Sent
 from .script import Event, Script, Step
@@ -32,12 +47,15 @@ __all__ = [
     "chat",
     "cohere",
     "completions",
+    "conversations",
     "faults",
     "gemini",
     "interactions",
     "messages",
+    "mistral",
     "ollama",
     "responses",
+    "text_generation",
     "xai",
 ]
 

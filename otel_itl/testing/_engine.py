@@ -14,7 +14,21 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import bedrock, chat, cohere, completions, faults, gemini, interactions, messages, ollama, responses, xai
+from . import (
+    bedrock,
+    chat,
+    cohere,
+    completions,
+    conversations,
+    faults,
+    gemini,
+    interactions,
+    messages,
+    ollama,
+    responses,
+    text_generation,
+    xai,
+)
 from ._grpc import read_model
 from ._http import Connection, PeerLeftError, Received
 from ._http2 import MISSING as MISSING_HTTP2
@@ -27,7 +41,7 @@ HOST = "127.0.0.1"
 _STOP_SECONDS = 5.0
 
 _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
-    ("chat", re.compile(r"/chat/completions$")),
+    ("chat", re.compile(r"/(?:chat|agents|fim)/completions$|/publishers/mistralai/models/[^/]+:streamRawPredict$")),
     ("completions", re.compile(r"/completions$")),
     ("responses", re.compile(r"/responses(/(?P<id>[^/]+))?$")),
     ("messages", re.compile(r"/messages$")),
@@ -40,6 +54,8 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("cohere", re.compile(r"/v2/chat$")),
     ("cohere_v1", re.compile(r"/v1/chat$")),
     ("xai", re.compile(r"/xai_api\.Chat/GetCompletionChunk$")),
+    ("text_generation", re.compile(r"/generate_stream$")),
+    ("conversations", re.compile(r"/conversations(?:/[^/]+(?:/restart)?)?$")),
 )
 _MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/|/([^/:]+):streamGenerateContent$")
 _ID_PREFIX: Final[dict[Wire, str]] = {
@@ -56,6 +72,8 @@ _ID_PREFIX: Final[dict[Wire, str]] = {
     "cohere": "cohere",
     "cohere_v1": "cohere",
     "xai": "xai",
+    "conversations": "msg",
+    "text_generation": "tgi",
 }
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
@@ -71,6 +89,8 @@ _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "cohere": cohere.reply,
     "cohere_v1": cohere.v1_reply,
     "xai": xai.reply,
+    "conversations": conversations.reply,
+    "text_generation": text_generation.reply,
 }
 
 

@@ -21,10 +21,13 @@ Wire = Literal[
     "cohere",
     "cohere_v1",
     "xai",
+    "conversations",
+    "text_generation",
 ]
 """A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
 `streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`, Ollama's
-`/api/chat` and `/api/generate`, Cohere's `/v2/chat` and `/v1/chat`, and xAI's gRPC service."""
+`/api/chat` and `/api/generate`, Cohere's `/v2/chat` and `/v1/chat`, xAI's gRPC service, Mistral's conversations, and
+the text generation of Hugging Face's TGI."""
 
 Kind = Literal[
     "role",

@@ -89,6 +89,8 @@ def test_the_entry_points_are_those_of_the_documentation(distribution_path: str)
         "itl_ollama": "otel_itl.instrumentor:OllamaInstrumentor",
         "itl_cohere": "otel_itl.instrumentor:CohereInstrumentor",
         "itl_xai": "otel_itl.instrumentor:XAIInstrumentor",
+        "itl_mistralai": "otel_itl.instrumentor:MistralAIInstrumentor",
+        "itl_huggingface_hub": "otel_itl.instrumentor:HuggingFaceHubInstrumentor",
         "itl": "otel_itl.launched:start_if_launched",
     }
 

@@ -151,7 +151,23 @@ ODD_EVENTS: Final[dict[str, list[bytes]]] = {
         name="step.delta",
     ),
 }
-ODD_EVENTS["completions"] = ODD_EVENTS["chat"]
+ODD_EVENTS["completions"] = ODD_EVENTS["mistral"] = ODD_EVENTS["chat"]
+ODD_EVENTS["conversations"] = _GARBAGE + _events(
+    '{"type": "message.output.delta", "id": "1", "content": null}',
+    '{"type": "message.output.delta", "id": "1", "content": {"type": "new"}}',
+    '{"type": "function.call.delta", "id": "1", "name": "", "tool_call_id": "1", "arguments": ""}',
+    '{"type": "conversation.response.done", "usage": {"prompt_tokens": "3"}}',
+    '{"type": "conversation.response.error", "message": null, "code": "x"}',
+    '{"type": 7}',
+    name="message.output.delta",
+)
+ODD_EVENTS["text_generation"] = _GARBAGE + _events(
+    "{}",
+    '{"token": null}',
+    '{"token": {"text": 5}}',
+    '{"token": {"text": "x"}, "details": "many", "generated_text": 3}',
+    '{"token": {"text": "x"}, "details": {"finish_reason": 3, "generated_tokens": -1}}',
+)
 _ODD_MEMBERS: Final = (
     b"{}",
     b"null",

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aws_wire
 import grpc_wire
+import hugging_face_clients
+import mistral_clients
 from clients import make_client, sdk_of
-from surfaces import BEDROCK, COHERE, GEMINI, OLLAMA, XAI
+from surfaces import BEDROCK, COHERE, GEMINI, HUGGING_FACE, MISTRAL, OLLAMA, XAI
 
 if TYPE_CHECKING:
     from faces import Face
@@ -49,6 +51,10 @@ class Line:
 def http_of(host: Host) -> ModuleType:
     """The HTTP client's package under an SDK: httpx, or what replaced it."""
     sdk = sdk_of(host)
+    if host.sdk == MISTRAL.sdk:
+        return mistral_clients.http_package(host)
+    if host is HUGGING_FACE:
+        return hugging_face_clients.http_package()
     if host.sdk == GEMINI.sdk:
         return sys.modules["httpx2" if getattr(sdk._api_client, "httpx2", None) is not None else "httpx"]
     if host.sdk in {OLLAMA.sdk, COHERE.sdk}:

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import aws
 import httpx
+import hugging_face_clients
+import mistral_clients
 import pytest
 from faces import Face, entered, run
 from measuring import measured, timeline_of
@@ -26,6 +28,8 @@ from surfaces import (
     FIREWORKS,
     GEMINI,
     GROQ,
+    HUGGING_FACE,
+    MISTRAL,
     OLLAMA,
     OPENAI,
     OWN_CLIENT,
@@ -73,6 +77,8 @@ CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     COHERE: ("ClientV2", lambda origin: {"base_url": origin, "api_key": "none"}),
     COHERE_V1: ("Client", lambda origin: {"base_url": origin, "api_key": "none"}),
     XAI: ("Client", lambda origin: {"api_host": origin.rpartition("/")[2], "use_insecure_channel": True}),
+    **dict.fromkeys(mistral_clients.PACKAGES, ("Mistral", lambda origin: {"server_url": origin})),
+    HUGGING_FACE: ("InferenceClient", lambda origin: {"base_url": origin}),
 }
 """Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
 
@@ -87,6 +93,12 @@ def sdk_of(host: Host) -> ModuleType:
 def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     """A client that asks `host` at `origin`."""
     name, location = CLIENTS[host]
+    if host.sdk == MISTRAL.sdk:
+        sdk_of(host)
+        return mistral_clients.make_client(host, face, origin, **options)
+    if host is HUGGING_FACE:
+        sdk_of(host)
+        return hugging_face_clients.make_client(face, origin, **{**OPTIONS, **options})
     if host.sdk == GEMINI.sdk:
         return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
     if host is XAI:
@@ -95,15 +107,19 @@ def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
         return getattr(sdk_of(host), f"Async{name}" if face == "async" else name)(**location(origin), **options)
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
     if host.sdk in {OLLAMA.sdk, COHERE.sdk}:
-        http_client = options.pop("http_client", None)
-        options = {"timeout": OPTIONS["timeout"], **options}
-        if host.sdk == OLLAMA.sdk:  # the options of its httpx client are its own
-            transport = {} if http_client is None else {"transport": http_client._transport}
-            return make(**location(origin), verify=NO_CERTIFICATES, **transport, **options)
-        make_http_client = httpx.AsyncClient if face == "async" else httpx.Client
-        http_client = http_client or make_http_client(verify=NO_CERTIFICATES, timeout=options["timeout"])
-        return make(**location(origin), httpx_client=http_client, **options)
+        return lazy_client(host, face, make, {**location(origin), "timeout": OPTIONS["timeout"], **options})
     return make(**location(origin), **{**OPTIONS, **options})
+
+
+def lazy_client(host: Host, face: Face, make: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """A client of ollama or of cohere, whose option for an HTTP client is its own."""
+    http_client = options.pop("http_client", None)
+    if host.sdk == OLLAMA.sdk:  # the options of its httpx client are its own
+        transport = {} if http_client is None else {"transport": http_client._transport}
+        return make(verify=NO_CERTIFICATES, **transport, **options)
+    make_http_client = httpx.AsyncClient if face == "async" else httpx.Client
+    http_client = http_client or make_http_client(verify=NO_CERTIFICATES, timeout=options["timeout"])
+    return make(httpx_client=http_client, **options)
 
 
 def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) -> Any:
@@ -116,7 +132,7 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
         httpx: Any = pytest.importorskip("httpx")
         make = httpx.AsyncClient if face == "async" else httpx.Client
         return make(base_url=server.url, verify=NO_CERTIFICATES, **{"timeout": OPTIONS["timeout"], **options})
-    if host.sdk in {GEMINI.sdk, OLLAMA.sdk, COHERE.sdk, XAI.sdk}:
+    if host.sdk in {GEMINI.sdk, OLLAMA.sdk, COHERE.sdk, XAI.sdk, MISTRAL.sdk, HUGGING_FACE.sdk}:
         return make_client(host, face, server.url, **options)
     if host is BEDROCK:
         sdk_of(host)
@@ -240,6 +256,8 @@ def keep_what_is_made(client: Any) -> list[Any]:
     yields_all = type(client).__module__.startswith(("ollama", "cohere"))
     if yields_all or hasattr(client, "_api_channel") or hasattr(client, "_transport"):
         return made
+    if isinstance(client, (mistral_clients.SyncFace, mistral_clients.AsyncFace, hugging_face_clients.Client)):
+        return made  # which is counted by what the SDK yields: all that it makes
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append
         return made

@@ -101,7 +101,13 @@ async def leave(manager: Any) -> None:
 
 
 async def close(stream: Any) -> None:
-    """Close a stream, which every SDK calls `close`, awaited or not; an asynchronous generator, `aclose`."""
+    """Close a stream, which every SDK calls `close`, awaited or not; an asynchronous generator, `aclose`.
+
+    A stream of mistralai has no such method before 2.1: leaving its block does the same.
+    """
+    if not hasattr(stream, "close") and not isasyncgen(stream):
+        await leave(stream)
+        return
     await settled(stream.aclose() if isasyncgen(stream) else stream.close())
 
 

@@ -11,11 +11,14 @@ from otel_itl.testing import (
     chat,
     cohere,
     completions,
+    conversations,
     gemini,
     interactions,
     messages,
+    mistral,
     ollama,
     responses,
+    text_generation,
     xai,
 )
 from otel_itl.testing._pace import paced
@@ -44,7 +47,8 @@ class Scripted:
     script: Script
     chunks: int
     """Events that the SDK passes on, or passes over with our knowledge (a ping)."""
-    finish_reasons: tuple[str, ...]
+    finish_reasons: tuple[str, ...] | None
+    """None: the wire has none."""
     usage: dict[str, int]
     model: str | None = RESPONSE_MODEL
     """Of the response."""
@@ -68,7 +72,7 @@ _CHAT_USAGE = {
 }
 _RESPONSE_USAGE = {
     "input_tokens": 11,
-    "input_tokens_details": {"cached_tokens": 4},
+    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
     "output_tokens": 5,
     "output_tokens_details": {"reasoning_tokens": 2},
     "total_tokens": 16,
@@ -282,6 +286,51 @@ WIRES: Final = {
         chunks=4,
         finish_reasons=("max_len",),
         usage=_OPENAI_USAGE,
+    ),
+    "mistral": Scripted(
+        pinned(
+            Script(
+                [
+                    mistral.role(),
+                    *(chat.text(text) for text in ("one ", "two ", "three")),
+                    mistral.finish("length", usage=mistral.usage_object(5, prompt=11, cached=4)),
+                    mistral.done(),
+                ]
+            )
+        ),
+        chunks=5,
+        finish_reasons=("length",),
+        usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4),
+    ),
+    "conversations": Scripted(
+        pinned(
+            Script(
+                [
+                    conversations.started(),
+                    *(conversations.text(text) for text in ("one ", "two ", "three")),
+                    conversations.finish(usage=conversations.usage_object(5, prompt=6, connectors=5)),
+                ]
+            )
+        ),
+        chunks=5,
+        finish_reasons=None,
+        usage=_usage(input_tokens=11, output_tokens=5),
+    ),
+    "text_generation": Scripted(
+        Script(
+            [
+                *(text_generation.token(text) for text in ("one ", "two ", "three")),
+                text_generation.finish(
+                    "one two three",
+                    details=text_generation.details_object(5, prompt=11, finish_reason="length"),
+                ),
+            ]
+        ),
+        chunks=4,
+        finish_reasons=("length",),
+        usage=_usage(input_tokens=11, output_tokens=5),
+        model=None,
+        response_id=None,
     ),
 }
 """By wire format. Each has three output events."""

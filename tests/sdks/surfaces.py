@@ -35,6 +35,7 @@ CONVERSE: Final = {
 OLLAMA_OPTIONS: Final = {"num_predict": 9}
 COHERE_CHAT: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
 COHERE_V1_CHAT: Final = {"model": "m", "message": "hello", "max_tokens": 9}
+CONVERSATION: Final = {"model": "m", "inputs": "hello", "completion_args": {"max_tokens": 9}}
 INVOCATION: Final = {"modelId": "m", "body": json.dumps({"messages": QUESTION, "max_tokens": 9})}
 
 
@@ -78,6 +79,10 @@ LITELLM_ROUTES: Final = (
 
 
 OWN_CLIENT: Final = Host("observe", "httpx.Client", "127.0.0.1", "mistral_ai")
+MISTRAL: Final = Host("mistralai", "Mistral", "127.0.0.1", "mistral_ai")
+MISTRAL_AZURE: Final = Host("mistralai", "MistralAzure", "127.0.0.1", "azure.ai.inference")
+HUGGING_FACE: Final = Host("huggingface-hub", "InferenceClient", "127.0.0.1", "huggingface")
+MISTRAL_GCP: Final = Host("mistralai", "MistralGCP", "127.0.0.1", "gcp.vertex_ai")
 
 
 class Reading(NamedTuple):
@@ -140,9 +145,13 @@ class Surface:
     yields_errors: bool = False
     """The SDK yields an error of the provider as a chunk, instead of raising it."""
     is_generator: bool = False
-    """The caller gets a generator, which sends the request when it is first pulled, and is no context manager."""
+    """The caller gets a generator, which is no context manager; it sends the request when it is first pulled."""
+    is_eager: bool = False
+    """Of a generator: the call sends the request, rather than the first pull; it is the recording generator."""
     is_observed: bool = False
     """The generator is the caller's own, given to `observe()`: that it is closed is seen."""
+    names_model: bool = True
+    """The request names a model."""
 
     @property
     def sdk(self) -> str:
@@ -151,13 +160,14 @@ class Surface:
 
     def __str__(self) -> str:
         """The row, as a test's name shows it."""
-        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE, VERTEX, COHERE_V1} else ""
+        others = {AZURE, COMPATIBLE, VERTEX, COHERE_V1, MISTRAL_AZURE, MISTRAL_GCP}
+        client = f"{self.host.client}." if self.host in others else ""
         return f"{self.sdk}:{client}{self.call}{'.parse()' if self.parsed else ''}:{self.reading.text}"
 
     @property
     def model(self) -> str | None:
         """The model that the request names."""
-        return None if self.operation == "fetch_response" else "m"
+        return "m" if self.names_model and self.operation not in {"fetch_response", "invoke_agent"} else None
 
     def missing(self, client: Any) -> str | None:
         """What the SDK lacks for this surface, as code; None when it is all there."""
@@ -534,6 +544,70 @@ def _xai() -> list[Surface]:
     ]
 
 
+def _mistral() -> list[Surface]:
+    """Each way of asking, and each copy of the SDK."""
+
+    def row(
+        call: str, opens: Callable[[Any], Any], wire: str = "mistral", host: Host = MISTRAL, **more: Any
+    ) -> Surface:
+        return Surface(call=call, wire=wire, open=opens, needs=call.partition("(")[0], host=host, **more)
+
+    def chat(client: Any) -> Any:
+        return client.chat.stream(**PLAIN_CHAT)
+
+    return [
+        row("chat.stream()", chat),
+        row("chat.stream()", chat, host=MISTRAL_AZURE),
+        row("chat.stream()", chat, host=MISTRAL_GCP, needs_module="google.auth"),
+        row(
+            "agents.stream()",
+            lambda client: client.agents.stream(agent_id="a", messages=QUESTION, max_tokens=9),
+            operation="invoke_agent",
+        ),
+        row("fim.stream()", lambda client: client.fim.stream(**PLAIN_COMPLETION), operation="text_completion"),
+        row(
+            "beta.conversations.start_stream()",
+            lambda client: client.beta.conversations.start_stream(**CONVERSATION),
+            "conversations",
+            yields_errors=True,
+        ),
+        row(
+            "responses.create(stream=True)",
+            lambda client: client.responses.create(**RESPONSE, stream=True),
+            "responses",
+            yields_errors=True,
+        ),
+    ]
+
+
+def _hugging_face() -> list[Surface]:
+    def row(call: str, opens: Callable[[Any], Any], wire: str = "chat", **more: Any) -> Surface:
+        return Surface(
+            call=call,
+            wire=wire,
+            open=opens,
+            needs=call.partition("(")[0].removesuffix(".create"),
+            host=HUGGING_FACE,
+            is_generator=True,
+            is_eager=True,
+            **more,
+        )
+
+    def generate(client: Any, *, details: bool) -> Any:
+        url = f"{client.origin}/generate_stream"
+        return client.text_generation("hello", model=url, max_new_tokens=9, stream=True, details=details)
+
+    generation = {"wire": "text_generation", "operation": "text_completion", "names_model": False}
+    return [
+        row("chat_completion(stream=True)", lambda client: client.chat_completion(**PLAIN_CHAT, stream=True)),
+        row(
+            "chat.completions.create(stream=True)",
+            lambda client: client.chat.completions.create(**PLAIN_CHAT, stream=True),
+        ),
+        row("text_generation(stream=True, details=True)", lambda client: generate(client, details=True), **generation),
+    ]
+
+
 SURFACES: Final = (
     *_chat(),
     *_completions(),
@@ -546,12 +620,15 @@ SURFACES: Final = (
     *_ollama(),
     *_cohere(),
     *_xai(),
+    *_mistral(),
+    *_hugging_face(),
 )
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
     and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX, OLLAMA, COHERE, COHERE_V1, XAI}
+    and surface.sdk not in {"mistralai", "huggingface-hub"}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
@@ -560,10 +637,19 @@ streaming responses of each API."""
 OTHER_STREAMS: Final = tuple(
     surface
     for surface in SURFACES
-    if surface.host in {BEDROCK, GEMINI, OLLAMA, COHERE, COHERE_V1, XAI}
-    and surface.reading is LOOP
-    and surface.operation != "fetch_response"
-    and (not surface.managed or surface.host is GEMINI)
+    if (
+        surface.host in {BEDROCK, GEMINI, OLLAMA, COHERE, COHERE_V1, XAI}
+        and surface.reading is LOOP
+        and surface.operation != "fetch_response"
+        and (not surface.managed or surface.host is GEMINI)
+    )
+    or (
+        surface.host is MISTRAL
+        and surface.reading is LOOP
+        and surface.operation not in {"invoke_agent", "text_completion"}
+        and surface.wire != "responses"
+    )
+    or (surface.host is HUGGING_FACE and not surface.call.startswith("chat_completion"))
 )
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
@@ -585,11 +671,14 @@ EVERY_CREATED: Final = (
     *(
         surface
         for surface in OTHER_STREAMS
-        if (surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()")))
+        if (
+            surface.host in {GEMINI, MISTRAL, HUGGING_FACE}
+            and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()", "chat.stream()"))
+        )
         or (surface.host in {OLLAMA, COHERE} and surface.operation == "chat")
     ),
 )
-"""The same, with what corresponds to it in google-genai, ollama and cohere."""
+"""The same, with what corresponds to it in google-genai, ollama, cohere, mistralai and huggingface_hub."""
 
 
 def observed(client: Any) -> Any:

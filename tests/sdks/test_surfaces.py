@@ -13,6 +13,7 @@ from aws import is_known
 from clients import client_of, disturbed, skip_what_is_missing
 from faces import FACES, Face, entered, run
 from measuring import bare, measured, timeline_of
+from mistral_clients import release
 from opentelemetry.trace import SpanKind, StatusCode
 from scripts import OUTPUTS, WIRES
 from surfaces import SURFACES, Surface
@@ -205,7 +206,8 @@ def test_the_span_names_the_port_of_the_server(asked: Run) -> None:
 
 @EVERY
 def test_the_span_has_the_parameters_of_the_request(asked: Run) -> None:
-    assert asked.attributes.get("gen_ai.request.max_tokens") == (9 if asked.surface.model else None)
+    expected = None if asked.surface.operation == "fetch_response" else 9
+    assert asked.attributes.get("gen_ai.request.max_tokens") == expected
 
 
 @CHUNKS
@@ -223,6 +225,8 @@ def test_the_span_has_the_usage_with_reasoning_and_cache(asked: Run) -> None:
     # A response that is fetched again has none: the request that generated it has reported it.
     expected = {} if asked.attributes["gen_ai.operation.name"] == "fetch_response" else WIRES[asked.surface.wire].usage
     if asked.surface.wire == "converse" and not is_known("TokenUsage", "cacheReadInputTokens"):
+        expected = {name: count for name, count in expected.items() if ".cache_" not in name}
+    if asked.surface.wire == "mistral" and release() < (1, 9):  # which drops what it does not know
         expected = {name: count for name, count in expected.items() if ".cache_" not in name}
     assert {name: value for name, value in asked.attributes.items() if ".usage." in name} == expected
 

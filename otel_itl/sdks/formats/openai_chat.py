@@ -16,6 +16,8 @@ ROLE, EMPTY, FINISH, USAGE = int(Kind.ROLE), int(Kind.EMPTY), int(Kind.FINISH), 
 
 DELTA_FIELDS: Final = {"content": ANSWER, "refusal": ANSWER, "reasoning_content": REASONING, "reasoning": REASONING}
 """Field of a chat delta that holds text → what the chunk then carries."""
+REASONING_PARTS: Final = frozenset({"thinking"})
+"""Type of a part of a delta's content that is no answer: Mistral's models send content in parts while they think."""
 
 
 def classify_chat(chunk: Any, response_info: ResponseInfo) -> int:
@@ -29,6 +31,7 @@ def classify_chat(chunk: Any, response_info: ResponseInfo) -> int:
         delta = choice.delta
         if (
             delta.content
+            and delta.content.__class__ is str
             and delta.tool_calls is None
             and not delta.__pydantic_extra__
             and choice.finish_reason is None
@@ -145,8 +148,9 @@ def _delta_kind(choice: dict[str, Any]) -> int:
     delta = fields_of(choice.get("delta"))
     kind = EMPTY
     for field, carried in DELTA_FIELDS.items():
-        if delta.get(field):
-            kind |= carried
+        value = delta.get(field)
+        if value:
+            kind |= parts_kind(value) if isinstance(value, list) else carried
     calls = [fields_of(call) for call in items_of(delta.get("tool_calls"))]
     functions = [fields_of(call.get(field)) for call in calls for field in ("function", "custom")]
     for function in (*functions, fields_of(delta.get("function_call"))):
@@ -156,6 +160,16 @@ def _delta_kind(choice: dict[str, Any]) -> int:
     if audio.get("data") or audio.get("transcript"):
         kind |= ANSWER
     return kind or (ROLE if delta.get("role") else EMPTY)
+
+
+def parts_kind(parts: list[Any]) -> int:
+    """Return what content in parts carries: those of `REASONING_PARTS` are reasoning, an empty one is nothing."""
+    kind = EMPTY
+    for part in map(fields_of, parts):
+        name = short_str(part.get("type")) or ""
+        if part.get(name) or name not in {"text", *REASONING_PARTS}:
+            kind |= REASONING if name in REASONING_PARTS else ANSWER
+    return kind
 
 
 def _text_kind(choice: dict[str, Any]) -> int:

@@ -1,0 +1,118 @@
+"""The mistralai SDK: its client, those for Azure and Google Cloud, and the spans that it starts itself."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from otel_itl.conventions import provider_of
+from otel_itl.core.request import Request
+from otel_itl.recording.chunk_log import Classify
+from otel_itl.sdks import driver
+from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.formats.mistral import (
+    classify_completion_event,
+    classify_conversation_event,
+    classify_response_frame,
+)
+from otel_itl.sdks.own_spans import span_start_target, thread_return_target
+from otel_itl.sdks.patching import Target
+from otel_itl.sdks.speakeasy import SpeakeasyCalls
+from otel_itl.sdks.values import fields_of, request_parameters, short_str
+
+PACKAGES: Final = {
+    "mistralai.client": "mistral_ai",
+    "mistralai.azure.client": "azure.ai.inference",
+    "mistralai.gcp.client": "gcp.vertex_ai",
+    # Releases before 2.0:
+    "mistralai": "mistral_ai",
+    "mistralai_azure": "azure.ai.inference",
+    "mistralai_gcp": "gcp.vertex_ai",
+}
+"""Package of a copy of the SDK → the provider that its client asks. The copies differ in nothing else."""
+TRACED: Final = ("mistralai.client", "mistralai")
+"""The copies that start spans of their own, from 1.10 on."""
+CALLS: Final[tuple[tuple[str, str, tuple[str, ...], Classify], ...]] = (
+    ("chat", "Chat", ("stream",), classify_completion_event),
+    ("agents", "Agents", ("stream",), classify_completion_event),
+    ("fim", "Fim", ("stream",), classify_completion_event),
+    (
+        "conversations",
+        "Conversations",
+        ("start_stream", "append_stream", "restart_stream"),
+        classify_conversation_event,
+    ),
+    ("responses", "Responses", ("create",), classify_response_frame),
+)
+"""Module, class and functions that stream (each with an asynchronous twin), and how to classify their events."""
+
+
+def describe(call: Call, *, package: str, module: str, classify: Classify) -> Description | None:
+    """Describe a call of one of `CALLS`, whose arguments all have names; None for one that does not stream."""
+    body = call.kwargs
+    if module == "responses" and body.get("stream") is not True:
+        return None
+    base_url = body.get("server_url") or call.instance.sdk_configuration.get_server_details()[0]
+    url = urlsplit(str(base_url))
+    parameters = {**body, **fields_of(body.get("completion_args"))}
+    is_agent = module == "agents" or bool(body.get("agent_id"))
+    request = Request(
+        operation="invoke_agent" if is_agent else "text_completion" if module == "fim" else "chat",
+        provider=provider_of(url.hostname, PACKAGES[package]),
+        model=short_str(body.get("model")),
+        server_address=url.hostname,
+        server_port=url.port or (80 if url.scheme == "http" else 443),
+        parameters=request_parameters({**parameters, "seed": parameters.get("random_seed")}),
+    )
+    is_traced = package in TRACED and f"{package}._hooks.tracing" in sys.modules
+    return Description(request, classify, body, fields_of(body.get("http_headers")), awaits_sdk_span=is_traced)
+
+
+def _targets(driver: Driver) -> tuple[Target, ...]:
+    """Make what is patched: the calls, the constructors of their streams, and where the SDK starts its spans."""
+    calls = tuple(
+        StreamingCall(
+            f"{package}.{module}",
+            f"{owner}.{name}{suffix}",
+            partial(describe, package=package, module=module, classify=classify),
+            is_imported_late=True,
+        )
+        for package in PACKAGES
+        for module, owner, names, classify in CALLS
+        for name in names
+        for suffix in ("", "_async")
+    )
+    streams = tuple(f"{package}.utils.eventstreaming" for package in PACKAGES)
+    spans = tuple(
+        target
+        for package in TRACED
+        for target in (
+            span_start_target(
+                f"{package}._hooks.tracing",
+                "get_traced_request_and_span",
+                driver.errors,
+                span_of=_find_span,
+                trigger=f"{package}._hooks.tracing",
+            ),
+            thread_return_target(
+                f"{package}.basesdk", "run_sync_in_thread", driver.errors, trigger=f"{package}.basesdk"
+            ),
+        )
+    )
+    speakeasy = SpeakeasyCalls(calls, streams, ("EventStream", "EventStreamAsync"), is_imported_late=True)
+    return (*speakeasy.targets(driver), *spans)
+
+
+def _find_span(result: tuple[Any, Any]) -> Any:
+    """Return the span in what `get_traced_request_and_span` returned, the request and its span; None for no span.
+
+    A span that the SDK exports to Mistral itself is not one of the application's.
+    """
+    span = result[1]
+    resource = getattr(span, "resource", None)
+    return None if resource is not None and resource.attributes.get("service.name") == "mistralai_sdk" else span
+
+
+SDK = driver.SDK(name="mistralai", calls=(), more_targets=_targets)
