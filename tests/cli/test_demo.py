@@ -22,6 +22,7 @@ pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenT
 MODELS = (
     *("smooth-1", "bursty-1", "reasoning-1", "cut-off-1", "smooth-2"),
     *("slow-start-1", "stalling-1", "degrading-1", "agent-1", "left-early-1"),
+    *("smooth-3", "thinking-1", "smooth-4", "throttled-1"),
 )
 
 
@@ -276,5 +277,5 @@ def test_measuring_that_is_switched_off_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_streams_without_token_events_are_counted_in_one_sentence(tmp_path: Path) -> None:
     done = run("demo", "--seconds", "0", cwd=tmp_path, env={"OTEL_ITL_TOKEN_EVENTS": "none"})
-    sentence = "otel-itl demo: no stream was measured: 10 streams are without token events.\n"
+    sentence = "otel-itl demo: no stream was measured: 14 streams are without token events.\n"
     assert (done.returncode, done.stderr) == (1, sentence)
