@@ -14,15 +14,28 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
-ALONE: Final = ("tests/bench/",)
+ALONE: Final = (
+    "tests/bench/",
+    "tests/integration/test_blocking_telemetry.py",
+    "tests/integration/test_long_streams.py",
+    "tests/integration/test_stalls.py",
+    "tests/integration/test_truth.py",
+    "tests/production/test_leaving_nothing.py",
+    "tests/sdks/test_clock.py",
+    "tests/testing/test_timing.py",
+    "tests/unit/test_import_cost.py",
+    "tests/unit/test_loop_lag.py",
+)
 """Modules, and folders of them, that run alone."""
+TOGETHER: Final = ("tests/collector/",)
+"""Folders that one worker runs as if they were one module: their programs are started once in a process."""
 
 
 class AloneLast(LoadScopeScheduling):
     """Scheduler of pytest-xdist: when only modules of `ALONE` are left, one worker is left to run them."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0]
+        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         """Note that a worker has run a test; it may be what the worker of the modules of `ALONE` waits for."""
