@@ -29,7 +29,7 @@ from bench.overhead.variants import Pipeline
 from otel_itl.testing import ScriptedServer
 
 _VARIANTS = ("bare", "floor", "measured")
-_COUNTED_TOKENS = (100, 300)
+_COUNTED_TOKENS = (20, 60)
 
 
 class Line(NamedTuple):
@@ -152,7 +152,7 @@ def _drive(mark: CallgrindMarker) -> dict[tuple[str, str, int], list[int]]:
             for variant in _VARIANTS:
                 if variant == "measured":
                     otel_itl.instrument(sdks=[source.sdk], **Pipeline().providers())
-                for _ in range(3):
+                for _ in range(2):
                     reader.read(process_time_ns, floor=variant == "floor")
                 found[source.name, variant, tokens] = reader.read(mark, floor=variant == "floor")
                 otel_itl.uninstrument()

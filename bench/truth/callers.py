@@ -15,8 +15,9 @@ import anthropic
 import openai
 from aiobotocore.session import get_session as get_async_session
 from botocore.session import get_session
+from google import genai
 
-Wire = Literal["chat", "responses", "messages", "converse"]
+Wire = Literal["chat", "responses", "messages", "converse", "gemini"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
@@ -65,7 +66,7 @@ class Caller:
     @property
     def sdk(self) -> str:
         """Package that it calls."""
-        return {"messages": "anthropic", "converse": "bedrock"}.get(self.wire, "openai")
+        return {"messages": "anthropic", "converse": "bedrock", "gemini": "google-genai"}.get(self.wire, "openai")
 
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
         """Read one stream per model: at the same time in threads or tasks, else one after another."""
@@ -88,6 +89,8 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
     """Return the one client of an upstream: to make one takes longer than many streams."""
     if wire == "converse":
         return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
+    if wire == "gemini":
+        return genai.Client(api_key="none", http_options={"base_url": url})
     sdk: Any = anthropic if wire == "messages" else openai
     http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
@@ -99,6 +102,8 @@ def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
     """Return a function that makes the request; the result of an async client has to be awaited."""
     if wire == "converse":
         return partial(_converse, client, model)
+    if wire == "gemini":
+        return partial(client.models.generate_content_stream, model=model, contents="Tell me a story.")
     # `client.chat.completions` is made on first access, which is not part of the call.
     if wire == "messages":
         return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
@@ -125,16 +130,22 @@ def _converse(client: Any, model: str) -> Any:
 
 
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire not in {"chat", "converse"}:
+    if caller.wire not in {"chat", "converse", "gemini"}:
         raise ValueError(f"{caller.wire} cannot be read on an event loop here")
     make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
     if caller.wire == "converse":
         make = partial(get_async_session().create_client, "bedrock-runtime", endpoint_url=url, **_AWS)
+    if caller.wire == "gemini":
+        make = partial(_async_google_client, url)
     async with make() as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
             asyncio.get_running_loop().call_later(caller.block.after, time.sleep, caller.block.lasts)
         return list(await asyncio.gather(*(_aread(caller.wire, client, model) for model in models)))
+
+
+def _async_google_client(url: str) -> Any:
+    return genai.Client(api_key="none", http_options={"base_url": url}).aio
 
 
 async def _aread(wire: Wire, client: Any, model: str) -> Read:
