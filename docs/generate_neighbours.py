@@ -45,7 +45,7 @@ record, with every output chunk. A dash means that it is not tested with that SD
 
 """
 PROVIDER_HEAD: Final = """
-On top of other SDKs, tested in the same way:
+On top of other SDKs, tested in the same way (aioboto3 with the aiobotocore that it pins):
 
 """
 FOOT: Final = """

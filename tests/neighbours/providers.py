@@ -30,6 +30,21 @@ def _google(url: str) -> Any:
     return genai.Client(api_key="none", http_options={"base_url": _origin(url)})
 
 
+# --- aioboto3, with the aiobotocore that it pins --------------------------------------------------------------------
+
+
+def aioboto3(url: str) -> Any:
+    async def ask() -> Any:
+        import aioboto3 as library
+
+        messages = [{"role": "user", "content": [{"text": HELLO}]}]
+        async with library.Session().client("bedrock-runtime", endpoint_url=_origin(url), **KEYS) as client:
+            response = await client.converse_stream(modelId=NOVA, messages=messages)
+            return [event async for event in response["stream"]]
+
+    return _run(ask())
+
+
 # --- LangChain ------------------------------------------------------------------------------------------------------
 
 
@@ -200,6 +215,7 @@ def _llama_row(sdk: str, package: str, name: str, make: Callable[[str], Any]) ->
 
 
 PROVIDERS: Final = (
+    Framework("aioboto3", "aioboto3", "`Session.client().converse_stream()`", aioboto3, "bedrock"),
     *_langchain_rows("anthropic", "langchain-anthropic", "ChatAnthropic", _langchain_anthropic),
     *_langchain_rows("google-genai", "langchain-google-genai", "ChatGoogleGenerativeAI", _langchain_google),
     *_langchain_rows("bedrock", "langchain-aws", "ChatBedrockConverse", _langchain_aws),
