@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.overhead.__main__ import main as overhead
-from bench.overhead.others import main as others
 from bench.scale.__main__ import main as scale
 from bench.sessions.__main__ import main as sessions
 from bench.stalls.__main__ import main as stalls
@@ -32,8 +31,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="also replace the sections of the pages in FOLDER")
     folder = parser.parse_args(arguments).write
-    for fixed in ([], ["--instructions"]):  # its page has a selection of its figures
-        others(fixed)
     for run, fixed, page in BENCHMARKS:
         run([*fixed, *(["--write", str(folder / page)] if folder else [])])
 
