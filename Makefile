@@ -6,6 +6,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 
+# How many processes run tests at the same time. Some tests measure times and run alone, at the end.
+WORKERS ?= 2
+
 # The tests that need neither a server nor a process that runs for seconds.
 QUICK := $(wildcard tests/unit tests/report tests/typing)
 
@@ -23,7 +26,7 @@ check: lint types ## Check rules and types, and run the quick tests: about a min
 	$(BIN)/python -m pytest -q $(QUICK)
 
 test: $(VENV)/.dev ## Run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS)
 
 lint: $(VENV)/.dev ## Check rules and format
 	$(BIN)/ruff check .

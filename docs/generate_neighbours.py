@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE / "neighbours.md"
 TESTS: Final = HERE.parent / "tests" / "neighbours"
-SDKS: Final = {"openai 3": TESTS / "openai3.txt", "openai 2": TESTS / "openai2.txt"}
+OPENAI: Final = {"openai 3": TESTS / "openai3.txt", "openai 2": TESTS / "openai2.txt"}
+OTHERS: Final = {"version": TESTS / "providers.txt"}
 sys.path[:0] = [str(HERE.parent), str(TESTS)]
 
-from frameworks import FRAMEWORKS  # noqa: E402 - found only now
+from frameworks import FRAMEWORKS, Framework  # noqa: E402 - found only now
 from instrumentations import INSTRUMENTATIONS  # noqa: E402 - as above
+from providers import PROVIDERS  # noqa: E402 - as above
 
 HEAD: Final = """\
 <!-- Made from tests/neighbours by docs/generate_neighbours.py. -->
@@ -39,6 +42,10 @@ FRAMEWORK_HEAD: Final = """
 What the framework returns and what it sends is the same with and without otel_itl; each of its HTTP calls is one
 record, with every output chunk. A dash means that it is not tested with that SDK (`instructor`, `litellm` and
 `llama-index-llms-openai` require an older openai than the newest).
+
+"""
+PROVIDER_HEAD: Final = """
+On top of other SDKs, tested in the same way (aioboto3 with the aiobotocore that it pins):
 
 """
 FOOT: Final = """
@@ -68,41 +75,44 @@ FOOT: Final = """
   families of models and of streams that are read to their end; otel_itl records them of all: distinguish the two by
   their instrumentation scope. Its `uninstrument()` removes the outermost wrapper, whichever it is: uninstrument in the
   reverse order.
+* **langchain-mistralai** uses no SDK but an HTTP client of its own: its streams are not measured. `observe()` measures
+  them ([any other provider](any-provider.md)).
 * **HTTP clients**: openai 3 and anthropic 2 use `httpx2`. For the span of the HTTP call, instrument with
   `HTTPX2ClientInstrumentor`; that span is a child of ours, or of the SDK's.
 """
 
 
-def pinned(sdk: str) -> dict[str, str]:
-    """Package → version, of the environment for a version of the SDK."""
-    found = re.findall(r"^([\w-]+)(?:\[\w+\])?==(\S+)$", SDKS[sdk].read_text(encoding="utf-8"), re.MULTILINE)
-    return dict(found)
+def pinned(requirements: Path) -> dict[str, str]:
+    """Package → version, of an environment."""
+    return dict(re.findall(r"^([\w-]+)(?:\[[\w,]+\])?==(\S+)$", requirements.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def table(environments: Mapping[str, Path], rows: Mapping[str, str], heading: str) -> str:
+    """Return a table with the version of each package in each environment."""
+    versions = [pinned(requirements) for requirements in environments.values()]
+    head = f"| package | {' | '.join(environments)} | {heading} |\n|---|{'---|' * len(environments)}---|\n"
+    cells = {package: " | ".join(found.get(package, "-") for found in versions) for package in rows}
+    return head + "".join(f"| `{package}` | {cells[package]} | {text} |\n" for package, text in rows.items())
+
+
+def calls(frameworks: Iterable[Framework]) -> dict[str, str]:
+    """Return package → its calls that are tested."""
+    found: dict[str, list[str]] = {}
+    for framework in frameworks:
+        found.setdefault(framework.package, []).append(framework.call)
+    return {package: "<br>".join(tested) for package, tested in found.items()}
 
 
 def page() -> str:
     """Return the page as it is to be."""
-    versions = {sdk: pinned(sdk) for sdk in SDKS}
-
-    def row(package: str, said: str) -> str:
-        cells = (versions[sdk].get(package, "-") for sdk in SDKS)
-        return f"| `{package}` | {' | '.join(cells)} | {said} |\n"
-
-    def head(said: str) -> str:
-        return f"| package | {' | '.join(SDKS)} | {said} |\n|---|{'---|' * len(SDKS)}---|\n"
-
-    calls: dict[str, list[str]] = {}
-    for framework in FRAMEWORKS:
-        calls.setdefault(framework.package, []).append(framework.call)
-    instrumentations = "".join(row(other.package, other.beside) for other in INSTRUMENTATIONS)
-    frameworks = "".join(row(package, "<br>".join(said)) for package, said in calls.items())
     return (
         HEAD
         + INSTRUMENTATION_HEAD
-        + head("a request with both")
-        + instrumentations
+        + table(OPENAI, {other.package: other.beside for other in INSTRUMENTATIONS}, "a request with both")
         + FRAMEWORK_HEAD
-        + head("tested")
-        + frameworks
+        + table(OPENAI, calls(FRAMEWORKS), "tested")
+        + PROVIDER_HEAD
+        + table(OTHERS, calls(PROVIDERS), "tested")
         + FOOT
     )
 

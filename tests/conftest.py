@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from otel_itl.runtime import runtime
 
-pytest_plugins = ("pytester", "tests.plugins.skipped_tests", "tests.plugins.ci_record")
+pytest_plugins = ("pytester", "tests.plugins.skipped_tests", "tests.plugins.ci_record", "tests.plugins.workers")
 
 settings.register_profile("checked", derandomize=True, deadline=None)
 if "CI" in os.environ:  # CI tries the same examples in every run, so that only a change of the code can fail it

@@ -18,9 +18,10 @@ import openai
 import xai_sdk
 from aiobotocore.session import get_session as get_async_session
 from botocore.session import get_session
+from google import genai
 from xai_sdk.chat import user
 
-Wire = Literal["chat", "responses", "messages", "converse", "ollama_chat", "cohere", "xai"]
+Wire = Literal["chat", "responses", "messages", "converse", "ollama_chat", "cohere", "gemini", "xai"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
@@ -101,7 +102,7 @@ class Caller:
     @property
     def sdk(self) -> str:
         """Package that it calls."""
-        others = {"messages": "anthropic", "converse": "bedrock", "xai": "xai"}
+        others = {"messages": "anthropic", "converse": "bedrock", "gemini": "google-genai", "xai": "xai"}
         return (others | {wire: sdk.name for wire, sdk in _LAZY_SDKS.items()}).get(self.wire, "openai")
 
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
@@ -129,6 +130,8 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
         return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
     if wire == "xai":
         return xai_sdk.Client(**_xai_options(url))
+    if wire == "gemini":
+        return genai.Client(api_key="none", http_options={"base_url": url})
     sdk: Any = anthropic if wire == "messages" else openai
     http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
@@ -144,6 +147,8 @@ def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
         return partial(_converse, client, model)
     if wire == "xai":
         return client.chat.create(model=model, messages=[user("Tell me a story.")]).stream
+    if wire == "gemini":
+        return partial(client.models.generate_content_stream, model=model, contents="Tell me a story.")
     # `client.chat.completions` is made on first access, which is not part of the call.
     if wire == "messages":
         return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
@@ -170,7 +175,7 @@ def _converse(client: Any, model: str) -> Any:
 
 
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire not in {"chat", "converse", "xai", *_LAZY_SDKS}:
+    if caller.wire not in {"chat", "converse", "gemini", "xai", *_LAZY_SDKS}:
         raise ValueError(f"{caller.wire} cannot be read on an event loop here")
     make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
     if caller.wire == "converse":
@@ -179,11 +184,17 @@ async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list
         make = partial(_LAZY_SDKS[caller.wire].make_client, url, is_async=True)
     if caller.wire == "xai":
         make = partial(xai_sdk.AsyncClient, **_xai_options(url))
+    if caller.wire == "gemini":
+        make = partial(_async_google_client, url)
     async with make() as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
             asyncio.get_running_loop().call_later(caller.block.after, time.sleep, caller.block.lasts)
         return list(await asyncio.gather(*(_aread(caller.wire, client, model) for model in models)))
+
+
+def _async_google_client(url: str) -> Any:
+    return genai.Client(api_key="none", http_options={"base_url": url}).aio
 
 
 async def _aread(wire: Wire, client: Any, model: str) -> Read:

@@ -14,7 +14,7 @@ from bench.truth.callers import Block, Caller, Pause, Wire
 from bench.truth.figures import FIGURES
 from bench.truth.http2 import http2_front
 from bench.truth.proxy import buffering_proxy
-from otel_itl.testing import Script, bedrock, chat, cohere, faults, messages, ollama, responses, xai
+from otel_itl.testing import Script, bedrock, chat, cohere, faults, gemini, messages, ollama, responses, xai
 
 EVERYTHING: Final = frozenset(FIGURES)
 _BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
@@ -75,6 +75,11 @@ def _jittered_by(reply: Callable[..., Script]) -> Callable[[Random], list[Script
 def _jittered_xai(random: Random) -> Script:
     gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
     return xai.reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
+
+
+def _jittered_gemini(random: Random) -> Script:
+    gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
+    return gemini.reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
 
 
 def _tool_call(_: Random) -> Script:
@@ -267,6 +272,19 @@ SCENARIOS: Final = (
         streams=20,
     ),
     Scenario(
+        name="Gemini 25 ms",
+        about="generate_content_stream of google-genai, 25 ms",
+        scripts=_each(lambda _: gemini.reply(20, first=0.05, gaps=0.025)),
+        caller=Caller(wire="gemini"),
+    ),
+    Scenario(
+        name="Gemini, 20 on a loop",
+        about="20 streams of google-genai on one event loop, gaps of 20 to 40 ms",
+        scripts=_each(_jittered_gemini),
+        caller=Caller(wire="gemini", face="loop"),
+        streams=20,
+    ),
+    Scenario(
         name="HTTP/2",
         about="25 ms over HTTP/2",
         scripts=_even(20, 0.025),
@@ -281,6 +299,7 @@ _SHORT: Final[Mapping[Wire, Script]] = {
     "chat": chat.reply(3),
     "responses": responses.reply(3),
     "messages": messages.reply(3),
+    "gemini": gemini.reply(3),
     "converse": bedrock.reply(3),
     "ollama_chat": ollama.reply(3),
     "cohere": cohere.reply(3),

@@ -7,14 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from random import Random
 from typing import NamedTuple
-from urllib.parse import unquote
 
 from bench.truth.between import Between
 from bench.truth.figures import Measured, compared
 from bench.truth.scenarios import Scenario, warm_up
 from bench.truth.sent import true_stream
 from bench.truth.tools import NAIVE, OURS, instrumentations, naive
-from otel_itl.testing import Exchange, ScriptedServer
+from otel_itl.testing import ScriptedServer
 
 LATE_NS = 500_000
 
@@ -44,9 +43,7 @@ def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
         ):
             reads = scenario.caller.read(server.url if between is None else between.url, models)
             left = None if between is None else between.left()
-        exchanges = {
-            _model_of(exchange): exchange.wait_done() for exchange in server.exchanges if exchange.status == 200
-        }
+        exchanges = {exchange.model: exchange.wait_done() for exchange in server.exchanges if exchange.status == 200}
         true = {
             one.model: true_stream(one.called_ns, exchanges[one.model], counted=scenario.counted, left=left)
             for one in reads
@@ -60,11 +57,6 @@ def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
                 [measured[model] for model in models], [true[model] for model in models], scenario.knowable
             )
     return Trial(found, sent=len(lateness), late=sum(ns > LATE_NS for ns in lateness))
-
-
-def _model_of(exchange: Exchange) -> str:
-    """Return the model that a request names in its body, or in its path as Bedrock's."""
-    return exchange.json.get("model") or unquote(exchange.path.split("/")[2])
 
 
 def _between(scenario: Scenario, server: ScriptedServer) -> AbstractContextManager[Between | None]:

@@ -312,9 +312,8 @@ def _add_demo(subparsers: Any) -> None:
         "--sdk",
         dest="sdks",
         type=_sdks,
-        default=DEFAULT_SDKS,
         metavar="NAME[,NAME...]",
-        help=f"the SDKs to run: {', '.join(SDKS)} (default: {','.join(DEFAULT_SDKS)})",
+        help=f"the SDKs to run: {', '.join(SDKS)} (default: those of {', '.join(DEFAULT_SDKS)} that are installed)",
     )
     demo.add_argument(
         "--seed",

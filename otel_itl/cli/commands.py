@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 
-from otel_itl.cli.demo.sdks import SDKS
+from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
 from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_USABLE
 
 _NEEDED_BY_TABLES = ("rich",)
@@ -135,11 +136,14 @@ def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_DEMO):
         return BAD_USAGE
-    missing = [name for name in arguments.sdks if not SDKS[name].is_installed]
-    if missing:
-        verb, packages = "is" if len(missing) == 1 else "are", " ".join(SDKS[name].package for name in missing)
-        _print_error("demo", f"{' and '.join(missing)} {verb} not installed: pip install {packages}")
+    wanted = arguments.sdks or DEFAULT_SDKS
+    sdks = [name for name in wanted if SDKS[name].is_installed]
+    missing = [name for name in wanted if name not in sdks]
+    if missing and (arguments.sdks or not sdks):
+        _print_error("demo", _missing_sentence(missing))
         return BAD_USAGE
+    if missing and not arguments.quiet:
+        print(f"left out: {_missing_sentence(missing)}", flush=True)
     from otel_itl.cli.demo.start import Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
 
     line = StartLine(is_shown=not arguments.quiet)
@@ -149,7 +153,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from otel_itl.cli.demo import run  # noqa: PLC0415 - after the first sign of life
     from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
-    plans = plan_requests(arguments.seed, arguments.seconds, arguments.sdks)
+    plans = plan_requests(arguments.seed, arguments.seconds, sdks)
     demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet)
     code, sentence = 0, ""
     try:
@@ -165,6 +169,12 @@ def run_demo(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     interrupts.stage = Stage.OVER
     return INTERRUPTED if interrupts.is_requested else code
+
+
+def _missing_sentence(sdks: Sequence[str]) -> str:
+    """Return which SDKs are not installed, and how to install them."""
+    verb, packages = "is" if len(sdks) == 1 else "are", " ".join(SDKS[name].package for name in sdks)
+    return f"{' and '.join(sdks)} {verb} not installed: pip install {packages}"
 
 
 def _are_installed(modules: tuple[str, ...], extras: str = "cli") -> bool:

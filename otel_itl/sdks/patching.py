@@ -55,7 +55,7 @@ class PackagePatches:
 
     They are installed when that is imported, so that `instrument()` loads no SDK. Removed, in whatever order
     with those of others, they pass every call through: also where somebody holds a bound method from before. A target
-    that is missing is skipped alone, with one warning.
+    that is missing is skipped alone; one warning names all that are.
 
     Args:
         package: the package or module whose import they wait for.
@@ -104,18 +104,21 @@ class PackagePatches:
             self._patch_all()
 
     def _patch_all(self) -> None:
-        """Patch every target. One that is missing is left out alone, with one warning."""
+        """Patch every target. Those that are missing are left out alone, with one warning that names them."""
+        missing = []
         for target in self._targets:
             try:
                 self._patch(target)
             except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target
                 if target not in self._missing and not target.is_optional:
-                    self._missing.add(target)
-                    logger.warning(
-                        "otel_itl does not find %s in %s: what passes there is not measured.",
-                        target.path,
-                        target.module,
-                    )
+                    missing.append(target)
+        if missing:
+            self._missing.update(missing)
+            by_module: dict[str, list[str]] = {}
+            for target in missing:
+                by_module.setdefault(target.module, []).append(target.path)
+            named = "; ".join(f"{', '.join(paths)} in {module}" for module, paths in by_module.items())
+            logger.warning("otel_itl does not find %s: what passes there is not measured.", named)
 
     def _patch(self, target: Target) -> None:
         """Patch one target: its code where the target asks for that and the function allows it, else by wrapt."""

@@ -274,6 +274,7 @@ class Engine:
                 connection=number,
                 reused=reused,
                 wire=wire,
+                model=model,
             )
             self._numbers += 1
             self._requests.append(request)

@@ -49,6 +49,7 @@ class Request:
     connection: int
     reused: bool
     wire: Wire | None
+    model: str | None = None
 
 
 @dataclass(slots=True)
@@ -121,6 +122,11 @@ class Exchange:
     def wire(self) -> Wire | None:
         """The wire format that the path asked for; None for a path that the server does not know."""
         return self._request.wire
+
+    @property
+    def model(self) -> str | None:
+        """The model that the request asked for, in its body or in its path; None: none."""
+        return self._request.model
 
     @property
     def arrived_ns(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("ITL_TEST_SECONDS", "90"))
+SECONDS = float(os.environ.get("ITL_TEST_SECONDS", "20"))
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HTTP2 = ("HTTP/2",) if find_spec("h2") else ()
-SCENARIOS = ("steady 25 ms", "retry", "Bedrock 25 ms", *HTTP2)
+SCENARIOS = ("steady 25 ms", "retry", "Bedrock 25 ms", "Gemini 25 ms", *HTTP2)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

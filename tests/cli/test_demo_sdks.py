@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from otel_itl.cli import main
-from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS, DemoSDK
-from otel_itl.testing import Script, ScriptedServer, chat, messages
+from otel_itl.cli.demo.scenarios import SCENARIOS
+from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS, DemoSDK, Wire
+from otel_itl.testing import Script, ScriptedServer, bedrock, chat, gemini, messages
 
 
 @pytest.fixture(params=SDKS)
@@ -25,7 +27,8 @@ def sdk(request: pytest.FixtureRequest) -> DemoSDK:
 
 
 def reply(sdk: DemoSDK) -> Script:
-    return chat.reply(5) if sdk.wire == "chat" else messages.reply(5)
+    replies = {"chat": chat.reply, "messages": messages.reply, "gemini": gemini.reply, "converse": bedrock.reply}
+    return replies[sdk.wire](5)
 
 
 def test_a_sync_client_streams_from_the_scripted_server(sdk: DemoSDK) -> None:
@@ -33,10 +36,13 @@ def test_a_sync_client_streams_from_the_scripted_server(sdk: DemoSDK) -> None:
         with sdk.make_client(server.url, is_async=False) as client, sdk.requester(client)("some-model") as stream:
             chunks = sum(1 for _ in stream)
         (exchange,) = server.exchanges
-    assert (chunks >= 5, exchange.wire, exchange.json["model"]) == (True, sdk.wire, "some-model")
+    assert (chunks >= 5, exchange.wire, exchange.model) == (True, sdk.wire, "some-model")
 
 
 def test_an_async_client_streams_from_the_scripted_server(sdk: DemoSDK) -> None:
+    if sdk.wire == "converse":
+        pytest.importorskip("aiobotocore")
+
     async def count_chunks(url: str) -> int:
         async with sdk.make_client(url, is_async=True) as client, await sdk.requester(client)("some-model") as stream:
             return len([chunk async for chunk in stream])
@@ -44,7 +50,7 @@ def test_an_async_client_streams_from_the_scripted_server(sdk: DemoSDK) -> None:
     with ScriptedServer(reply(sdk)) as server:
         chunks = asyncio.run(count_chunks(server.url))
         (exchange,) = server.exchanges
-    assert (chunks >= 5, exchange.wire, exchange.json["model"]) == (True, sdk.wire, "some-model")
+    assert (chunks >= 5, exchange.wire, exchange.model) == (True, sdk.wire, "some-model")
 
 
 def test_every_sdk_of_the_demo_is_a_supported_one() -> None:
@@ -52,8 +58,26 @@ def test_every_sdk_of_the_demo_is_a_supported_one() -> None:
     assert set(SDKS) - set(registry.SDK_NAMES) == set()
 
 
-def test_the_demo_runs_the_sdks_of_its_own_extra_by_default() -> None:
-    assert DEFAULT_SDKS == ("openai", "anthropic")
+def test_the_demo_runs_an_sdk_of_each_wire_format_by_default() -> None:
+    assert [SDKS[name].wire for name in DEFAULT_SDKS] == list(get_args(Wire))
+
+
+@pytest.mark.slow
+def test_a_default_sdk_that_is_not_installed_is_left_out_with_one_line(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("opentelemetry.exporter.otlp.json.file")
+    for name in ("google-genai", "bedrock"):
+        monkeypatch.setitem(sys.modules, SDKS[name].module, None)
+    monkeypatch.chdir(tmp_path)
+    code = main(["demo", "--seconds", "0"])
+    first, *rest = capfd.readouterr().out.splitlines()
+    assert first == "left out: google-genai and bedrock are not installed: pip install google-genai boto3"
+    assert (code, any(" smooth-2" in line for line in rest), any("smooth-3" in line for line in rest)) == (
+        0,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +108,8 @@ def test_the_streams_of_a_chosen_sdk_are_measured(tmp_path: Path, name: str) -> 
     demo = run("demo", "--sdk", name, "--seconds", "0", "--quiet", "--output", "demo.jsonl", cwd=tmp_path)
     assert (demo.returncode, demo.stderr) == (0, "")
     rows = json.loads(run("report", "--json", "demo.jsonl", cwd=tmp_path).stdout)["rows"]
-    assert {row["model"] for row in rows} == {"smooth-1", "bursty-1", "reasoning-1", "cut-off-1", "agent-1"}
+    models = {scenario.model for scenario in SCENARIOS if scenario.wire == SDKS[name].wire}
+    assert {row["model"] for row in rows} == models
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

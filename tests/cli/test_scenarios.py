@@ -60,9 +60,10 @@ def test_the_time_is_made_use_of(seed: int) -> None:
     assert min(lengths) > 7.0
 
 
-def test_both_default_sdks_run_sync_and_async_clients() -> None:
+def test_the_default_sdks_run_sync_and_async_clients() -> None:
     kinds = {(one.sdk, one.scenario.is_async) for one in plan_requests(1, 0.0)}
-    assert kinds == {("openai", False), ("openai", True), ("anthropic", False), ("anthropic", True)}
+    both = {(sdk, is_async) for sdk in ("openai", "anthropic", "google-genai") for is_async in (False, True)}
+    assert kinds == {*both, ("bedrock", False)}  # boto3 has no asynchronous client
 
 
 def script_of(model: str, number: int = 0) -> Script:

@@ -47,8 +47,9 @@ def exchange(number: int, *moments: float, model: str = "smooth-1") -> Exchange:
         Sent(step, Event("answer", tokens=1), complete_ns=arrived + round(moment * MS))
         for step, moment in enumerate(moments)
     ]
-    body = f'{{"model": "{model}"}}'.encode()
-    request = Request(number, "POST", "/v1/chat/completions", {}, body, arrived, 0, reused=False, wire="chat")
+    request = Request(
+        number, "POST", "/v1/chat/completions", {}, b"", arrived, 0, reused=False, wire="chat", model=model
+    )
     return Exchange(request, lambda: Progress(sent=sent), lambda _: True)
 
 

@@ -368,12 +368,10 @@ def test_a_missing_module_class_or_method_is_skipped_alone(
 
 
 @pytest.mark.requirement("R64")
-def test_each_missing_target_is_a_warning_of_its_own(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_warning_names_all_missing_targets_by_module(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
     PackagePatches("acme_llm", tuple(MISSING)).install()
-    assert warnings(caplog) == [
-        f"otel_itl does not find {target.path} in {target.module}: what passes there is not measured."
-        for target in MISSING
-    ]
+    named = "Stream.pull in acme_llm.nowhere; Nothing.pull, Stream.push in acme_llm.streams"
+    assert warnings(caplog) == [f"otel_itl does not find {named}: what passes there is not measured."]
 
 
 def test_a_missing_target_that_is_optional_is_no_warning(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:

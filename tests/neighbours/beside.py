@@ -14,6 +14,7 @@ import openai
 from openai.resources import responses as responses_module
 
 import otel_itl
+from otel_itl import testing
 from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, faults, responses
 
@@ -29,6 +30,10 @@ class Exchanged:
     bodies: list[bytes]
 
 
+CLAUDE, GEMINI, NOVA = "claude-sonnet-4-5", "gemini-2.5-pro", "amazon.nova-lite-v1:0"
+MISTRAL, LLAMA = "mistral-large", "llama3"
+"""Models that the server plays, each in the format of its SDK."""
+
 Ask = Callable[[str], Any]
 """Streams from the server at this base URL; returns what the caller got."""
 
@@ -42,6 +47,15 @@ def exchanged(ask: Ask) -> Exchanged:
             chat.reply(0, tools=[("Answer", ['{"na', 'me":"A', 'da","age":', "36}"])], first=0.01, gaps=0.005),
             model="gpt-4o-tools",
         )
+        for wire, model in (
+            ("messages", CLAUDE),
+            ("gemini", GEMINI),
+            ("bedrock", NOVA),
+            ("mistral", MISTRAL),
+            ("ollama", LLAMA),
+        ):
+            if hasattr(testing, wire):
+                server.always(getattr(testing, wire).reply(5, first=0.01, gaps=0.005), model=model)
         server.always(faults.status(404, "nothing is here"), model="refused")
         output = ask(server.openai_url)
         return Exchanged(settled(output), [exchange.body for exchange in server.exchanges])

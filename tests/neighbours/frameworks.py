@@ -1,4 +1,4 @@
-"""Frameworks on top of the openai SDK: how each streams, from a server of ours."""
+"""Frameworks on top of the openai SDK, and what a row of the table is: how each streams, from a server of ours."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class Framework:
     call: str
     """How the documentation names the way."""
     ask: Callable[[str], Any]
+    sdk: str = "openai"
+    """Name of the SDK that it uses, as in `otel_itl.sdks.registry`."""
 
     def __str__(self) -> str:
         return f"{self.package}: {self.call}"

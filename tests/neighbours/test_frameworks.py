@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from beside import Pair, exchanged
 from frameworks import FRAMEWORKS, Framework, _pydantic_ai
+from providers import PROVIDERS
+
+from otel_itl.sdks.registry import SDK_NAMES
 
 pytestmark = pytest.mark.requirement("R18")
 
@@ -20,11 +23,13 @@ def missing(module: str) -> bool:
 
 
 def case(framework: Framework) -> Any:
-    skip = pytest.mark.skipif(missing(framework.module), reason=f"{framework.package} is not installed")
-    return pytest.param(framework, id=framework.ask.__name__, marks=skip)
+    skip = pytest.mark.skipif(
+        framework.sdk not in SDK_NAMES or missing(framework.module), reason=f"{framework.package} is not installed"
+    )
+    return pytest.param(framework, id=str(framework), marks=skip)
 
 
-each = pytest.mark.parametrize("framework", [case(framework) for framework in FRAMEWORKS])
+each = pytest.mark.parametrize("framework", [case(framework) for framework in (*FRAMEWORKS, *PROVIDERS)])
 
 
 @each

@@ -1,7 +1,8 @@
 """Records which tests each environment of CI ran, and fails the last run when a test ran in none of them.
 
-Two environment variables switch it on. `ITL_TEST_RECORD_DIR` names a folder, to which every run adds a file. The run
-for which `ITL_TEST_RECORD_IS_LAST` is set as well has to collect all tests; it reads the files of the runs before it.
+Two environment variables switch it on. `ITL_TEST_RECORD_DIR` names a folder, to which every process that runs tests
+adds files. The run for which `ITL_TEST_RECORD_IS_LAST` is set as well has to collect all tests, and reads all files.
+With several workers, each of them adds files, and the process that started them compares.
 """
 
 from __future__ import annotations
@@ -34,16 +35,18 @@ def never_ran(collected: set[str], ran: set[str]) -> list[str]:
 
 
 class RunRecorder:
-    """pytest plugin: writes down which tests a run collected and which of them it ran.
+    """pytest plugin: writes down which tests a process collected and which of them it ran.
 
     Args:
-        folder: where each run leaves a file with one node id per line.
-        is_last: whether this run compares what it collected with what any run ran.
+        folder: where each process leaves files with one node id per line.
+        is_last: whether this is the run that compares what it collected with what any run ran.
+        is_worker: whether another process has started this one, and compares.
     """
 
-    def __init__(self, folder: Path, *, is_last: bool) -> None:
+    def __init__(self, folder: Path, *, is_last: bool, is_worker: bool = False) -> None:
         self._folder = folder
         self._is_last = is_last
+        self._is_worker = is_worker
         self._collected: set[str] = set()
         self._ran: set[str] = set()
         self._missing: list[str] | None = None
@@ -65,11 +68,12 @@ class RunRecorder:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the record; in the last run, compare, and fail the run when a test never ran."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", suffix=".ran", dir=self._folder, encoding="utf-8", delete=False) as file:
-            file.write("\n".join(sorted(self._ran)))
-        if self._is_last and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
-            self._missing = never_ran(self._collected, self._read())
+        self._write(".ran", self._ran)
+        if self._is_last:
+            self._write(".collected", self._collected)
+        compares = self._is_last and not self._is_worker
+        if compares and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
+            self._missing = never_ran(self._read(".collected"), self._read(".ran"))
             if self._missing:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -80,12 +84,19 @@ class RunRecorder:
             for node_id in self._missing:
                 terminalreporter.write_line(f"  {node_id}")
 
-    def _read(self) -> set[str]:
-        return {line for file in self._folder.glob("*.ran") for line in file.read_text(encoding="utf-8").split("\n")}
+    def _write(self, suffix: str, node_ids: set[str]) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", suffix=suffix, dir=self._folder, encoding="utf-8", delete=False) as file:
+            file.write("\n".join(sorted(node_ids)))
+
+    def _read(self, suffix: str) -> set[str]:
+        texts = (file.read_text(encoding="utf-8") for file in self._folder.glob(f"*{suffix}"))
+        return {line for text in texts for line in text.splitlines()}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the recorder where the environment asks for it."""
     if folder := os.environ.get(FOLDER_VARIABLE):
-        recorder = RunRecorder(Path(folder), is_last=LAST_VARIABLE in os.environ)
+        is_worker = hasattr(config, "workerinput")  # of pytest-xdist
+        recorder = RunRecorder(Path(folder), is_last=LAST_VARIABLE in os.environ, is_worker=is_worker)
         config.pluginmanager.register(recorder, "ci_record")

@@ -22,7 +22,7 @@ from otel_itl import observe
 from otel_itl.export.measured_spans import MAX_MEASURED_SPANS
 from otel_itl.runtime import runtime
 
-SECONDS: Final = float(os.environ.get("ITL_TEST_SECONDS", "60"))
+SECONDS: Final = float(os.environ.get("ITL_TEST_SECONDS", "20"))
 """How long the stress of the garbage collector goes on."""
 STREAMS: Final = 100_000
 ROOT: Final = Path(__file__).parents[2]

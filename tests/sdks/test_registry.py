@@ -22,13 +22,15 @@ toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 ROOT: Final = Path(__file__).parents[2]
 PROJECT: Final = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: Final[dict[str, list[str]]] = PROJECT["optional-dependencies"]
-MATRIX: Final = re.search(r"\nmatrix=\((.*?)\n\)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.DOTALL)
+MATRIX: Final = re.search(
+    r"\nmatrix=\((.*?)\n\)", (ROOT / ".ci" / "environments").read_text(encoding="utf-8"), re.DOTALL
+)
 
 every = pytest.mark.parametrize("sdk", REGISTRY.values(), ids=SDK_NAMES)
 
 
 def matrix_rows() -> list[str]:
-    """The rows of the matrix of `.ci/run`."""
+    """The rows of the matrix of `.ci/environments`."""
     assert MATRIX is not None
     return re.findall(r'"([^"]*)"', MATRIX[1])
 

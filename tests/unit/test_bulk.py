@@ -151,7 +151,7 @@ def test_bulk_recording_overflows_where_single_recording_does(script: Any) -> No
     assert _played(_in_bulk, script, readers=[{}], provider_views=overflowing) == expected
 
 
-@pytest.mark.parametrize("aggregation", [SumAggregation(), LastValueAggregation(), DropAggregation()], ids=repr)
+@pytest.mark.parametrize("aggregation", [SumAggregation(), LastValueAggregation(), DropAggregation()], ids=type)
 def test_a_view_may_make_something_else_of_the_histogram(aggregation: Any) -> None:
     script: list[Any] = [([10, 20, 30], 0, False), ([5], 1, True)]
     other = (View(instrument_name="itl", aggregation=aggregation),)

@@ -455,7 +455,7 @@ def test_no_streams_together_have_no_figures_but_zero(tool: str) -> None:
     assert {value for value in summary_as([], tool).figures.values() if value} == set()
 
 
-@pytest.mark.parametrize("tool", set(TOOLS) - {"otel_itl"})
+@pytest.mark.parametrize("tool", sorted(set(TOOLS) - {"otel_itl"}))
 @pytest.mark.parametrize("lack", [{"unrecorded": 3}, {"skipped": array("I", [0, 5])}])
 def test_a_timeline_that_leaves_chunks_out_has_no_figures_of_a_tool_that_counts_every_chunk(
     tool: str, lack: dict[str, Any]

@@ -8,7 +8,7 @@ from math import log
 from random import Random
 
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS, Wire
-from otel_itl.testing import Script, chat, faults, messages
+from otel_itl.testing import Script, bedrock, chat, faults, gemini, messages
 
 _SPREAD = 0.25
 """Sigma of the log-normal gaps: as even as those of a decoder on a quiet machine."""
@@ -147,6 +147,24 @@ def _long(random: Random, _: int) -> Script:
     return messages.reply(200, first=_first(random, 0.15), gaps=_gaps(random, 199, 0.016))
 
 
+def _smooth_gemini(random: Random, _: int) -> Script:
+    return gemini.reply(50, first=_first(random, 0.2), gaps=_gaps(random, 49, 0.024))
+
+
+def _thinking(random: Random, _: int) -> Script:
+    return gemini.reply(30, thoughts=20, first=_first(random, 0.3), gaps=_gaps(random, 49, 0.030))
+
+
+def _smooth_converse(random: Random, _: int) -> Script:
+    return bedrock.reply(60, first=_first(random, 0.22), gaps=_gaps(random, 59, 0.018))
+
+
+def _cut_by_service(random: Random, _: int) -> Script:
+    """Make a stream that the service ends with an exception event."""
+    whole = bedrock.reply(50, first=_first(random, 0.2), gaps=_gaps(random, 49, 0.020))
+    return whole.cut(random.randrange(20, 45)) + Script([bedrock.error("Too many tokens", kind="throttlingException")])
+
+
 SCENARIOS = (
     Scenario("smooth-1", "chat", is_async=False, script=_smooth_chat, is_smooth=True, session="chat-1"),
     Scenario("bursty-1", "chat", is_async=True, script=_bursty),
@@ -158,5 +176,9 @@ SCENARIOS = (
     Scenario("degrading-1", "messages", is_async=False, script=_degrading, session="chat-2"),
     Scenario("agent-1", "chat", is_async=True, script=_agent, session="agent-7", max_requests=8),
     Scenario("left-early-1", "messages", is_async=True, script=_long, leaves_after=40),
+    Scenario("smooth-3", "gemini", is_async=False, script=_smooth_gemini, is_smooth=True),
+    Scenario("thinking-1", "gemini", is_async=True, script=_thinking),
+    Scenario("smooth-4", "converse", is_async=False, script=_smooth_converse, is_smooth=True),
+    Scenario("throttled-1", "converse", is_async=False, script=_cut_by_service),
 )
 """All scenarios, in the order of their requests' threads and tasks."""

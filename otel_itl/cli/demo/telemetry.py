@@ -158,14 +158,15 @@ class EnvironmentTelemetry:
         otel_itl.instrument(**_OPTIONS, on_stall=on_stall)
 
     def on_stream_opened(self) -> None:
-        """Add the copies' processors once: now the providers are set up, and no stream has ended yet."""
+        """Add the copies' processors once: when the providers are set up, and no stream has ended yet."""
         with self._lock:
-            if self._copies:
+            tracer_provider, logger_provider = trace.get_tracer_provider(), _logs.get_logger_provider()
+            is_set_up = isinstance(tracer_provider, TracerProvider) or isinstance(logger_provider, LoggerProvider)
+            if self._copies or not is_set_up:
                 return
             spans = BatchSpanProcessor(FileSpanExporter(stream=_as_text(self._file)))
             logs = BatchLogRecordProcessor(FileLogExporter(stream=_as_text(self._file)))
             self._copies = [spans, logs]
-            tracer_provider, logger_provider = trace.get_tracer_provider(), _logs.get_logger_provider()
             if isinstance(tracer_provider, TracerProvider):
                 tracer_provider.add_span_processor(spans)
             if isinstance(logger_provider, LoggerProvider):

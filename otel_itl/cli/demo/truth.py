@@ -40,7 +40,7 @@ def compare_with_truth(
             by_model[stream.model].append(stream)
     for model, measured in by_model.items():
         measured.sort(key=lambda stream: stream.timeline.request_unix_ns)
-        served = [exchange for exchange in exchanges if exchange.json.get("model") == model]
+        served = [exchange for exchange in exchanges if exchange.model == model]
         for stream, exchange in zip(measured, served, strict=False):
             first, sent = exchange.first_output_ns, exchange.output_times_ns
             measures = stream.measures

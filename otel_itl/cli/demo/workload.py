@@ -38,7 +38,8 @@ class Workload:
     Args:
         plans: the requests.
         server: answers them; the scripts are queued here.
-        on_stream_opened: called whenever a stream was opened, before its first chunk is pulled, in any thread.
+        on_stream_opened: called in any thread when a stream was opened, and again with its first chunk, as some SDKs
+            send the request no earlier.
     """
 
     def __init__(self, plans: Sequence[Plan], server: ScriptedServer, on_stream_opened: Callable[[], None]) -> None:
@@ -123,6 +124,8 @@ class Workload:
                     self._on_stream_opened()
                     for chunks, _ in enumerate(stream, start=1):
                         lane.chunks += 1
+                        if chunks == 1:
+                            self._on_stream_opened()
                         if chunks == leaves_after or self._stopping.is_set():
                             break
                 lane.done += 1
@@ -158,6 +161,8 @@ class Workload:
                     async for _ in stream:
                         chunks += 1
                         lane.chunks += 1
+                        if chunks == 1:
+                            self._on_stream_opened()
                         if chunks == lane.plan.scenario.leaves_after:
                             break
             lane.done += 1

@@ -10,7 +10,7 @@ from otel_itl.cli.demo.sdks import SDKS
 from otel_itl.cli.doctor.facts import StreamFacts
 from otel_itl.runtime import runtime
 from otel_itl.test_scope import mark_as_test
-from otel_itl.testing import Script, chat, messages
+from otel_itl.testing import Script, bedrock, chat, gemini, messages
 
 MODEL: Final = "otel-itl-doctor"
 FLUSH_MILLISECONDS: Final = 3_000
@@ -23,6 +23,8 @@ def scripts() -> dict[str, Script]:
     return {
         MODEL: chat.reply(words, first=0.01, gaps=0.01),
         f"{MODEL}-messages": messages.reply(words, first=0.01, gaps=0.01),
+        f"{MODEL}-gemini": gemini.reply(words, first=0.01, gaps=0.01),
+        f"{MODEL}-converse": bedrock.reply(words, first=0.01, gaps=0.01),
     }
 
 
@@ -40,12 +42,16 @@ def send_scripted_stream(server_url: str, names: Iterable[str]) -> StreamFacts |
     if name is None:
         return None
     sdk = SDKS[name]
-    model = MODEL if sdk.wire == "chat" else f"{MODEL}-messages"
+    model = MODEL if sdk.wire == "chat" else f"{MODEL}-{sdk.wire}"
     spans: list[Any] = []
     error: str | None = None
     try:
-        with mark_as_test(), sdk.make_client(server_url, is_async=False) as client:
-            for _ in sdk.requester(client)(model):
+        with (
+            mark_as_test(),
+            sdk.make_client(server_url, is_async=False) as client,
+            sdk.requester(client)(model) as stream,
+        ):
+            for _ in stream:
                 spans = spans or [_span_of_open_stream()]
     except Exception as raised:  # noqa: BLE001 - whatever the SDK raises is the finding
         error = type(raised).__qualname__

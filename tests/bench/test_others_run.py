@@ -1,4 +1,4 @@
-"""The benchmark of Bedrock runs and prints every row. How fast anything is, is no matter of tests."""
+"""The benchmark of Bedrock and google-genai runs and prints every row. How fast anything is, is no matter of tests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ ROWS = (
     "a chunk of `converse_stream`, async",
     "a chunk of `invoke_model…`, sync",
     "a chunk of `invoke_model…`, async",
+    "a chunk of `generate_content_stream`, sync",
+    "a chunk of `generate_content_stream`, async",
+    "a chunk of `converse_stream`, sync, over a socket",
     "a call of S3's `get_object`",
 )
 
 
 def test_a_quick_run_prints_every_row(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("aiobotocore")
-    from bench.overhead.bedrock import main
+    from bench.overhead.others import main
 
     main(["--quick"])
     _, _, *rows = capsys.readouterr().out.splitlines()
