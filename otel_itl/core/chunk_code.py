@@ -47,8 +47,8 @@ def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:
     for position in range(_COUNT_BYTES - 1):
         counts[position::_COUNT_BYTES] = octets[_TOKENS_SHIFT // 8 + position :: _CODE_BYTES]
     tokens = array("I")
-    if counts.count(0) < len(counts):
+    if counts != bytes(len(counts)):
         tokens.frombytes(counts)
         if sys.byteorder == "big":
             tokens.byteswap()
-    return UnpackedCodes(kinds, tokens, choices if choices.count(0) < len(choices) else b"")
+    return UnpackedCodes(kinds, tokens, choices if choices != bytes(len(choices)) else b"")

@@ -74,9 +74,8 @@ def count_deadlines(
     if counted == OUTPUT and _has_no_late_gap(timeline, itl_objective, measures):
         # Each token comes no later, beside its deadline, than the first.
         first, _ = timeline.output_bounds
-        tokens = measures.output_chunk_count
         late_chunks, missed = _count_missed(timeline.arrived[first : first + 1], ttft_objective, itl_objective)
-        return Deadlines(missed, missed + tokens - late_chunks)
+        return Deadlines(missed, missed + measures.output_chunk_count - late_chunks)
     is_token = timeline.output_flags if counted == OUTPUT else bytes(bool(kind & counted) for kind in timeline.kinds)
     missed = met = 0
     for selected in split_by_choice(timeline, is_token):

@@ -26,8 +26,8 @@ class PendingStreams:
     """A queue between the end of a stream and its metrics.
 
     Recording happens before a collection, now and then on the finalizer's thread, and, when more than `MAX_PENDING`
-    streams wait, in the threads that add more: as a batch each time. Nothing is dropped, whatever the load. All methods may be called from
-    several threads at once; none waits for a lock but `record_all`.
+    streams wait, in the thread that adds one more: as a batch each time. Nothing is dropped, whatever the load. All
+    methods may be called from several threads at once; none waits for a lock but `record_all`.
 
     Args:
         errors: receives the failure of a recording; the other streams are recorded all the same.
@@ -52,7 +52,7 @@ class PendingStreams:
         self.hold_bound()
 
     def hold_bound(self) -> None:
-        """Record a batch of the streams that wait if more than `MAX_PENDING` do. Called after each one that is added."""
+        """Record a batch of the streams that wait if more than `MAX_PENDING` do. Called after each that is added."""
         if len(self.queue) > MAX_PENDING:
             self.recorded_by_add += self.record_some(RECORDED_PER_ADD)
 

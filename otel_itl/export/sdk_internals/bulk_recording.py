@@ -23,7 +23,7 @@ from otel_itl.export.sdk_internals.bulk_batch import record_batch
 logger = logging.getLogger("otel_itl")
 
 
-def record_values(
+def record_values(  # noqa: PLR0913 - what `Histogram.record` takes, and the scale
     histogram: Histogram,
     ordered: Sequence[float],
     scale: float,
