@@ -49,6 +49,9 @@ class Arrivals(NamedTuple):
     """1: the chunk came together with its predecessor."""
     held: int
     """How long the consumer held the stream before it asked for the chunks, in all (ns)."""
+    intervals: array[int] = array("q")
+    """The time from the chunk before to each chunk, as far as it was computed on the way; else empty. That of the first
+    chunk means nothing."""
 
 
 def find_arrivals(timeline: Timeline) -> Arrivals:
@@ -81,7 +84,7 @@ def find_blocked_arrivals(timeline: Timeline) -> Arrivals | None:
         return None
     if not is_blocked:
         return None
-    return Arrivals(arrived, b"\1" * chunks, bytes(chunks), columns.sum(holds))
+    return Arrivals(arrived, b"\1" * chunks, bytes(chunks), columns.sum(holds), columns.unpack(waits + holds))
 
 
 def judge_arrivals(timeline: Timeline) -> Arrivals:

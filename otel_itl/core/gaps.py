@@ -36,7 +36,13 @@ class Gaps(NamedTuple):
 
 def find_gaps(timeline: Timeline, arrivals: Arrivals) -> Iterator[Gaps]:
     """Yield the gaps of each choice of a stream: two choices streamed side by side are two sequences of tokens."""
-    for selected in split_by_choice(timeline, timeline.output_flags):
+    outputs = timeline.output_flags
+    first, last = timeline.output_bounds
+    is_plain = not (timeline.choices or timeline.tokens or timeline.skipped) and 0 <= first < last
+    if is_plain and arrivals.intervals and outputs.find(0, first, last) < 0:
+        yield Gaps(arrivals.intervals[first + 1 : last + 1].tolist(), exact=last - first, imputed=0, excluded=0)
+        return
+    for selected in split_by_choice(timeline, outputs):
         yield _measure_gaps(
             pick_moments(arrivals.moments, selected),
             pick_flags(arrivals.observed, selected),

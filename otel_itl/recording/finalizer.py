@@ -26,8 +26,8 @@ MAX_DEFERRED: Final = 64
 HELPED_WITH: Final = 2
 """Dropped streams that a new or an ending stream finalizes: no more are dropped than are opened, so these suffice."""
 MAX_PER_ROUND: Final = 64
-LONG_STREAM: Final = 1_024
-"""Chunks from which on a stream is not finalized on its event loop, which that would block for half a millisecond."""
+LONG_STREAM: Final = 4_096
+"""Chunks from which on a stream is not finalized on its event loop, which that would block for over a millisecond."""
 PATIENCE_SECONDS: Final = 1.0
 """How long a flush waits for another thread that is finalizing, which may need a lock of the flush's caller."""
 
