@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from itertools import compress, pairwise, repeat
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from otel_itl.core.arrivals import Arrivals
 from otel_itl.core.columns import find_differences
@@ -40,7 +40,8 @@ def find_gaps(timeline: Timeline, arrivals: Arrivals) -> Iterator[Gaps]:
     first, last = timeline.output_bounds
     is_plain = not (timeline.choices or timeline.tokens or timeline.skipped) and 0 <= first < last
     if is_plain and arrivals.intervals and outputs.find(0, first, last) < 0:
-        yield Gaps(arrivals.intervals[first + 1 : last + 1].tolist(), exact=last - first, imputed=0, excluded=0)
+        samples: list[Any] = arrivals.intervals[first + 1 : last + 1].tolist()
+        yield Gaps(samples, exact=last - first, imputed=0, excluded=0)
         return
     for selected in split_by_choice(timeline, outputs):
         yield _measure_gaps(
