@@ -10,7 +10,6 @@ Beyond that the tail is thinned.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,8 +24,6 @@ from otel_itl.core.thinning import select_chunks, thin
 from otel_itl.core.timeline import MICROSECOND, OUTPUT, Outcome, Timeline
 
 CHUNKS_PER_EVENT = 1_024
-
-_RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 _FACTS: Final = {
     names.STREAM_REQUEST_TIME: "request_unix_ns",
@@ -188,8 +185,10 @@ def _describe_misfit(error: Exception) -> str:
 def _encode_runs(kinds: bytes) -> list[int]:
     """Encode kinds as runs, `[kind, count, kind, count, …]`: most streams have a handful."""
     runs: list[int] = []
-    for run in _RUN.finditer(kinds):
-        runs += (kinds[run.start()], run.end() - run.start())
+    while kinds:
+        rest = kinds.lstrip(kinds[:1])
+        runs += (kinds[0], len(kinds) - len(rest))
+        kinds = rest
     return runs
 
 
