@@ -220,6 +220,9 @@ STEPS: Final = (
     "export.instruments.StreamInstruments.labels_of",
     "export.instruments.StreamInstruments.record",
     "export.histogram_batch.record_values",
+    "export.histogram_batch.HistogramBatch.add",
+    "export.histogram_batch.HistogramBatch.record",
+    "export.span.set_checked_attributes",
 )
 OUTCOMES: Final = {"read to its end": "completed", "closed": "closed", "broken": "error", "dropped": "abandoned"}
 
