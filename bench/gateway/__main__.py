@@ -21,6 +21,8 @@ from bench.overhead.subjects import OPENAI
 from bench.overhead.variants import MAIN, Pipeline, Variant
 
 CHUNKS = 300
+SETTLING_SECONDS = 6.0
+"""After these, every silent stream has been reported as stalled, once."""
 CHUNKS_PER_TURN = 10
 """Chunks that a stream hands out before another one has its turn."""
 WARM_STREAMS = 100
@@ -115,7 +117,7 @@ def _watched(variant: Variant, options: argparse.Namespace) -> dict[str, float]:
         streams = [OPENAI.request(sync) for _ in range(options.open)]
         for stream in streams:
             next(iter(stream))
-        time.sleep(1)
+        time.sleep(SETTLING_SECONDS)
         cpu, began = time.process_time(), time.monotonic()
         time.sleep(options.seconds)
         share = (time.process_time() - cpu) / (time.monotonic() - began)
