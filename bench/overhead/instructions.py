@@ -94,12 +94,12 @@ def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, counter: 
 
 def bytecodes(subject: Subject, variants: Sequence[Variant], sizes: Sizes) -> Readings:
     """Return the number of Python bytecodes that were executed until each mark."""
-    with _counted_bytecodes() as executed:
+    with counted_bytecodes() as executed:
         return drive(subject, variants, sizes, executed)
 
 
 @contextmanager
-def _counted_bytecodes() -> Iterator[Counter]:
+def counted_bytecodes() -> Iterator[Counter]:
     """Count the bytecodes that are executed in the block; yield a function that returns the number so far.
 
     From Python 3.12 on `sys.monitoring` counts those of all threads. Before, only a trace function can: it counts those

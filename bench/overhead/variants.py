@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 import otel_itl
 from bench.inside import finish_background_work
+from bench.overhead.peers import install_langfuse, install_openai_v2, install_sentry
 from bench.overhead.subjects import Subject
 
 UNINSTRUMENTED = "uninstrumented"
@@ -244,6 +245,13 @@ MAIN = (
     Variant("OpenInference", _openinference, _OPENINFERENCE),
 )
 """The variants with sampled spans and explicit buckets."""
+PEERS = (
+    # It cannot be installed beside the official one of today: it is measured in an environment of its own.
+    Variant("openai-v2", install_openai_v2, {"openai": "opentelemetry-instrumentation-openai-v2"}),
+    Variant("langfuse", install_langfuse, {"openai": "langfuse"}),
+    Variant("sentry", install_sentry, {"openai": "sentry-sdk"}, spans=False),
+)
+"""Others that trace a stream and keep no latency between its tokens."""
 SETTINGS = (
     Variant("otel_itl, not sampled", ours(), sampled=False),
     Variant("otel_itl, exponential", ours(), exponential=True),

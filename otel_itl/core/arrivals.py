@@ -15,10 +15,13 @@ time was spent on decoding, and all chunks of the burst get the moment of its fi
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from itertools import repeat
 from operator import sub
 from typing import NamedTuple
 
+from otel_itl.core.columns import MAX_NUMBER, Columns, LaneError
 from otel_itl.core.timeline import Timeline
 
 NEGLIGIBLE_HOLD = 1_000_000
@@ -38,24 +41,61 @@ BURST_PAUSE_FACTOR = 20
 class Arrivals(NamedTuple):
     """The arrivals of a stream's chunks: parallel sequences, one entry per chunk."""
 
-    moments: list[int]
+    moments: array[int]
     """When each chunk arrived (ns after the request): those of a burst when the first of them did."""
     observed: bytes | bytearray
     """1: the moment is exact; 0: the arrival is hidden, the moment is the latest at which it can have been."""
     in_burst: bytes | bytearray
     """1: the chunk came together with its predecessor."""
-    holds: list[int]
-    """How long the consumer held the stream before it asked for the chunk (ns)."""
+    held: int
+    """How long the consumer held the stream before it asked for the chunks, in all (ns)."""
+    intervals: array[int] = array("q")
+    """The time from the chunk before to each chunk, as far as it was computed on the way; else empty. That of the first
+    chunk means nothing."""
 
 
 def find_arrivals(timeline: Timeline) -> Arrivals:
     """Judge for every chunk of a stream whether its arrival was observed, and merge bursts to one moment."""
+    return find_blocked_arrivals(timeline) or judge_arrivals(timeline)
+
+
+def find_blocked_arrivals(timeline: Timeline) -> Arrivals | None:
+    """Return the arrivals of a stream whose consumer held nothing and waited for every chunk, as most do; else None.
+
+    Every arrival was observed then, and no chunk is looked at on its own.
+    """
+    chunks = len(timeline)
+    if not chunks or timeline.skipped:
+        return None
+    asked, arrived = timeline.asked, timeline.arrived
+    opened = asked[0] if timeline.headers is None else timeline.headers
+    columns = Columns(chunks)
+    try:
+        asked_column, arrived_column = columns.pack(asked), columns.pack(arrived)
+        holds = columns.subtract(asked_column, columns.shift(arrived_column, opened))
+        waits = columns.subtract(arrived_column, asked_column)
+        # Without a hold before it, the first chunk is observed even if it came with the headers.
+        later_waits = waits | MAX_NUMBER
+        is_blocked = columns.is_at_most(holds, NEGLIGIBLE_HOLD) and (
+            columns.is_at_least(later_waits, MAX_BLOCKING_WAIT)
+            or columns.is_at_least(later_waits, _find_required_wait(_find_typical_wait(columns.unpack(waits))))
+        )
+    except LaneError:
+        return None
+    if not is_blocked:
+        return None
+    return Arrivals(arrived, b"\1" * chunks, bytes(chunks), columns.sum(holds), columns.unpack(waits + holds))
+
+
+def judge_arrivals(timeline: Timeline) -> Arrivals:
+    """Do what `find_arrivals` does for any stream, chunk by chunk."""
     # As lists: an array makes a new integer at every access.
     asked, arrived = timeline.asked.tolist(), timeline.arrived.tolist()
     free = _find_free_moments(timeline, asked, arrived)
     holds = list(map(sub, asked, free))
     observed, in_burst = _judge_pulls(free, holds, arrived, list(map(sub, arrived, asked)))
-    return Arrivals(_merge_bursts(arrived, observed, in_burst), observed, in_burst, holds)
+    moments = array("q", _merge_bursts(arrived, observed, in_burst))
+    return Arrivals(moments, observed, in_burst, sum(holds))
 
 
 def _find_free_moments(timeline: Timeline, asked: list[int], arrived: list[int]) -> list[int]:
@@ -71,10 +111,15 @@ def _find_free_moments(timeline: Timeline, asked: list[int], arrived: list[int])
     return free
 
 
-def _find_typical_wait(waits: list[int]) -> int:
+def _find_typical_wait(waits: Sequence[int]) -> int:
     """Return the median wait (ns) of those pulls that wait at all, from a sample of them."""
     waited = sorted(wait for wait in waits[:: len(waits) // MAX_SAMPLED_WAITS + 1] if wait >= MIN_BLOCKING_WAIT)
     return waited[len(waited) // 2] if waited else MIN_BLOCKING_WAIT
+
+
+def _find_required_wait(typical: int) -> int:
+    """Return the wait (ns) from which a pull counts as blocked, given the typical one."""
+    return min(max(MIN_BLOCKING_WAIT, typical // 4), MAX_BLOCKING_WAIT)
 
 
 def _find_blocked_pulls(holds: list[int], waits: list[int], typical: int) -> bytearray:
@@ -84,7 +129,7 @@ def _find_blocked_pulls(holds: list[int], waits: list[int], typical: int) -> byt
     be waited for typically take much longer, a quarter of that is required, so that a hiccup while a backlog of chunks
     is drained does not look like its end. After a long hold the first pull is slow by itself: more is required.
     """
-    required = min(max(MIN_BLOCKING_WAIT, typical // 4), MAX_BLOCKING_WAIT)
+    required = _find_required_wait(typical)
     blocked = bytearray([wait >= required for wait in waits])
     # The first pull of a stream pays for what an SDK does once.
     blocked[0] = waits[0] >= MAX_BLOCKING_WAIT

@@ -19,13 +19,14 @@ over the whole stream, up to one gap less: the first burst may be released at an
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from itertools import accumulate, compress
-from operator import sub
 from typing import NamedTuple
 
 from otel_itl.core.arrivals import MIN_BLOCKING_WAIT, Arrivals
-from otel_itl.core.gaps import split_by_choice
+from otel_itl.core.columns import find_differences
+from otel_itl.core.gaps import pick_moments, split_by_choice
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import Timeline
 
@@ -116,13 +117,13 @@ def _is_uneven(samples: Sequence[float]) -> bool:
     return percentile(samples, 90) > MAX_UNEVENNESS * percentile(samples, 10)
 
 
-def _has_backlog(timeline: Timeline, moments: Sequence[int], outputs: bytes) -> bool:
+def _has_backlog(timeline: Timeline, moments: array[int], outputs: bytes) -> bool:
     """Return whether any choice of a stream began with a backlog that was released slowly, given the arrivals (ns)."""
     choices = split_by_choice(timeline, outputs)
-    return any(_has_slow_backlog(list(compress(moments, selected))) for selected in choices)
+    return any(_has_slow_backlog(pick_moments(moments, selected)) for selected in choices)
 
 
-def _has_slow_backlog(moments: Sequence[int]) -> bool:
+def _has_slow_backlog(moments: array[int]) -> bool:
     """Return whether one choice's chunks began with a backlog that was released slowly, chunk by chunk.
 
     Its first half came more than twice as fast as its second, with many tiny gaps.
@@ -136,7 +137,7 @@ def _has_slow_backlog(moments: Sequence[int]) -> bool:
     elapsed, later = moments[middle] - moments[0], moments[last] - moments[middle]
     if 4 * elapsed * (last - middle) >= 3 * later * middle:  # spares sorting the gaps of an ordinary stream
         return False
-    gaps = list(map(sub, moments[1:], moments))
+    gaps = find_differences(moments)
     pace = percentile(sorted(gaps[middle:]), 50)
     tiny = sum(gap < pace * TINY_GAP for gap in gaps[:middle])
     return elapsed < middle * pace * MIN_SHARE_OF_PACE and tiny > middle * MAX_SHARE_OF_TINY_GAPS

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-_KIND_MASK: Final = 0xFF
 _TOKENS_SHIFT: Final = 8
 _TOKENS_MASK: Final = 0xFFFFFF
 _CHOICE_SHIFT: Final = 32
+_CODE_BYTES: Final = array("Q").itemsize
+_COUNT_BYTES: Final = array("I").itemsize
 
 
 class UnpackedCodes(NamedTuple):
@@ -35,14 +37,18 @@ def chunk_code(kind: int, tokens: int = 0, choice: int = 0) -> int:
 
 def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:
     """Split chunk codes into kinds, token counts and choices."""
-    try:
-        return UnpackedCodes(bytes(codes), array("I"), b"")
-    except ValueError:  # some code holds more than a kind
-        pass
-    tokens = array("I", [number >> _TOKENS_SHIFT & _TOKENS_MASK for number in codes])
-    choices = bytes([number >> _CHOICE_SHIFT & _KIND_MASK for number in codes])
-    return UnpackedCodes(
-        kinds=bytes([number & _KIND_MASK for number in codes]),
-        tokens=tokens if any(tokens) else array("I"),
-        choices=choices if any(choices) else b"",
-    )
+    packed = codes if isinstance(codes, array) else array("Q", codes)
+    if sys.byteorder == "big":
+        packed = packed[:]
+        packed.byteswap()
+    octets = packed.tobytes()
+    kinds, choices = octets[::_CODE_BYTES], octets[_CHOICE_SHIFT // 8 :: _CODE_BYTES]
+    counts = bytearray(_COUNT_BYTES * len(kinds))
+    for position in range(_COUNT_BYTES - 1):
+        counts[position::_COUNT_BYTES] = octets[_TOKENS_SHIFT // 8 + position :: _CODE_BYTES]
+    tokens = array("I")
+    if counts != bytes(len(counts)):
+        tokens.frombytes(counts)
+        if sys.byteorder == "big":
+            tokens.byteswap()
+    return UnpackedCodes(kinds, tokens, choices if choices != bytes(len(choices)) else b"")

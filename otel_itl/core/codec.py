@@ -10,7 +10,6 @@ Beyond that the tail is thinned.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,12 +19,11 @@ from operator import lt, sub
 from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl import conventions as names
+from otel_itl.core.columns import Columns, LaneError
 from otel_itl.core.thinning import select_chunks, thin
 from otel_itl.core.timeline import MICROSECOND, OUTPUT, Outcome, Timeline
 
 CHUNKS_PER_EVENT = 1_024
-
-_RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 _FACTS: Final = {
     names.STREAM_REQUEST_TIME: "request_unix_ns",
@@ -187,8 +185,10 @@ def _describe_misfit(error: Exception) -> str:
 def _encode_runs(kinds: bytes) -> list[int]:
     """Encode kinds as runs, `[kind, count, kind, count, …]`: most streams have a handful."""
     runs: list[int] = []
-    for run in _RUN.finditer(kinds):
-        runs += (kinds[run.start()], run.end() - run.start())
+    while kinds:
+        rest = kinds.lstrip(kinds[:1])
+        runs += (kinds[0], len(kinds) - len(rest))
+        kinds = rest
     return runs
 
 
@@ -211,13 +211,13 @@ def _find_event_time(timeline: Timeline, part: slice) -> int:
 
 def _pack(timeline: Timeline, part: slice, *, is_last: bool = False) -> dict[str, Any]:
     """Make the attributes for a part of the chunks; those of the last part hold the facts of the whole stream, too."""
-    arrived = timeline.arrived[part].tolist()
+    arrived = timeline.arrived[part]
     attributes: dict[str, Any] = {}
     if arrived:
-        waits = map(sub, arrived, timeline.asked[part].tolist())
+        offsets, waits = _to_microseconds(arrived, timeline.asked[part])
         attributes = {
-            names.TOKENS_OFFSETS: [moment // MICROSECOND for moment in arrived],
-            names.TOKENS_WAITS: [wait // MICROSECOND for wait in waits],
+            names.TOKENS_OFFSETS: offsets,
+            names.TOKENS_WAITS: waits,
             names.TOKENS_KINDS: _encode_runs(timeline.kinds[part]),
         }
         if timeline.tokens:
@@ -229,6 +229,18 @@ def _pack(timeline: Timeline, part: slice, *, is_last: bool = False) -> dict[str
     if is_last:
         attributes.update(_pack_facts(timeline))
     return attributes
+
+
+def _to_microseconds(arrived: array[int], asked: array[int]) -> tuple[list[int], list[int]]:
+    """Return when chunks arrived, and how long the consumer waited for each, in microseconds."""
+    try:
+        columns = Columns(len(arrived))
+        offsets = columns.pack(arrived)
+        waits = columns.subtract(offsets, columns.pack(asked))
+        return tuple(columns.unpack(columns.divide(each, MICROSECOND)).tolist() for each in (offsets, waits))  # type: ignore[return-value]
+    except LaneError:  # a moment before the request
+        waited = map(sub, arrived, asked)
+        return [moment // MICROSECOND for moment in arrived], [wait // MICROSECOND for wait in waited]
 
 
 def _pack_facts(timeline: Timeline) -> dict[str, Any]:

@@ -71,6 +71,11 @@ def count_deadlines(
     is_partial = timeline.unrecorded or any(timeline.skipped)
     if is_partial or measures.imputed or measures.excluded or measures.is_consumer_bound:
         return None
+    if counted == OUTPUT and _has_no_late_gap(timeline, itl_objective, measures):
+        # Each token comes no later, beside its deadline, than the first.
+        first, _ = timeline.output_bounds
+        late_chunks, missed = _count_missed(timeline.arrived[first : first + 1], ttft_objective, itl_objective)
+        return Deadlines(missed, missed + measures.output_chunk_count - late_chunks)
     is_token = timeline.output_flags if counted == OUTPUT else bytes(bool(kind & counted) for kind in timeline.kinds)
     missed = met = 0
     for selected in split_by_choice(timeline, is_token):
@@ -82,6 +87,16 @@ def count_deadlines(
         missed += missed_here
         met += (sum(tokens) if tokens else sum(selected)) - late_chunks
     return Deadlines(missed, missed + met)
+
+
+def _has_no_late_gap(timeline: Timeline, itl_objective: int, measures: Measures) -> bool:
+    """Return whether no token came later after its predecessor than the objective (ns), as is seen from the samples.
+
+    False also where the samples are not the gaps between arrivals: with several choices, counted tokens or bursts.
+    """
+    samples = measures.itl_samples.nanoseconds
+    are_gaps = not (timeline.tokens or timeline.choices or measures.burst_ratio)
+    return are_gaps and len(samples) > 0 and samples[-1] <= itl_objective
 
 
 def _count_missed(lateness: Iterable[int], ttft_objective: int, itl_objective: int) -> tuple[int, int]:

@@ -8,13 +8,14 @@ observed arrival opens or closes are *excluded*: nothing is known of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator
 from itertools import compress, pairwise, repeat
 from math import inf
-from operator import sub
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from otel_itl.core.arrivals import Arrivals
+from otel_itl.core.columns import find_differences
 from otel_itl.core.timeline import Timeline
 
 MAX_TOKENS_PER_CHUNK = 1_024
@@ -35,31 +36,54 @@ class Gaps(NamedTuple):
 
 def find_gaps(timeline: Timeline, arrivals: Arrivals) -> Iterator[Gaps]:
     """Yield the gaps of each choice of a stream: two choices streamed side by side are two sequences of tokens."""
-    for selected in split_by_choice(timeline, timeline.output_flags):
+    outputs = timeline.output_flags
+    first, last = timeline.output_bounds
+    is_plain = not (timeline.choices or timeline.tokens or timeline.skipped) and 0 <= first < last
+    if is_plain and arrivals.intervals and outputs.find(0, first, last) < 0:
+        samples: list[Any] = arrivals.intervals[first + 1 : last + 1].tolist()
+        yield Gaps(samples, exact=last - first, imputed=0, excluded=0)
+        return
+    for selected in split_by_choice(timeline, outputs):
         yield _measure_gaps(
-            list(compress(arrivals.moments, selected)),
-            bytes(compress(arrivals.observed, selected)),
+            pick_moments(arrivals.moments, selected),
+            pick_flags(arrivals.observed, selected),
             list(compress(timeline.tokens, selected)),
             list(compress(timeline.skipped, selected)),
         )
 
 
-def split_by_choice(timeline: Timeline, flags: bytes) -> Iterable[Sequence[int]]:
+def split_by_choice(timeline: Timeline, flags: bytes) -> Iterable[bytes]:
     """Split flags, one per chunk, into one sequence of flags for each choice of the stream."""
     if not timeline.choices:
         return [flags]
     return (
-        [flag and index == choice for flag, index in zip(flags, timeline.choices, strict=True)]
+        bytes([flag and index == choice for flag, index in zip(flags, timeline.choices, strict=True)])
         for choice in sorted(set(timeline.choices))
     )
 
 
-def _measure_gaps(arrived: list[int], observed: bytes, tokens: list[int], skipped: list[int]) -> Gaps:
+def pick_moments(moments: array[int], selected: bytes) -> array[int]:
+    """Return the moments of the chunks whose flag is 1. Those of neighbours, as most are, are copied as one piece."""
+    first, last = selected.find(1), selected.rfind(1)
+    if first >= 0 and selected.find(0, first, last) < 0:
+        return moments[first : last + 1]
+    return array("q", compress(moments, selected))
+
+
+def pick_flags(flags: bytes | bytearray, selected: bytes) -> bytes:
+    """Return the flags, one per chunk, of the chunks whose flag in `selected` is 1."""
+    return b"\1" * selected.count(1) if 0 not in flags else bytes(compress(flags, selected))
+
+
+def _measure_gaps(moments: array[int], observed: bytes, tokens: list[int], skipped: list[int]) -> Gaps:
     """Turn the arrivals of one choice's output chunks into its gaps; `tokens` and `skipped` may be empty."""
-    if not tokens and not skipped and observed.count(1) == len(observed):
-        samples: list[float] = list(map(sub, arrived[1:], arrived))
-        return Gaps(samples, exact=len(samples), imputed=0, excluded=0)
-    samples, exact, imputed = [], 0, 0
+    if not tokens and not skipped and 0 not in observed:
+        exact_samples: list[float] = find_differences(moments)
+        return Gaps(exact_samples, exact=len(exact_samples), imputed=0, excluded=0)
+    # As a list: an array makes a new integer at every access.
+    arrived = moments.tolist()
+    samples: list[float] = []
+    exact = imputed = 0
     known = [index for index, is_observed in enumerate(observed) if is_observed]
     for before, after in pairwise(known):
         run = range(before + 1, after + 1)

@@ -20,12 +20,10 @@ TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
-from math import sqrt
-from operator import mul
+from math import dist, sqrt
 
 from otel_itl.core.arrivals import find_arrivals
 from otel_itl.core.bursts import find_bursts
@@ -33,16 +31,6 @@ from otel_itl.core.gaps import find_gaps
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.samples import LatencySamples
 from otel_itl.core.timeline import SECOND, Kind, Timeline
-
-if sys.version_info >= (3, 12):
-    from math import sumprod
-else:
-
-    def sumprod(left: Iterable[float], right: Iterable[float], /) -> float:
-        """Sum the products of two sequences, where the much faster `math.sumprod` does not exist."""
-        total: float = sum(map(mul, left, right))
-        return total
-
 
 MIN_DRIFT_CHUNKS = 32
 """Fewer output chunks than this have no meaningful slope."""
@@ -128,7 +116,7 @@ def measure(timeline: Timeline) -> Measures:
     outputs = is_output.count(1)
 
     gaps = list(find_gaps(timeline, arrivals))
-    samples = sorted(chain.from_iterable(choice.samples for choice in gaps))
+    samples = sorted(gaps[0].samples if len(gaps) == 1 else chain.from_iterable(choice.samples for choice in gaps))
     exact, imputed, excluded = (sum(column) for column in zip(*(choice[1:] for choice in gaps), strict=True))
 
     bursts = find_bursts(timeline, arrivals, exact + imputed + excluded, samples)
@@ -160,7 +148,7 @@ def measure(timeline: Timeline) -> Measures:
         imputed=imputed,
         excluded=excluded,
         is_consumer_bound=imputed + excluded > exact or (outputs > 0 and not is_first_known),
-        consumer_time=sum(arrivals.holds) / SECOND,
+        consumer_time=arrivals.held / SECOND,
         time_to_last_token=arrived[last] / SECOND if is_last_known else None,
         decode_time=None if decode is None else decode / SECOND,
         time_per_output_token=per_token,
@@ -184,13 +172,12 @@ def _summarize(samples: Sequence[float]) -> dict[str, float | None]:
     count = len(samples)
     if count < 2:  # noqa: PLR2004 - one gap has no distribution
         return dict.fromkeys(names)
-    total = sum(samples)
-    variance = (count * sumprod(samples, samples) - total * total) / (count * count)
+    mean = sum(samples) / count
     values = [
         *(percentile(samples, q) for q in (50, 90, 95, 99)),
         samples[-1],
-        total / count,
-        sqrt(max(variance, 0)),
+        mean,
+        dist(samples, (mean,) * count) / sqrt(count),
     ]
     return {name: value / SECOND for name, value in zip(names, values, strict=True)}
 

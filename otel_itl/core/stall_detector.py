@@ -55,8 +55,8 @@ class StallDetector:
     """
 
     __slots__ = (
-        "_after", "_arrived", "_asked", "_began", "_codes", "_is_alive", "_median_at", "_median_gap", "_next", "_phase",
-        "_policy", "_requested", "_waited", "next_check", "threshold",
+        "_after", "_arrived", "_asked", "_began", "_codes", "_is_alive", "_median_at", "_median_gap", "_min_threshold",
+        "_next", "_phase", "_policy", "_requested", "_waited", "next_check", "threshold",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +80,8 @@ class StallDetector:
         self._phase = Phase.FIRST_TOKEN
         self.threshold = policy.find_threshold(self._phase)
         """The threshold in force (ns)."""
-        self.next_check = requested + policy.min_threshold
+        self._min_threshold = policy.min_threshold
+        self.next_check = requested + self._min_threshold
         """The earliest moment (ns) at which a check can find another stall."""
 
     def check(self, now: int, headers: int | None, *, is_over: bool = False) -> list[Silence]:
@@ -101,7 +102,7 @@ class StallDetector:
         if waited >= self.threshold:
             found.append(self._silence(now, waited, is_over=is_over))
         # The next silence may have a shorter threshold than this one, and begin at once.
-        self.next_check = now + max(min(self.threshold - waited, self._policy.min_threshold), 0)
+        self.next_check = now + max(min(self.threshold - waited, self._min_threshold), 0)
         return found
 
     def _process_chunks(self, now: int, headers: int | None, chunks: int) -> Iterator[Silence]:
@@ -109,7 +110,7 @@ class StallDetector:
         is_searched = False
         while self._next < chunks:
             # A silence that began less than the shortest threshold ago is no stall, nor is any later one.
-            if not is_searched and self._began > now - self._policy.min_threshold:
+            if not is_searched and self._began > now - self._min_threshold:
                 is_searched = True  # behind the last output chunk there is no other
                 last = next((i for i in range(chunks - 1, self._next - 1, -1) if self._codes[i] & OUTPUT), None)
                 if last is not None:

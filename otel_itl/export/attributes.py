@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress, repeat
 from math import inf
+from operator import attrgetter, is_, is_not
 from typing import Any
 
 from otel_itl import conventions as names
@@ -18,12 +20,14 @@ from otel_itl.core.stream import MAX_FINISH_REASONS, Concurrency, FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export.cardinality import ModelNames
 
+_values_for_span = attrgetter(*names.SPAN_MEASURES.values())
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
 
 
 def _without_none(optional: Mapping[str, Any]) -> dict[str, Any]:
     """Leave out what is not known: an attribute without a value is absent."""
-    return {name: value for name, value in optional.items() if value is not None}
+    values = optional.values()
+    return dict(compress(optional.items(), map(is_not, values, repeat(None))))
 
 
 def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,7 +35,10 @@ def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
     For spans alone. Metrics, the sketch, verdicts and stored timelines keep every digit.
     """
-    return {name: round(value, 6) if type(value) is float else value for name, value in attributes.items()}
+    result = dict(attributes)
+    for name in compress(attributes, map(is_, map(type, attributes.values()), repeat(float))):
+        result[name] = round(result[name], 6)
+    return result
 
 
 def at_start(request: Request) -> dict[str, Any]:
@@ -104,9 +111,7 @@ def of_request(request: Request) -> dict[str, Any]:
 
 def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
     """Build the `itl.*` attributes of a stream: its measures, outcome, concurrency and HTTP attempts."""
-    attributes: dict[str, Any] = {
-        name: value for name, field in names.SPAN_MEASURES.items() if (value := getattr(measures, field)) is not None
-    }
+    attributes = _without_none(dict(zip(names.SPAN_MEASURES, _values_for_span(measures), strict=True)))
     attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.has_reported_token_count else "chunk"
     attributes[names.STREAM_OUTCOME] = timeline.outcome.value
     attributes[names.STREAMS_AT_START] = concurrency.at_start

@@ -16,8 +16,8 @@ from otel_itl.core.stalls import Stall
 from otel_itl.core.timeline import SECOND
 from otel_itl.export import attributes
 from otel_itl.export.cardinality import MAX_ERROR_TYPES, OTHER_ERROR, CappedValues, ModelNames
+from otel_itl.export.histogram_batch import HistogramBatch
 from otel_itl.export.measured_stream import MeasuredStream
-from otel_itl.export.sdk_internals.bulk_recording import record_values
 
 Labels = Mapping[str, Any]
 UNKNOWN_MODALITY = "unknown"
@@ -66,22 +66,24 @@ class StreamInstruments:
         """Record the duration of a stall that is over, at once."""
         self._stall_duration.record(stall.duration, self._of_stall(stall))
 
-    def record(self, stream: MeasuredStream, labels: Labels) -> None:
+    def record(self, stream: MeasuredStream, labels: Labels, batch: HistogramBatch) -> None:
         """Record an ended stream into every instrument that concerns it, but for its outcome.
+
+        Values for histograms are added to `batch`, which records them.
 
         Raises:
             Exception: whatever an instrument, a view or an odd value of the stream raises.
         """
-        record_values(self._itl, stream.samples, SECOND, labels, stream.context)
+        batch.add(self._itl, stream.samples, SECOND, labels, stream.context)
         if stream.time_to_first_token is not None:
-            record_values(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)
+            batch.add(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)
         if stream.time_per_output_token is not None:
-            record_values(self._tpot, (stream.time_per_output_token,), 1, labels, stream.context)
+            batch.add(self._tpot, (stream.time_per_output_token,), 1, labels, stream.context)
         if stream.slo_result is not None:
             self._record_slo(stream.slo_result, labels, stream)
         if stream.records_standard:
             error_type = None if stream.error_type is None else self._error_types.cap(stream.error_type)
-            self._standard.record(stream, labels, error_type)
+            self._standard.record(stream, labels, error_type, batch)
 
     def _record_slo(self, slo_result: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
         """Count the gaps and the stream that met the objective, and those that did not."""
@@ -115,29 +117,29 @@ class _StandardInstruments:
             field: _histogram(meter, metric) for field, metric in standard_names.token_histograms.items()
         }
 
-    def record(self, stream: MeasuredStream, labels: Labels, error_type: str | None) -> None:
+    def record(self, stream: MeasuredStream, labels: Labels, error_type: str | None, batch: HistogramBatch) -> None:
         """Record what no other instrumentation records for this stream."""
         elsewhere, context = stream.recorded_elsewhere, stream.context
         if "duration" not in elsewhere:
             failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
-            record_values(self._duration, (stream.duration,), 1, {**labels, **failed}, context)
+            batch.add(self._duration, (stream.duration,), 1, {**labels, **failed}, context)
         if stream.first_chunk_ns is not None and "time_to_first_chunk" not in elsewhere:
-            record_values(self._first_chunk, (stream.first_chunk_ns,), SECOND, labels, context)
-        record_values(self._per_chunk, stream.chunk_gaps, SECOND, labels, context)
+            batch.add(self._first_chunk, (stream.first_chunk_ns,), SECOND, labels, context)
+        batch.add(self._per_chunk, stream.chunk_gaps, SECOND, labels, context)
         if "token_usage" not in elsewhere:
-            self._record_usage(stream, labels)
+            self._record_usage(stream, labels, batch)
 
-    def _record_usage(self, stream: MeasuredStream, labels: Labels) -> None:
+    def _record_usage(self, stream: MeasuredStream, labels: Labels, batch: HistogramBatch) -> None:
         """Record the token counts that the provider reported; one that it did not report is not recorded as 0."""
         for field, tokens in stream.usage.items():
             if self._usage is not None and field in {"input_tokens", "output_tokens"}:
                 token_type = {names.TOKEN_TYPE: field.removesuffix("_tokens")}
-                record_values(self._usage, (tokens,), 1, {**labels, **token_type}, stream.context)
+                batch.add(self._usage, (tokens,), 1, {**labels, **token_type}, stream.context)
             if field in self._token_counters:
                 modality = {names.TOKEN_MODALITY: UNKNOWN_MODALITY}
                 self._token_counters[field].add(tokens, {**labels, **modality}, stream.context)
             if field in self._token_histograms:
-                record_values(self._token_histograms[field], (tokens,), 1, labels, stream.context)
+                batch.add(self._token_histograms[field], (tokens,), 1, labels, stream.context)
 
 
 def _counter(meter: Meter, metric: Metric) -> Counter:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import sub
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
 
+from otel_itl.core.columns import find_differences
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.slo import SLOResult
@@ -112,5 +112,5 @@ def _other_gaps(timeline: Timeline, measures: Measures) -> tuple[bool, Sequence[
         or measures.output_chunk_count != last - first + 1
     )
     if samples_differ:
-        return False, sorted(map(sub, arrived[1:], arrived))
-    return True, [*map(sub, arrived[1 : first + 1], arrived), *map(sub, arrived[last + 1 :], arrived[last:])]
+        return False, sorted(find_differences(arrived))
+    return True, [*find_differences(arrived[: first + 1]), *find_differences(arrived[last:])]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -16,6 +16,9 @@ FOREIGN_INFERENCE: Final = "opentelemetry.genai.client.inference.context"
 
 _SUPPRESSING_SCOPES: Final = frozenset({"logfire.openai", "logfire.anthropic"})
 """Scopes of spans that come with a suppression of their own, which is meant for the instrumentation of HTTP."""
+
+
+_NO_SUPPRESSION: Final = nullcontext()
 
 
 class _RecordedMetrics(NamedTuple):
@@ -43,13 +46,18 @@ def is_suppressed() -> bool:
     return not is_instrumentation_enabled() and _scope_of(get_current_span()) not in _SUPPRESSING_SCOPES
 
 
-@contextmanager
-def without_suppression() -> Iterator[None]:
+def without_suppression() -> AbstractContextManager[None]:
     """Let spans start and end inside the block: a request that is recorded at all is recorded despite a suppression."""
     context = get_current()
-    for key in _suppression_keys():
-        if get_value(key, context):
-            context = set_value(key, None, context)
+    suppressing = [key for key in _suppression_keys() if context.get(key)]
+    return _without(suppressing, context) if suppressing else _NO_SUPPRESSION
+
+
+@contextmanager
+def _without(keys: Iterable[str], context: Context) -> Iterator[None]:
+    """Make a context current, without these keys, in the block."""
+    for key in keys:
+        context = set_value(key, None, context)
     token = attach(context)
     try:
         yield

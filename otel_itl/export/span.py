@@ -30,6 +30,7 @@ from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.other_instrumentations import is_other_in_charge, metrics_recorded_within, without_suppression
+from otel_itl.export.sdk_internals.checked_attributes import set_checked_attributes
 from otel_itl.export.sdk_internals.lazy_events import add_events
 from otel_itl.export.sdk_internals.span_limits import event_limit
 from otel_itl.export.stream_report import SpanHandle, StreamReport
@@ -159,7 +160,7 @@ class SpanSink:
         if handle.is_adopted:  # the SDK describes the response: what it leaves out is added
             left_out = described.keys() - (getattr(span, "attributes", None) or {}).keys()
             described = {name: described[name] for name in left_out - {names.RESPONSE_TIME_TO_FIRST_CHUNK}}
-        span.set_attributes(attributes.rounded(described))
+        set_checked_attributes(span, attributes.rounded(described))
         if handle.records_standard and finished.timeline.outcome is Outcome.ERROR:
             # Without the exception's text, which may quote the prompt: viewers show the class where that would be.
             failure = dict.fromkeys((names.EXCEPTION_TYPE, names.EXCEPTION_MESSAGE), finished.error_type or "unknown")

@@ -26,8 +26,10 @@ MAX_DEFERRED: Final = 64
 HELPED_WITH: Final = 2
 """Dropped streams that a new or an ending stream finalizes: no more are dropped than are opened, so these suffice."""
 MAX_PER_ROUND: Final = 64
-LONG_STREAM: Final = 1_024
-"""Chunks from which on a stream is not finalized on its event loop, which that would block for half a millisecond."""
+ROUNDS_BETWEEN_SEARCHES: Final = 50
+"""Rounds of the thread between two searches for lost streams, each of which looks at every open stream."""
+LONG_STREAM: Final = 4_096
+"""Chunks from which on a stream is not finalized on its event loop, which that would block for over a millisecond."""
 PATIENCE_SECONDS: Final = 1.0
 """How long a flush waits for another thread that is finalizing, which may need a lock of the flush's caller."""
 
@@ -56,6 +58,7 @@ class Finalizer:
         self.errors = errors
         self._open_streams = open_streams
         self._find_pauses = find_pauses
+        self._rounds = 0
         self._round_tasks: list[Callable[[], object]] = []
         self.thread = PeriodicThread("otel_itl finalizer", interval, self._make_round, self._has_work)
         self._forget()
@@ -168,12 +171,14 @@ class Finalizer:
         with self._finalizing:
             for _ in range(min(self.pending, MAX_PER_ROUND)):
                 self._finalize_next()
-            self._run_round_tasks()
+            self._rounds += 1
+            self._run_round_tasks(looks_for_lost=self._rounds % ROUNDS_BETWEEN_SEARCHES == 0)
         return self.pending > 0
 
-    def _run_round_tasks(self) -> None:
+    def _run_round_tasks(self, *, looks_for_lost: bool = True) -> None:
         """Run what is due in every round and every flush: forget lost streams, log noted errors, record metrics."""
-        self._open_streams.remove_lost()
+        if looks_for_lost:
+            self._open_streams.remove_lost()
         self.errors.log_noted()
         for task in self._round_tasks:
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 
 from otel_itl.core.chunk_code import unpack_codes
+from otel_itl.core.columns import Columns, LaneError
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
 from otel_itl.core.timeline import MICROSECOND, Outcome, Timeline
 from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
@@ -69,17 +70,18 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
     """
     log, response = recorder.log, recorder.response
     chunks = min(len(log.codes), len(log.arrived), len(log.asked))
-    codes = unpack_codes(log.codes[:chunks].tolist())
+    codes = unpack_codes(log.codes[:chunks])
     asked, arrived, headers = log.asked[:chunks], log.arrived[:chunks], recorder.headers
     lags = [] if recorder.loop_lag is None else recorder.loop_lag.since(recorder.requested)
     lags += [pause for pause in pauses if pause.end > recorder.requested]
     if lags:
         asked = charge_to_consumer(asked, arrived, lags)
         headers = None if headers is None else max(find_headers_moment(headers, lags), recorder.requested)
+    columns = Columns(chunks)
     return Timeline(
         request_unix_ns=recorder.unix_ns,
-        asked=_all_since_request(recorder, asked),
-        arrived=_all_since_request(recorder, arrived),
+        asked=_all_since_request(recorder, columns, asked),
+        arrived=_all_since_request(recorder, columns, arrived),
         kinds=codes.kinds,
         tokens=codes.tokens,
         choices=codes.choices,
@@ -98,8 +100,10 @@ def _since_request(recorder: StreamRecorder, moment: int) -> int:
     return (moment - recorder.requested) // MICROSECOND * MICROSECOND
 
 
-def _all_since_request(recorder: StreamRecorder, moments: array[int]) -> array[int]:
-    requested = recorder.requested
-    rounded = array("q")
-    rounded.fromlist([(offset := moment - requested) - offset % MICROSECOND for moment in moments.tolist()])
-    return rounded
+def _all_since_request(recorder: StreamRecorder, columns: Columns, moments: array[int]) -> array[int]:
+    """Return moments in nanoseconds after the request, rounded down to microseconds."""
+    try:
+        offsets = columns.subtract(columns.pack(moments), columns.repeat(recorder.requested))
+        return columns.unpack(columns.divide(offsets, MICROSECOND) * MICROSECOND)
+    except LaneError:  # a moment before the request
+        return array("q", [_since_request(recorder, moment) for moment in moments])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import Any, Final
 
 from otel_itl.conventions import REQUEST_PARAMETERS
@@ -61,8 +62,8 @@ def request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     Numbers are kept, and at most `MAX_STOP_SEQUENCES` stop sequences; a parameter with another value is left out.
     """
     attributes: dict[str, Any] = {}
-    for name, attribute in REQUEST_PARAMETERS.items():
-        value = body.get(name)
+    for name in compress(REQUEST_PARAMETERS, map(body.__contains__, REQUEST_PARAMETERS)):
+        attribute, value = REQUEST_PARAMETERS[name], body[name]
         if name in {"stop", "stop_sequences"} and value is not None:
             value = [value] if isinstance(value, str) else value
             if isinstance(value, (list, tuple)) and all(isinstance(stop, str) for stop in value):

@@ -6,21 +6,39 @@ import json
 import os
 import subprocess
 import sys
+from array import array
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.trace import INVALID_SPAN_CONTEXT
+
+from bench.overhead.instructions import counted_bytecodes
+from otel_itl.conventions import STANDARD_NAMES
+from otel_itl.core.measures import measure
+from otel_itl.core.request import Request
+from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
+from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.export.measured_stream import measured_stream
+from otel_itl.export.metrics import MetricsRegistry
+from otel_itl.recording.internal_errors import InternalErrors
 
 ROOT = Path(__file__).resolve().parents[2]
 FACES = ("sync", "async")
-FEW, SOME, MANY = 25, 100, 400
+ONE, FEW, SOME, MANY = 1, 25, 100, 400
 MOST_FLOORS = 4.0 if sys.version_info >= (3, 11) else 5.0
 """What a chunk may cost while its stream runs, in floors: it is 3.2 to 3.8, and up to 4.9 in the longer bytecode of
 Python 3.10."""
-MOST_AT_THE_END = 45
-"""What a chunk may cost when its stream is over: it is 36, a fifth of what a call of a function for each would be."""
-MOST_FOR_EVENTS = 20
+MOST_AT_THE_END = 6
+"""What a chunk may cost when its stream is over: it is 3. What is computed chunk by chunk costs 8 or more."""
+MOST_FOR_EVENTS = 3
 MOST_FOR_METRICS = 5
+MOST_FOR_A_REQUEST = 14_500
+"""What a stream of one chunk may cost in its own thread: it is 11,600 to 12,300, two thirds of it ours."""
+MOST_TOGETHER = 32
+"""What recording the metrics of 64 streams together may cost, in recordings of one stream: it is 26."""
 
 COUNT = f"""
 import json, sys
@@ -32,7 +50,7 @@ from bench.overhead.variants import MAIN
 
 instructions.WARM_STREAMS = 1
 variants = [variant for variant in MAIN if variant.name in ("uninstrumented", "floor", "otel_itl")]
-sizes = replace(QUICK, counted_chunks={(FEW, SOME, MANY)})
+sizes = replace(QUICK, counted_chunks={(ONE, FEW, SOME, MANY)})
 readings = instructions.bytecodes(SUBJECTS[sys.argv[1]], variants, sizes)
 print(json.dumps({{" ".join(map(str, cell)): instructions.count(marks) for cell, marks in readings.items()}}))
 """
@@ -103,3 +121,30 @@ def test_metrics_are_recorded_without_a_call_for_each_sample(counts: Counts, fac
 @pytest.mark.parametrize("face", FACES)
 def test_token_events_are_made_without_a_call_for_each_chunk(counts: Counts, face: str) -> None:
     assert counts.per_chunk("otel_itl", face, EVENTS) <= MOST_FOR_EVENTS
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_a_request_costs_little_however_short_its_stream(counts: Counts, face: str) -> None:
+    bare, ours = (counts.by_cell[f"{variant} {face} {ONE}"] for variant in ("uninstrumented", "otel_itl"))
+    assert ours[STREAMING] + ours[ENDING] - bare[STREAMING] - bare[ENDING] <= MOST_FOR_A_REQUEST
+
+
+def test_the_metrics_of_streams_that_end_together_are_recorded_together() -> None:
+    timeline = Timeline(
+        request_unix_ns=0, asked=array("q", [0]), arrived=array("q", [10**8]), kinds=bytes([Kind.ANSWER]), end=10**8
+    )
+    finished = FinishedStream(Request(operation="chat", provider="openai"), ResponseInfo(), timeline, ALONE, None)
+    stream = measured_stream(finished, measure(timeline), None, INVALID_SPAN_CONTEXT, records_standard=True)
+    meter = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False).get_meter("test")
+    registry = MetricsRegistry(InternalErrors(), open_streams=list, before_collection=lambda: None)
+    metrics = registry.create(meter, STANDARD_NAMES["operation"])
+
+    def count_recording(streams: int) -> int:
+        for _ in range(streams):
+            metrics.add(stream)
+        with counted_bytecodes() as executed:
+            registry.pending.record_all()
+            return executed()
+
+    _, one, many = map(count_recording, (1, 1, 64))
+    assert many <= MOST_TOGETHER * one, (one, many)

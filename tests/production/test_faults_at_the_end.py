@@ -219,7 +219,10 @@ STEPS: Final = (
     "export.pending_streams.PendingStreams.hold_bound",
     "export.instruments.StreamInstruments.labels_of",
     "export.instruments.StreamInstruments.record",
-    "export.instruments.record_values",
+    "export.histogram_batch.record_values",
+    "export.histogram_batch.HistogramBatch.add",
+    "export.histogram_batch.HistogramBatch.record",
+    "export.span.set_checked_attributes",
 )
 OUTCOMES: Final = {"read to its end": "completed", "closed": "closed", "broken": "error", "dropped": "abandoned"}
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.export.pending_streams import MAX_PENDING, PendingStreams
+from otel_itl.export.pending_streams import MAX_PENDING, RECORDED_PER_ADD, PendingStreams
 
 
 class Errors:
@@ -38,7 +38,7 @@ class Recorded:
     def labels_of(self, stream: Any) -> dict[str, str]:
         return {"model": "m"}
 
-    def record(self, stream: Any, labels: dict[str, str]) -> None:
+    def record(self, stream: Any, labels: dict[str, str], batch: Any) -> None:
         self._record(stream.context)
         self.streams.append(stream.context)
 
@@ -92,11 +92,11 @@ def test_each_is_recorded_into_its_own_instruments(pending: Any) -> None:
 
 
 @pytest.mark.requirement("R26")
-def test_beyond_the_bound_each_add_records_two(pending: Any) -> None:
+def test_beyond_the_bound_an_add_records_a_batch(pending: Any) -> None:
     recorded = Recorded()
     for stream in range(MAX_PENDING + 1):
         add(pending, recorded, stream)
-    assert (recorded.streams, len(pending)) == ([0, 1], MAX_PENDING - 1)
+    assert (recorded.streams, len(pending)) == ([*range(RECORDED_PER_ADD)], MAX_PENDING + 1 - RECORDED_PER_ADD)
 
 
 @pytest.mark.requirement("R26")
@@ -120,7 +120,7 @@ def test_beyond_the_bound_nothing_is_lost(pending: Any) -> None:
 def test_how_often_the_bound_was_reached_is_counted(pending: Any) -> None:
     for stream in range(MAX_PENDING + 1):
         add(pending, Recorded(), stream)
-    assert pending.recorded_by_add == 2
+    assert pending.recorded_by_add == RECORDED_PER_ADD
 
 
 def test_the_bound_holds_while_a_collection_hangs(pending: Any) -> None:

@@ -37,6 +37,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from otel_itl.export.other_instrumentations import without_suppression
 from otel_itl.export.sdk_internals import configurator, exporters, processor_order, span_limits
 from otel_itl.export.sdk_internals.bulk_recording import can_record_in_bulk
+from otel_itl.export.sdk_internals.checked_attributes import can_set_unchecked
 from otel_itl.export.sdk_internals.configurator import (
     can_name_exporters,
     configure_sdk,
@@ -52,6 +53,7 @@ from otel_itl.export.sdk_internals.span_limits import can_read_limits, event_lim
 PROOFS: list[Any] = [
     can_record_in_bulk,
     can_add_lazy_events,
+    can_set_unchecked,
     can_prepend_processors,
     can_read_limits,
     can_name_exporters,

@@ -15,14 +15,16 @@ from operator import ge
 from time import time_ns
 from typing import Any, Final
 
-from opentelemetry.context import Context  # noqa: TC002 - annotations stay resolvable
+from opentelemetry.context import Context
 
+Contexts = Mapping[float, Context]
+"""The context of each value, as it was given: it holds the span that an exemplar refers to."""
 MAX_EXEMPLARS: Final = 8
 """How many of the slowest samples are offered as exemplars where buckets do not decide which."""
 
 
 def record_batch(
-    histogram: Any, ordered: Sequence[float], scale: float, attributes: Mapping[str, Any], context: Context
+    histogram: Any, ordered: Sequence[float], scale: float, attributes: Mapping[str, Any], contexts: Contexts
 ) -> bool:
     """Record values into every aggregation of a histogram; for the arguments see `record_values`.
 
@@ -39,8 +41,8 @@ def record_batch(
     ]
     if not matches:
         return True
-    batch = _Batch(histogram, ordered, scale, attributes, context)
-    sampled = exemplar_filter.should_sample(batch.largest, batch.unix_ns, attributes, context)
+    batch = _Batch(histogram, ordered, scale, attributes, contexts)
+    sampled = exemplar_filter.should_sample(batch.largest, batch.unix_ns, attributes, contexts[ordered[-1]])
     for match in matches:
         batch.aggregate(match, sampled=sampled)
     return True
@@ -50,13 +52,13 @@ class _Batch:
     """Ascending values on their way into the aggregations of one instrument."""
 
     def __init__(
-        self, instrument: Any, ordered: Sequence[float], scale: float, attributes: Mapping[str, Any], context: Context
+        self, instrument: Any, ordered: Sequence[float], scale: float, attributes: Mapping[str, Any], contexts: Contexts
     ) -> None:
         self._instrument = instrument
         self._ordered = ordered
         self._scale = scale
         self._attributes = attributes
-        self._context = context
+        self._contexts = contexts
         total = sum(ordered)
         self._total = (total if isinstance(total, int) else fsum(ordered)) / scale
         self.unix_ns = time_ns()
@@ -75,22 +77,25 @@ class _Batch:
             aggregation = _aggregation_of(match, attributes)
             with aggregation._lock:
                 if hasattr(aggregation, "_boundaries"):
-                    representatives = self._into_explicit(aggregation)
+                    representatives: Sequence[float] | None = self._into_explicit(aggregation)
                 elif hasattr(aggregation, "_mapping"):
                     representatives = self._into_exponential(aggregation)
                 else:
                     representatives = None
             if representatives is None:
                 for value in self._ordered:
-                    aggregation.aggregate(self._measurement(value / self._scale), sampled)
+                    aggregation.aggregate(self._measurement(value), sampled)
             else:
                 for value in representatives if sampled else ():
-                    aggregation._reservoir.offer(value, self.unix_ns, self._attributes, self._context)
+                    aggregation._reservoir.offer(
+                        value / self._scale, self.unix_ns, self._attributes, self._contexts[value]
+                    )
 
     def _measurement(self, value: float) -> Any:
         from opentelemetry.sdk.metrics._internal.measurement import Measurement
 
-        return Measurement(value, self.unix_ns, self._instrument, self._context, self._attributes)
+        context = self._contexts[value]
+        return Measurement(value / self._scale, self.unix_ns, self._instrument, context, self._attributes)
 
     def _end(self, bound: float, belongs: Callable[[float], bool], start: int) -> int:
         """Return where the values from `start` on that belong below `bound` end.
@@ -105,7 +110,7 @@ class _Batch:
         return end
 
     def _into_explicit(self, aggregation: Any) -> list[float]:
-        """Count the values into explicit buckets, and return the largest value of each bucket."""
+        """Count the values into explicit buckets, and return the largest value of each bucket, as it was given."""
         if aggregation._value is None:
             aggregation._value = aggregation._get_empty_bucket_counts()
         bounds = aggregation._boundaries
@@ -115,13 +120,13 @@ class _Batch:
             # No bound method of the number: an integer's returns NotImplemented for a float, which is truthy.
             reached = self._end(bounds[bucket], partial(ge, bounds[bucket]), below) if bucket < len(bounds) else count
             aggregation._value[bucket] += reached - below
-            representatives.append(self._ordered[reached - 1] / self._scale)
+            representatives.append(self._ordered[reached - 1])
             below = reached
         self._add_summary(aggregation)
         return representatives
 
-    def _into_exponential(self, aggregation: Any) -> list[float]:
-        """Fit the scale to the extremes, count the values into buckets, and return the largest values."""
+    def _into_exponential(self, aggregation: Any) -> Sequence[float]:
+        """Fit the scale to the extremes, count the values into buckets, and return the largest values, as given."""
         from opentelemetry.sdk.metrics._internal.exponential_histogram.buckets import Buckets
 
         new_buckets: Any = Buckets
@@ -139,7 +144,7 @@ class _Batch:
                 _increment(aggregation._value_positive, index, count, aggregation._max_size)
         elif aggregation._count == aggregation._zero_count:
             aggregation._scale = 0
-        return [value / self._scale for value in self._ordered[max(zeros, len(self._ordered) - MAX_EXEMPLARS) :]]
+        return self._ordered[max(zeros, len(self._ordered) - MAX_EXEMPLARS) :]
 
     def _add_summary(self, aggregation: Any) -> None:
         """Add the values to the sum, the minimum and the maximum of an aggregation."""

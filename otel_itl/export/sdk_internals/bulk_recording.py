@@ -23,12 +23,14 @@ from otel_itl.export.sdk_internals.bulk_batch import record_batch
 logger = logging.getLogger("otel_itl")
 
 
-def record_values(
+def record_values(  # noqa: PLR0913 - what `Histogram.record` takes, and the scale
     histogram: Histogram,
     ordered: Sequence[float],
     scale: float,
     attributes: Mapping[str, Any],
     context: Context | None = None,
+    *,
+    contexts: Mapping[float, Context] | None = None,
 ) -> None:
     """Record every value of `ordered`, divided by `scale`, into a histogram.
 
@@ -38,12 +40,26 @@ def record_values(
         scale: units of the values in one unit of the histogram.
         attributes: of every value.
         context: holds the span that exemplars refer to; None: the current context.
+        contexts: that of each value, where the values have several: all of them with a sampled span, or none.
     """
     if not ordered:
         return
-    if not (can_record_in_bulk() and record_batch(histogram, ordered, scale, attributes, context or get_current())):
+    if contexts is None:
+        contexts = _SameContext(context or get_current())
+    if not (can_record_in_bulk() and record_batch(histogram, ordered, scale, attributes, contexts)):
         for value in ordered:
-            histogram.record(value / scale, attributes, context)
+            histogram.record(value / scale, attributes, contexts[value])
+
+
+class _SameContext(dict[float, Context]):
+    """The contexts of values that have one in common."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self._context = context
+
+    def __missing__(self, value: float) -> Context:
+        return self._context
 
 
 @cache
@@ -98,7 +114,7 @@ def _points(preferences: Mapping[str, Any], views: Sequence[Any], *, bulk: bool)
     for number, values in enumerate(_TRIAL_BATCHES):
         attributes = {"kept": number, "dropped": "x"}
         if bulk:
-            if not record_batch(histogram, values, 10, attributes, get_current()):
+            if not record_batch(histogram, values, 10, attributes, _SameContext(get_current())):
                 return []
         else:
             for value in values:
