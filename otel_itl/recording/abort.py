@@ -22,6 +22,10 @@ class Aborter(Protocol):
         """Make the exception that the reader gets in place of a broken connection."""
         ...
 
+    def find_socket(self) -> Any:
+        """Return the socket, or what else has its descriptor, that the stream is read from; None: there is none."""
+        ...
+
 
 def shut_down_socket(descriptor: int) -> None:
     """Shut a TCP socket down: its reader gets what was received already, then the end of the data."""
@@ -48,11 +52,19 @@ class HTTPAborter:
 
     def shut_down(self) -> bool:
         """Shut the socket down: its reader gets what was received already, then the end of the data."""
-        connected = _find_socket(self._response())
+        response: Any = self._response()
+        # Over HTTP/2 the connection serves other streams. aiohttp's responses have no such field.
+        if not str(getattr(response, "http_version", "HTTP/1.1")).startswith("HTTP/1"):
+            return False
+        connected = self.find_socket()
         if connected is None:
             return False
         shut_down_socket(connected.fileno())
         return True
+
+    def find_socket(self) -> Any:
+        """Return the socket of the connection; None where it cannot be reached."""
+        return _find_socket(self._response())
 
     def make_error(self, message: str) -> Exception:
         """Make the SDK's timeout error with this message."""
@@ -60,10 +72,10 @@ class HTTPAborter:
 
 
 def _find_socket(response: Any) -> Any:
-    """Return the socket that a response is read from; None where its connection serves others, or cannot be reached."""
+    """Return the socket that a response is read from; None where it cannot be reached."""
     stream = getattr(response, "extensions", {}).get("network_stream")
     if stream is not None:
-        return stream.get_extra_info("socket") if str(response.http_version).startswith("HTTP/1") else None
+        return stream.get_extra_info("socket")
     transport = getattr(getattr(response, "connection", None), "transport", None)  # aiohttp's, which is HTTP/1.1 only
     return None if transport is None else transport.get_extra_info("socket")
 
@@ -100,6 +112,10 @@ class AbortSwitch:
         if not is_shut_down:
             self._message = None
         return is_shut_down
+
+    def find_socket(self) -> Any:
+        """Return the socket that the stream is read from; None where it cannot be reached."""
+        return None if self._aborter is None else self._aborter.find_socket()
 
     def take_error(self) -> BaseException | None:
         """Return what the reader gets in place of the broken connection, once; None: the stream was not aborted."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
+from otel_itl.core.stalls import NEVER
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Outcome
 from otel_itl.recording.abort import Aborter, AbortSwitch
@@ -16,6 +17,7 @@ from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, igno
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
+from otel_itl.recording.pull_evidence import make_judge
 from otel_itl.recording.stall_monitor import StreamStallMonitor
 
 ErrorNamer = Callable[[BaseException], str | None]
@@ -238,7 +240,13 @@ class StreamRecorder:
     @never_raises(Where.STREAM_READ, None)
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Return what the recording iterator calls for each chunk, and for how many."""
-        return self.log.append_targets(self.classify, pull)
+        free = NEVER if self.headers is None else self.headers  # then the first chunk was held by nothing
+        judge = make_judge(self, pull)
+        return self.log.append_targets(self.classify, pull, self.clock, free, judge)
+
+    def find_socket(self) -> Any:
+        """Return the socket that the stream is read from; None where it cannot be reached."""
+        return self._abort.find_socket()
 
     def record_swallowed(self, kind: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping)."""
