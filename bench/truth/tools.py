@@ -65,6 +65,8 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
                 imputed=measures.imputed,
                 excluded=measures.excluded,
                 consumer_bound=measures.is_consumer_bound,
+                host_bound=attributes.get("itl.host.bound") is True,
+                host_delay_ms=1e3 * float(attributes.get("itl.host.delay", 0.0)),  # type: ignore[arg-type]
             )
 
 

@@ -92,3 +92,5 @@ class FinishedStream(NamedTuple):
     stalls: tuple[Stall, ...] = ()
     stall_threshold: float | None = None
     """The stall threshold in force when the stream ended, in seconds; None: stall detection was off."""
+    host_delay: float | None = None
+    """Seconds in which the thread that read the stream was ready to run and got no CPU; None: not known."""

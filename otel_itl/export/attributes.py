@@ -8,6 +8,7 @@ from typing import Any
 
 from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
+from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Degradation, SessionStatus
@@ -160,6 +161,13 @@ def of_stalls(finished: FinishedStream) -> dict[str, Any]:
         attributes[names.STALL_MAX] = max(durations)
         attributes[names.STALL_RATIO] = sum(durations) * SECOND / max(finished.timeline.end, 1)
     return attributes
+
+
+def of_host(finished: FinishedStream, measures: Measures) -> dict[str, Any]:
+    """Build the attributes of the host's share in a stream's latencies; empty where it is not known."""
+    if finished.host_delay is None:
+        return {}
+    return {names.HOST_DELAY: finished.host_delay, names.HOST_BOUND: is_host_bound(finished.host_delay, measures)}
 
 
 def of_slo(slo_result: SLOResult | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from array import array
 
 from otel_itl.core.chunk_code import unpack_codes
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
-from otel_itl.core.timeline import MICROSECOND, Outcome, Timeline
+from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline
 from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
 from otel_itl.recording.recorder import StreamRecorder
 
@@ -56,6 +56,7 @@ def _finished(
         stalls=() if monitor is None else monitor.finish(is_over=is_over),
         # Stalls are not detected where bytes are read.
         stall_threshold=None if monitor is None or is_read_as_bytes else monitor.threshold,
+        host_delay=None if recorder.host.delay is None else recorder.host.delay / SECOND,
     )
 
 

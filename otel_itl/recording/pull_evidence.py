@@ -55,10 +55,6 @@ class RecordedStream(Protocol):
         """Where failures of our own are reported."""
         ...
 
-    def find_socket(self) -> Any:
-        """Return the socket that the stream is read from; None where it cannot be reached."""
-        ...
-
 
 class Bytes(NamedTuple):
     """The bytes of a connection at one moment."""
@@ -85,9 +81,9 @@ class Before(NamedTuple):
     """None on an event loop, whose thread does other work as well."""
 
 
-def make_judge(stream: RecordedStream, pull: Callable[[], Any]) -> PullEvidence | None:
+def make_judge(stream: RecordedStream, pull: Callable[[], Any], find_socket: Callable[[], Any]) -> PullEvidence | None:
     """Make the judge of a stream's pulls; None for one whose clock is not the operating system's."""
-    return PullEvidence(stream, pull) if stream.clock is perf_counter_ns else None
+    return PullEvidence(stream, pull, find_socket) if stream.clock is perf_counter_ns else None
 
 
 class PullEvidence:
@@ -96,11 +92,13 @@ class PullEvidence:
     Args:
         stream: records the stream.
         pull: gets the next chunk from the SDK.
+        find_socket: returns the socket that the stream is read from; None where it cannot be reached.
     """
 
-    __slots__ = ("_pull_next", "_socket", "_stream", "has_blocked")
+    __slots__ = ("_find_socket", "_pull_next", "_socket", "_stream", "has_blocked")
 
-    def __init__(self, stream: RecordedStream, pull: Callable[[], Any]) -> None:
+    def __init__(self, stream: RecordedStream, pull: Callable[[], Any], find_socket: Callable[[], Any]) -> None:
+        self._find_socket = find_socket
         self._stream = stream
         self._pull_next = pull
         self._socket: Any = None
@@ -177,7 +175,7 @@ class PullEvidence:
     def _read_bytes(self) -> Bytes | None:
         """Return the bytes of the stream's connection; None where it cannot be reached."""
         if self._socket is None:
-            self._socket = self._stream.find_socket()
+            self._socket = self._find_socket()
         connected = self._socket
         if connected is None or FIONREAD is None:
             return None

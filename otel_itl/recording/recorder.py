@@ -14,6 +14,7 @@ from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Outcome
 from otel_itl.recording.abort import Aborter, AbortSwitch
 from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore
+from otel_itl.recording.host_delay import HostDelay
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
@@ -64,6 +65,7 @@ class StreamRecorder:
         unix_ns: wall-clock time of the request, nanoseconds since the epoch.
         requested: the moment of the request on `clock` (ns).
         clock: a monotonic clock in nanoseconds.
+        host: the host's share; None: not known.
     """
 
     __slots__ = (
@@ -83,6 +85,7 @@ class StreamRecorder:
         "error_type",
         "has_reader",
         "headers",
+        "host",
         "key",
         "log",
         "loop_lag",
@@ -106,7 +109,9 @@ class StreamRecorder:
         unix_ns: int,
         requested: int,
         clock: Callable[[], int] = perf_counter_ns,
+        host: HostDelay | None = None,
     ) -> None:
+        self.host = host or HostDelay()
         self.key = -1
         """The recorder's key in the registry of open streams; -1: it is not registered yet."""
         self.request = request
@@ -153,7 +158,7 @@ class StreamRecorder:
     # --- While the stream is opened --------------------------------------------------------------------------------
 
     def set_key(self, key: int) -> None:
-        """Set the recorder's key in the registry of open streams. Called by the registry."""
+        """Set the key in the registry of open streams. Called by the registry."""
         self.key = key
 
     def report_to(
@@ -233,6 +238,7 @@ class StreamRecorder:
             owner: a reference to the SDK's stream object whose iterator is recorded.
         """
         self.has_reader = True
+        self.host.check_reader()
         if owner is not None:
             self._ownership.add(owner)
         self._ownership.set_source(source)
@@ -241,12 +247,8 @@ class StreamRecorder:
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Return what the recording iterator calls for each chunk, and for how many."""
         free = NEVER if self.headers is None else self.headers  # then the first chunk was held by nothing
-        judge = make_judge(self, pull)
+        judge = make_judge(self, pull, self._abort.find_socket)
         return self.log.append_targets(self.classify, pull, self.clock, free, judge)
-
-    def find_socket(self) -> Any:
-        """Return the socket that the stream is read from; None where it cannot be reached."""
-        return self._abort.find_socket()
 
     def record_swallowed(self, kind: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping)."""
@@ -369,6 +371,7 @@ class StreamRecorder:
         """
         try:
             if self._claim_end(outcome, error_type):
+                self.host.stop()
                 self._end_handler.finalize_ended(self)
         except Exception:
             if not self._open:

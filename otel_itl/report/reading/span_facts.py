@@ -51,6 +51,9 @@ class SpanFacts:
     session: SessionFacts | None = None
     slo: SLOFacts | None = None
     stalls: Sequence[StallFacts] | None = None
+    host_delay: float | None = None
+    """Seconds in which the reader of the stream was ready to run and got no CPU."""
+    is_host_bound: bool = False
 
 
 NO_FACTS = SpanFacts()
@@ -63,6 +66,8 @@ def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mappin
         session=_session(attributes),
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
+        host_delay=_number(attributes, names.HOST_DELAY),
+        is_host_bound=attributes.get(names.HOST_BOUND) is True,
     )
 
 

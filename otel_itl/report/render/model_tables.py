@@ -51,6 +51,7 @@ _COUNTS = (
     ("gaps", "imputed"),
     ("gaps", "excluded"),
     ("caller-", "bound"),
+    ("host-", "bound"),
 )
 _FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
 
@@ -86,7 +87,8 @@ def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[R
     add_number_columns(table, *((name, width) for width, (_, name) in zip(widths, _COUNTS, strict=True)))
     table.add_column(" outcomes", overflow="fold")
     for row in rows_by_provider(rows, table):
-        counts = (row.streams, row.output_tokens, row.output_chunks, row.imputed, row.excluded, row.consumer_bound)
+        judged = (row.imputed, row.excluded, row.consumer_bound, row.host_bound)
+        counts = (row.streams, row.output_tokens, row.output_chunks, *judged)
         cells = (Text(format_count(count) if count else ABSENT) for count in counts)
         outcomes = Padding(_outcomes(row, outcomes_width), (0, 0, 0, 1))
         table.add_row(wrap_name(row.model, name_width), *cells, outcomes)

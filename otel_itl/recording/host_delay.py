@@ -1,0 +1,154 @@
+"""How long the thread that reads a stream was ready to run and got no CPU: the host's share in its latencies.
+
+Linux counts it per thread (`schedstat`): time on a run queue, with neighbours on the CPU or the cgroup throttled. Where
+that is not to be had, the throttling of the cgroups (`cpu.stat`) that have a quota stands in for it. Elsewhere it is
+not known.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import get_ident
+from typing import Final
+
+from otel_itl.conventions import Where
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
+
+SCHEDSTAT: Final = "/proc/thread-self/schedstat"
+"""Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
+CGROUPS: Final = Path("/sys/fs/cgroup")
+MEMBERSHIP: Final = Path("/proc/self/cgroup")
+MAX_BYTES: Final = 4_096
+
+ReadDelay = Callable[[], int]
+"""Returns the nanoseconds that this thread has been delayed by since some moment in the past."""
+
+
+class HostClock:
+    """Reads the delay of the current thread, from the best source that the system has; chosen with the first reading.
+
+    Args:
+        errors: where failures of our own are reported.
+        find_reader: returns what reads the delay; None: the system does not show it.
+    """
+
+    def __init__(self, errors: InternalErrors, find_reader: Callable[[], ReadDelay | None] | None = None) -> None:
+        self.errors = errors
+        self._find_reader = find_reader or find_delay_reader
+        self._read: ReadDelay | None = None
+        self._is_chosen = False
+
+    @never_raises(Where.STREAM_READ, None)
+    def read(self) -> int | None:
+        """Return the delay of this thread so far (ns); None: not known."""
+        if not self._is_chosen:
+            self._read, self._is_chosen = self._find_reader(), True
+        return None if self._read is None else self._read()
+
+
+class HostDelay:
+    """The delay by the host of one stream: one reading at its start and one at its end, in the thread that reads it.
+
+    Args:
+        clock: reads the delay of the current thread; None: it is not known.
+    """
+
+    __slots__ = ("_clock", "_reader", "_start", "delay")
+
+    def __init__(self, clock: HostClock | None = None) -> None:
+        self._clock = clock
+        self._reader = get_ident()
+        self._start = None if clock is None else clock.read()
+        self.delay: int | None = None
+        """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
+
+    def check_reader(self) -> None:
+        """Forget the start where the stream is read in another thread than the one that made the request."""
+        if get_ident() != self._reader:
+            self._start = None
+
+    def stop(self) -> None:
+        """Take the reading at the end. Called in the thread in which the stream ended."""
+        self.check_reader()
+        end = None if self._clock is None or self._start is None else self._clock.read()
+        self.delay = None if end is None or self._start is None else max(end - self._start, 0)
+
+
+def find_delay_reader() -> ReadDelay | None:
+    """Return what reads the delay of the current thread; None where this system does not show it."""
+    if sys.platform != "linux":
+        return None
+    try:
+        read_schedstat()
+    except (OSError, ValueError, IndexError):
+        counters = list(find_throttling_counters(MEMBERSHIP, CGROUPS))
+        return (lambda: sum(map(read_throttled, counters))) if counters else None
+    return read_schedstat
+
+
+def read_schedstat() -> int:
+    """Return for how long this thread has waited on a run queue, in nanoseconds.
+
+    Raises:
+        OSError, ValueError, IndexError: the kernel does not count it.
+    """
+    return int(_read_file(SCHEDSTAT).split()[1])
+
+
+def find_throttling_counters(membership: Path, mounted: Path) -> Iterable[str]:
+    """Yield the `cpu.stat` of each cgroup of this process that has a quota: its own, and those that contain it.
+
+    Args:
+        membership: the file with the cgroups of this process.
+        mounted: where cgroups are mounted.
+    """
+    for line in membership.read_text().splitlines():
+        hierarchy, controllers, path = line.split(":", 2)
+        if hierarchy == "0":
+            root, has_quota = mounted, _has_quota_v2
+        elif "cpu" in controllers.split(","):
+            root, has_quota = mounted / controllers, _has_quota_v1
+        else:
+            continue
+        # In a container the path may be that outside of it: then what is mounted is the container's own.
+        folder = root / path.strip("/")
+        folder = folder if folder.is_dir() else root
+        for one in (folder, *folder.parents):
+            if has_quota(one) and (one / "cpu.stat").is_file():
+                yield str(one / "cpu.stat")
+            if one == root:
+                break
+
+
+def read_throttled(counter: str) -> int:
+    """Return for how long a cgroup has been throttled, in nanoseconds, from its `cpu.stat` of version 1 or 2."""
+    fields = dict(line.split() for line in _read_file(counter).splitlines())
+    if b"throttled_usec" in fields:
+        return int(fields[b"throttled_usec"]) * 1_000
+    return int(fields[b"throttled_time"])
+
+
+def _has_quota_v2(folder: Path) -> bool:
+    try:
+        return not (folder / "cpu.max").read_text().startswith("max")
+    except OSError:
+        return False
+
+
+def _has_quota_v1(folder: Path) -> bool:
+    try:
+        return int((folder / "cpu.cfs_quota_us").read_text()) > 0
+    except (OSError, ValueError):
+        return False
+
+
+def _read_file(path: str) -> bytes:
+    """Return the content of a small file; `open()` takes twice as long."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, MAX_BYTES)
+    finally:
+        os.close(descriptor)
