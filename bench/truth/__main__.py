@@ -143,9 +143,7 @@ def _under_pressure(options: argparse.Namespace, command: str) -> str:
     ]
     if quiet:
         known = [one for scenario, by in verdicts.items() if is_knowable(scenario) for one in by.get(QUIET, ())]
-        head.append(
-            f"quiet: {sum(one.is_flagged for one in known)} of {len(known)} runs of knowable streams have a flag"
-        )
+        head.append(f"quiet: {sum(one.is_flagged for one in known)} of {len(known)} runs that can be known have a flag")
     lines = "\n".join(f"* {line}" for line in head)
     return f"{lines}\n\n{pressure_table(verdicts, pressures)}"
 
@@ -153,8 +151,8 @@ def _under_pressure(options: argparse.Namespace, command: str) -> str:
 def _flags_of(run: Measured) -> str:
     """Return the flags of a run, for the progress on standard error."""
     return (
-        f"{run.imputed} imputed, {run.excluded} excluded, {run.consumer_bound} consumer-bound, {run.host_bound} host-bound "
-        f"of {run.streams}, delay {run.host_delay_ms:.1f} ms"
+        f"{run.imputed} imputed, {run.excluded} excluded, {run.consumer_bound} consumer-bound, "
+        f"{run.host_bound} host-bound of {run.streams}, delay {run.host_delay_ms:.1f} ms"
     )
 
 

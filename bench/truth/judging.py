@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from bench.truth.figures import FIGURES, Measured
-from bench.truth.pressure import CALLER, HOST, Pressure
+from bench.truth.pressure import CALLER, Pressure
 from bench.truth.scenarios import EVERYTHING, Scenario
 from bench.truth.tables import table
 
@@ -41,14 +41,12 @@ class Verdict(NamedTuple):
 def judge(run: Measured, scenario: Scenario, pressure: Pressure) -> Verdict:
     """Judge one run. A flag excuses a figure only if it names what disturbed the run.
 
-    Other work of the host has to be flagged as host-bound. Imputed, excluded and consumer-bound excuse a figure where
-    this process itself kept the stream waiting: the scenario's caller, or a thread that keeps the GIL. Late by its host,
-    a caller that works on its chunks holds them for longer: then either flag is right.
+    Host-bound does where the delay that the tool names, an upper bound, is at least as long as the error. Imputed,
+    excluded and consumer-bound do where this process itself kept the stream waiting: by the scenario's caller, or by a
+    thread that keeps the GIL.
     """
-    is_host = pressure.cause == HOST and run.host_bound
-    holds = scenario.caller.is_slow or scenario.knowable != EVERYTHING or pressure.cause == CALLER
-    caller = max(run.consumer_bound, min(run.imputed + run.excluded, run.streams)) if holds else 0
-    flagged = max(run.host_bound if is_host else 0, caller)
+    is_own_fault = scenario.caller.is_slow or pressure.cause == CALLER
+    held = max(run.consumer_bound, min(run.imputed + run.excluded, run.streams)) if is_own_fault else 0
     wrong, is_excused = [], False
     for figure in FIGURES:
         error, true = run.error(figure), getattr(run.true, figure)
@@ -56,12 +54,16 @@ def judge(run: Measured, scenario: Scenario, pressure: Pressure) -> Verdict:
             continue
         if error is None and figure not in scenario.knowable:
             continue
-        enough = flagged > 0 if figure in _TAIL else 2 * flagged >= run.streams
-        if enough and not (error is not None and figure == "ttft" and not is_host and not run.consumer_bound):
+        late = run.host_bound if error is None or abs(error) <= run.host_delay_ms + ABSOLUTE_MS else 0
+        # The gaps' flags are not about the TTFT, but for a consumer-bound stream.
+        held_here = run.consumer_bound if figure == "ttft" and is_own_fault else held
+        flagged = max(late, held_here)
+        if flagged > 0 if figure in _TAIL else 2 * flagged >= run.streams:
             is_excused = True
         else:
-            wrong.append(figure + ("" if error is None else f" {error:+.1f}"))
-    return Verdict(tuple(wrong), is_excused, bool(run.imputed or run.excluded or run.consumer_bound or run.host_bound))
+            wrong.append(figure + (" absent" if error is None else f" {error:+.1f}"))
+    is_flagged = bool(run.imputed or run.excluded or run.consumer_bound or run.host_bound)
+    return Verdict(tuple(wrong), is_excused, is_flagged)
 
 
 def is_knowable(scenario: Scenario) -> bool:
@@ -73,7 +75,7 @@ Verdicts = dict[Scenario, dict[Pressure, list[Verdict]]]
 
 
 def pressure_table(verdicts: Verdicts, pressures: Sequence[Pressure]) -> str:
-    """Return a table of the scenarios by pressure: how many runs were right, flagged, and wrong without a right flag."""
+    """Return a table, scenarios by pressure: how many runs were right, flagged, and wrong without a right flag."""
     rows = [
         [scenario.name, *(_cell(by_pressure.get(pressure, ())) for pressure in pressures)]
         for scenario, by_pressure in verdicts.items()

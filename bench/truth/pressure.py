@@ -1,4 +1,4 @@
-"""Other work on the machine while a benchmark runs: busy processes, a quota of CPU time, a thread that keeps the GIL."""
+"""Other work while a benchmark runs: busy processes, a quota of CPU time, a thread that keeps the GIL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Pressure(NamedTuple):
 
     name: str
     cause: str
-    """What a flag has to name to be right: `HOST`, `CALLER` (this process itself), or `NONE`: there is no other work."""
+    """Who does the work: `HOST`; `CALLER`, this process itself; `NONE`: there is no other work."""
     begin: Callable[[], AbstractContextManager[None]]
     """Has the other work done while the context lasts."""
 
