@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.pull_evidence import PullEvidence, make_judge
+from otel_itl.recording.stream_iterators import record_iterator
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such evidence on Windows")
 
@@ -176,3 +179,79 @@ def test_a_clock_of_another_make_has_no_evidence() -> None:
     stream = Stream()
     stream.clock = lambda: 0
     assert make_judge(stream, compute, lambda: None) is None
+
+
+# --- What it costs --------------------------------------------------------------------------------------------------
+
+
+def executed_bytecodes(chunks: int, *, has_judge: bool) -> int:
+    """The bytecodes that reading a stream without holds executes."""
+    log = ChunkLog()
+    source = iter(range(chunks))
+    stream = Stream()
+    judge = PullEvidence(stream, source.__next__, lambda: None) if has_judge else None
+    ticks = itertools.count(0, 1_000)  # no hold is longer than a microsecond, however busy the machine is
+    targets = log.append_targets(lambda *_: 1, source.__next__, ticks.__next__, 0, judge)
+    recorder: Any = SimpleNamespace(
+        start_reading=lambda *_: None,
+        clock=ticks.__next__,
+        response=None,
+        append_targets=lambda _: targets,
+        end_exhausted=lambda: None,
+    )
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        for _ in record_iterator(source, recorder):
+            pass
+    finally:
+        sys.settrace(before)
+    assert len(log.codes) == chunks
+    return count
+
+
+def test_a_stream_that_is_read_without_holds_executes_no_bytecode_for_evidence() -> None:
+    per_chunk = [
+        executed_bytecodes(300, has_judge=has_judge) - executed_bytecodes(100, has_judge=has_judge)
+        for has_judge in (True, False)
+    ]
+    assert per_chunk[0] == per_chunk[1]
+
+
+def test_a_hold_late_in_a_stream_is_found_without_looking_at_the_chunks_before_it() -> None:
+    moments = iter([*range(0, 2_000_000, 1_000), 5_000_000, 5_001_000, 5_002_000])
+    log = ChunkLog()
+    pulled: list[str] = []
+
+    class Judge:
+        has_blocked = True
+
+        def begin(self) -> None:
+            self.has_blocked = False
+
+        def pull(self) -> str:
+            pulled.append("after the hold")
+            self.has_blocked = True
+            return "chunk"
+
+    for asked, arrived, carried, _, pull, turns in log.append_targets(
+        lambda *_: 1, lambda: "chunk", moments.__next__, 0, Judge()
+    ):
+        for now, _ in turns:
+            asked(now)
+            pull()
+            arrived(now)
+            carried(1)
+            if pulled:
+                break
+        if pulled:
+            break
+    assert (pulled, log.asked[-1] - log.arrived[-2]) == (["after the hold"], 3_002_000)
