@@ -75,7 +75,7 @@ class Runtime:
         self.open_streams = OpenStreams(clock)
         self.loop_lags = LoopLags(self.errors)
         self.host_clock = HostClock(self.errors)
-        self.watchdog = Watchdog(self.open_streams, self.errors, clock)
+        self.watchdog = Watchdog(self.open_streams, self.errors, clock, lateness=self.host_clock.wake_lateness)
         self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses)
         self.log_threads = ReporterThreads(
             "reports", self.errors, where=Where.STALL_REPORT, max_threads=8, max_waiting=4_096

@@ -1,4 +1,4 @@
-"""Whether the host decided the figures of a stream: its reader was ready to run and got no CPU."""
+"""Whether the host, or other threads of the process, decided the figures of a stream: its reader did not run."""
 
 from __future__ import annotations
 
@@ -30,3 +30,13 @@ def is_host_bound(delay: float | None, measures: Measures) -> bool:
         return False
     tail_gaps = max(1, ceil(TAIL * len(measures.itl_samples)))
     return delay / tail_gaps > max(MIN_DELAY_SECONDS, MIN_SHARE_OF_P99 * (measures.itl_p99 or 0.0))
+
+
+def is_process_bound(delay: float | None, measures: Measures) -> bool:
+    """Return whether other threads of the process may have decided the p99 of a stream: its reader waited for the GIL.
+
+    Args:
+        delay: seconds that a thread of the process typically waited for its turn; None: not known, which is no bound.
+        measures: of the stream.
+    """
+    return delay is not None and delay > max(MIN_DELAY_SECONDS, MIN_SHARE_OF_P99 * (measures.itl_p99 or 0.0))

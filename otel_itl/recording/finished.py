@@ -56,7 +56,8 @@ def _finished(
         stalls=() if monitor is None else monitor.finish(is_over=is_over),
         # Stalls are not detected where bytes are read.
         stall_threshold=None if monitor is None or is_read_as_bytes else monitor.threshold,
-        host_delay=None if recorder.host.delay is None else recorder.host.delay / SECOND,
+        host_delay=_to_seconds(recorder.host.delay),
+        process_delay=_to_seconds(recorder.host.process_delay),
     )
 
 
@@ -93,6 +94,10 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
         reasoning_tokens=response.reasoning_tokens,
         attempts=recorder.attempts,
     )
+
+
+def _to_seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / SECOND
 
 
 def _since_request(recorder: StreamRecorder, moment: int) -> int:

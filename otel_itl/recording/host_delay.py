@@ -11,13 +11,16 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from threading import get_ident
+from threading import get_native_id
 from typing import Final
 
 from otel_itl.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.loop_lag import Lag
+from otel_itl.recording.wake_lateness import WakeLateness
 
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
+SCHEDSTAT_OF: Final = "/proc/self/task/{}/schedstat"
 """Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
 CGROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
@@ -38,8 +41,29 @@ class HostClock:
     def __init__(self, errors: InternalErrors, find_reader: Callable[[], ReadDelay | None] | None = None) -> None:
         self.errors = errors
         self._find_reader = find_reader or find_delay_reader
+        self.wake_lateness = WakeLateness(self.read)
+        """What other threads of this process delay any of its threads by; the watchdog measures it."""
         self._read: ReadDelay | None = None
         self._is_chosen = False
+        self._last_of, self._last_delay = (-1, -1), 0
+
+    def read_of(self, thread: int, now: int) -> int | None:
+        """Return the delay (ns) of another thread so far, given its native id; None: not known, or it has ended.
+
+        Called by the watchdog for each stream of a round: those that one thread reads share a reading.
+
+        Args:
+            thread: native id of the thread.
+            now: the moment of the round.
+        """
+        if self._read is not read_schedstat:
+            return None
+        if self._last_of != (thread, now):
+            try:
+                self._last_of, self._last_delay = (thread, now), read_schedstat(SCHEDSTAT_OF.format(thread))
+            except (OSError, ValueError, IndexError):
+                return None
+        return self._last_delay
 
     @never_raises(Where.STREAM_READ, None)
     def read(self) -> int | None:
@@ -56,23 +80,41 @@ class HostDelay:
         clock: reads the delay of the current thread; None: it is not known.
     """
 
-    __slots__ = ("_clock", "_reader", "_start", "delay")
+    __slots__ = ("_clock", "_mark", "_reader", "_start", "_wakes", "delay", "process_delay")
 
     def __init__(self, clock: HostClock | None = None) -> None:
         self._clock = clock
-        self._reader = get_ident()
+        self._reader = get_native_id()
+        self._mark: tuple[int, int] | None = None
         self._start = None if clock is None else clock.read()
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
+        self._wakes = 0 if clock is None else clock.wake_lateness.count
+        self.process_delay: int | None = None
+        """Nanoseconds that a thread of this process typically waited for its turn meanwhile; None: not known."""
+
+    def mark(self, now: int) -> None:
+        """Note the delay up to `now` (ns): the moment since which `taken_until` measures. Called by the watchdog."""
+        delay = None if self._clock is None or self._start is None else self._clock.read_of(self._reader, now)
+        self._mark = None if delay is None else (now, delay)
+
+    def taken_until(self, now: int) -> list[Lag]:
+        """Return the interval from the mark to `now` (ns) if the host took more than half of it, else nothing."""
+        mark, self._mark = self._mark, None
+        self.mark(now)
+        if mark is None or self._mark is None or 2 * (self._mark[1] - mark[1]) <= now - mark[0]:
+            return []
+        return [Lag(mark[0], now)]
 
     def check_reader(self) -> None:
         """Forget the start where the stream is read in another thread than the one that made the request."""
-        if get_ident() != self._reader:
+        if get_native_id() != self._reader:
             self._start = None
 
     def stop(self) -> None:
         """Take the reading at the end. Called in the thread in which the stream ended."""
         self.check_reader()
+        self.process_delay = None if self._clock is None else self._clock.wake_lateness.since(self._wakes)
         end = None if self._clock is None or self._start is None else self._clock.read()
         self.delay = None if end is None or self._start is None else max(end - self._start, 0)
 
@@ -89,13 +131,13 @@ def find_delay_reader() -> ReadDelay | None:
     return read_schedstat
 
 
-def read_schedstat() -> int:
-    """Return for how long this thread has waited on a run queue, in nanoseconds.
+def read_schedstat(path: str = SCHEDSTAT) -> int:
+    """Return for how long a thread, this one by default, has waited on a run queue, in nanoseconds.
 
     Raises:
         OSError, ValueError, IndexError: the kernel does not count it.
     """
-    return int(_read_file(SCHEDSTAT).split()[1])
+    return int(_read_file(path).split()[1])
 
 
 def find_throttling_counters(membership: Path, mounted: Path) -> Iterable[str]:

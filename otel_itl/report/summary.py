@@ -186,7 +186,7 @@ class _ModelCollector:
             output_chunks=measures.output_chunk_count,
             imputed=measures.imputed,
             excluded=measures.excluded,
-            consumer_bound=int(measures.is_consumer_bound),
+            consumer_bound=int(measures.is_consumer_bound or stream.span_facts.is_consumer_bound),
             host_bound=int(stream.span_facts.is_host_bound),
             finished=int(is_finished),
             streams_with_derived_stalls=int(stream.span_facts.stalls is None),

@@ -54,6 +54,8 @@ class SpanFacts:
     host_delay: float | None = None
     """Seconds in which the reader of the stream was ready to run and got no CPU."""
     is_host_bound: bool = False
+    is_consumer_bound: bool = False
+    """Also where other threads of its process kept the reader from running, which no timeline shows."""
 
 
 NO_FACTS = SpanFacts()
@@ -67,6 +69,7 @@ def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mappin
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
         host_delay=_number(attributes, names.HOST_DELAY),
+        is_consumer_bound=attributes.get(names.CONSUMER_BOUND) is True,
         is_host_bound=attributes.get(names.HOST_BOUND) is True,
     )
 
