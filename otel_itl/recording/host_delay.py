@@ -86,6 +86,7 @@ class HostDelay:
         self._clock = clock
         self._reader = get_native_id()
         self._mark: tuple[int, int] | None = None
+        """The moment since which `taken_until` measures, and the delay then (ns)."""
         self._start = None if clock is None else clock.read()
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
@@ -100,11 +101,12 @@ class HostDelay:
 
     def taken_until(self, now: int) -> list[Lag]:
         """Return the interval from the mark to `now` (ns) if the host took more than half of it, else nothing."""
-        mark, self._mark = self._mark, None
+        before = self._mark
         self.mark(now)
-        if mark is None or self._mark is None or 2 * (self._mark[1] - mark[1]) <= now - mark[0]:
+        after = self._mark
+        if before is None or after is None or 2 * (after[1] - before[1]) <= now - before[0]:
             return []
-        return [Lag(mark[0], now)]
+        return [Lag(before[0], now)]
 
     def check_reader(self) -> None:
         """Forget the start where the stream is read in another thread than the one that made the request."""

@@ -103,6 +103,7 @@ class Watchdog:
                 self._check(recorder, now)
 
     def _make_round(self) -> bool:
+        """Make a round of the thread, and note how late it is; nothing more is to be done at once."""
         now = self._clock()
         if self._lateness is not None and self._due < now:
             self._lateness.end_sleep(now - self._due)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LATENCY_WIDTH = 6
 """Columns of a latency, with the blank before it."""
-_MIN_COUNT_WIDTH = 8
+_MIN_COUNT_WIDTH = 7
 _MIN_OUTCOMES_WIDTH = 14
 _MIN_HISTOGRAM_WIDTH = 12
 """Fewer columns do not show the shape of a distribution."""
