@@ -43,10 +43,6 @@ class PullJudge(Protocol):
     has_blocked: bool
     """The last pull blocked, as far as is known."""
 
-    def begin(self) -> None:
-        """Prepare for the pulls after one more hold."""
-        ...
-
     @property
     def pull(self) -> Callable[[], Any]:
         """Gets the next chunk from the SDK, and sets `has_blocked`."""
@@ -94,33 +90,27 @@ class ChunkLog:
             free: when the consumer was free to ask for the first chunk (ns).
             judge: pulls after a hold; None: there is no evidence to be had.
         """
+        # No function of ours is called here: once the first targets are there, no guard is around this one.
         appends = (self.asked.append, self.arrived.append, self.codes.append, classify)
         while (left := MAX_CHUNKS - len(self.codes)) > 0:
-            asked = islice(iter(clock, None), left)
-            if judge is None:
-                yield AppendTargets(*appends, pull, zip(asked, repeat(None), strict=False))
-                continue
-            yield AppendTargets(*appends, pull, self._turns_until_hold(asked, free))
-            judge.begin()
-            while not judge.has_blocked and len(self.codes) < MAX_CHUNKS:
+            moments, compared = tee(islice(iter(clock, None), left))
+            arrived = iter(self.arrived)
+            if self.arrived:
+                arrived.__setstate__(len(self.arrived))  # type: ignore[attr-defined]  # what unpickling calls
+                free = self.arrived[-1]
+            is_short = (
+                repeat(None)
+                if judge is None
+                else takewhile(NEGLIGIBLE_HOLD.__ge__, map(sub, compared, chain((free,), arrived)))
+            )
+            yield AppendTargets(*appends, pull, zip(moments, is_short, strict=False))
+            has_blocked = judge is None
+            while judge is not None and not has_blocked and len(self.codes) < MAX_CHUNKS:
                 judge.has_blocked = True  # also where the judge is not called, as for a value that is sent
-                yield AppendTargets(*appends, judge.pull, single_turn(clock))
+                single_turn = zip(iter(clock, None), repeat(None, 1), strict=False)
+                yield AppendTargets(*appends, judge.pull, single_turn)
+                has_blocked = judge.has_blocked
         yield AppendTargets(self._start_waiting, self._count_unrecorded, ignore, classify, pull, repeat((0, None)))
-
-    def _turns_until_hold(self, asked: Iterator[int], free: int) -> Iterator[tuple[int, Any]]:
-        """Return turns that end when the consumer has held the stream for longer than `NEGLIGIBLE_HOLD`.
-
-        Args:
-            asked: yields the present moment.
-            free: when the consumer was free to ask for the stream's first chunk (ns).
-        """
-        arrived = iter(self.arrived)
-        if self.arrived:
-            arrived.__setstate__(len(self.arrived))  # type: ignore[attr-defined]  # what unpickling calls
-            free = self.arrived[-1]
-        moments, compared = tee(asked)
-        holds = map(sub, compared, chain((free,), arrived))
-        return zip(moments, takewhile(NEGLIGIBLE_HOLD.__ge__, holds), strict=False)
 
     def record_swallowed(self, kind: int, now: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping), while the consumer waits for the next one.

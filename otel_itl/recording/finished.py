@@ -36,6 +36,7 @@ def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: 
     """Build the finished stream of a recorder as if its stream ended now, for a span that ends before the stream."""
     if not recorder.is_over:
         recorder.ended = recorder.clock()
+        recorder.host.stop()
         outcome = recorder.exhausted_outcome()
         recorder.outcome = outcome if recorder.response.is_finished else Outcome.CLOSED
     return _finished(recorder, concurrency, build_timeline(recorder, pauses), is_over=recorder.is_over)

@@ -139,7 +139,10 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
     Raises:
         OSError, ValueError, IndexError: the kernel does not count it.
     """
-    return int(_read_file(path).split()[1])
+    on_cpu, delayed = map(int, _read_file(path).split()[:2])
+    if not on_cpu:  # a thread that reads this has run
+        raise ValueError("nothing is counted")
+    return delayed
 
 
 def find_throttling_counters(membership: Path, mounted: Path) -> Iterable[str]:

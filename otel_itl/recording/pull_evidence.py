@@ -105,10 +105,6 @@ class PullEvidence:
         self.has_blocked = True
         """The last pull blocked, as far as is known."""
 
-    def begin(self) -> None:
-        """Prepare for the pulls after one more hold."""
-        self.has_blocked = False
-
     def pull(self) -> Any:
         """Get the next chunk from the SDK, an awaitable of it where the stream is asynchronous."""
         before = self._take_evidence()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -248,7 +249,8 @@ class StreamRecorder:
         """Return what the recording iterator calls for each chunk, and for how many."""
         free = NEVER if self.headers is None else self.headers  # then the first chunk was held by nothing
         judge = make_judge(self, pull, self._abort.find_socket)
-        return self.log.append_targets(self.classify, pull, self.clock, free, judge)
+        targets = self.log.append_targets(self.classify, pull, self.clock, free, judge)
+        return chain((next(targets),), targets)
 
     def record_swallowed(self, kind: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping)."""

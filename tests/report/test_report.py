@@ -178,12 +178,34 @@ def test_every_figure_of_a_tool_comes_with_its_formula(made: Any, tool: str) -> 
 def test_the_data_with_another_tools_figures_has_these_keys(made: Any) -> None:
     data = report_to_data(summarize([stream(made.timeline(5, 700, 5))], tool="otel"))
     assert set(data) == {
-        *("schema", "as", "version", "assumes", "counts", "ends", "percentiles", "formulas", "streams", "rows", "worst"),
+        *(
+            "schema",
+            "as",
+            "version",
+            "assumes",
+            "counts",
+            "ends",
+            "percentiles",
+            "formulas",
+            "streams",
+            "rows",
+            "worst",
+        ),
         *("slo", "sessions", "session", "skipped_input"),
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "host_bound", "host_delay", "buffered", "stalls", "streams_with_derived_stalls", "finished"),
+        *(
+            "imputed",
+            "excluded",
+            "consumer_bound",
+            "host_bound",
+            "host_delay",
+            "buffered",
+            "stalls",
+            "streams_with_derived_stalls",
+            "finished",
+        ),
         "figures",
     }
     assert set(data["worst"]) == {
@@ -261,7 +283,17 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "host_bound", "host_delay", "buffered", "stalls", "streams_with_derived_stalls", "finished"),
+        *(
+            "imputed",
+            "excluded",
+            "consumer_bound",
+            "host_bound",
+            "host_delay",
+            "buffered",
+            "stalls",
+            "streams_with_derived_stalls",
+            "finished",
+        ),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {

@@ -37,8 +37,6 @@ def judged(pull: Callable[[], Any], connected: Any = None) -> bool:
     stream = Stream()
     stream.log.asked.append(perf_counter_ns())
     judge = PullEvidence(stream, pull, lambda: connected)
-    judge.begin()
-    judge.has_blocked = True
     judge.pull()
     return judge.has_blocked
 
@@ -233,9 +231,6 @@ def test_a_hold_late_in_a_stream_is_found_without_looking_at_the_chunks_before_i
 
     class Judge:
         has_blocked = True
-
-        def begin(self) -> None:
-            self.has_blocked = False
 
         def pull(self) -> str:
             pulled.append("after the hold")
