@@ -93,19 +93,19 @@ class ChunkLog:
         # No function of ours is called here: once the first targets are there, no guard is around this one.
         appends = (self.asked.append, self.arrived.append, self.codes.append, classify)
         while (left := MAX_CHUNKS - len(self.codes)) > 0:
-            moments, compared = tee(islice(iter(clock, None), left))
+            asked = islice(iter(clock, None), left)
+            if judge is None:
+                yield AppendTargets(*appends, pull, zip(asked, repeat(None), strict=False))
+                continue
             arrived = iter(self.arrived)
             if self.arrived:
                 arrived.__setstate__(len(self.arrived))  # type: ignore[attr-defined]  # what unpickling calls
                 free = self.arrived[-1]
-            is_short = (
-                repeat(None)
-                if judge is None
-                else takewhile(NEGLIGIBLE_HOLD.__ge__, map(sub, compared, chain((free,), arrived)))
-            )
-            yield AppendTargets(*appends, pull, zip(moments, is_short, strict=False))
-            has_blocked = judge is None
-            while judge is not None and not has_blocked and len(self.codes) < MAX_CHUNKS:
+            moments, compared = tee(asked)
+            holds = map(sub, compared, chain((free,), arrived))
+            yield AppendTargets(*appends, pull, zip(moments, takewhile(NEGLIGIBLE_HOLD.__ge__, holds), strict=False))
+            has_blocked = False
+            while not has_blocked and len(self.codes) < MAX_CHUNKS:
                 judge.has_blocked = True  # also where the judge is not called, as for a value that is sent
                 single_turn = zip(iter(clock, None), repeat(None, 1), strict=False)
                 yield AppendTargets(*appends, judge.pull, single_turn)
@@ -134,11 +134,6 @@ class ChunkLog:
 
 def ignore(_: object) -> None:
     """Take a value and do nothing with it."""
-
-
-def single_turn(clock: Clock) -> Iterator[tuple[int, Any]]:
-    """Return the turns for one chunk."""
-    return zip(iter(clock, None), repeat(None, 1), strict=False)
 
 
 def record_nothing(pull: Callable[[], Any]) -> AppendTargets:

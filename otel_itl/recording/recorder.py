@@ -66,7 +66,7 @@ class StreamRecorder:
         unix_ns: wall-clock time of the request, nanoseconds since the epoch.
         requested: the moment of the request on `clock` (ns).
         clock: a monotonic clock in nanoseconds.
-        host: the host's share; None: not known.
+        host: the host's share.
     """
 
     __slots__ = (
@@ -247,7 +247,7 @@ class StreamRecorder:
     @never_raises(Where.STREAM_READ, None)
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Return what the recording iterator calls for each chunk, and for how many."""
-        free = NEVER if self.headers is None else self.headers  # then the first chunk was held by nothing
+        free = NEVER if self.headers is None else self.headers
         judge = make_judge(self, pull, self._abort.find_socket)
         targets = self.log.append_targets(self.classify, pull, self.clock, free, judge)
         return chain((next(targets),), targets)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
 from otel_itl.conventions import Where
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.recording.chunk_log import AppendTargets, record_nothing, single_turn
+from otel_itl.recording.chunk_log import AppendTargets, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
@@ -71,7 +72,7 @@ class FirstPull:
         send = partial(self._opening.asend if self._is_async else self._opening.send, pull)
         yield AppendTargets(
             self._asked.append, self._arrived.append, self._append_code, self._classify_first, send,
-            single_turn(self.clock),
+            zip(iter(self.clock, None), repeat(None, 1), strict=False),
         )  # fmt: skip
         if self.is_taken_over:
             yield record_nothing(pull)
