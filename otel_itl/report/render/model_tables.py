@@ -80,7 +80,7 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[
 
 def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with the counts and the outcomes of the streams of each model."""
-    widths = [max(len(name) + 1, _MIN_COUNT_WIDTH) for _, name in _COUNTS]
+    widths = [max(len(title) + 1, len(name) + 1, _MIN_COUNT_WIDTH) for title, name in _COUNTS]
     table, name_width = new_table(names_of(rows), terminal, sum(widths) + _MIN_OUTCOMES_WIDTH)
     outcomes_width = terminal.console.width - name_width - sum(widths) - 1
     above = " " * name_width + "".join(title.rjust(width) for width, (title, _) in zip(widths, _COUNTS, strict=True))
