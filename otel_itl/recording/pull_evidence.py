@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl.conventions import Where
 from otel_itl.recording.chunk_log import ChunkLog
-from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 if sys.platform == "win32":
     FIONREAD: Final = None
@@ -130,29 +130,29 @@ class PullEvidence:
         self._judge(before, has_suspended=bool(suspended))
         return result
 
+    @property
+    def errors(self) -> InternalErrors:
+        """Where failures of our own are reported."""
+        return self._stream.errors
+
+    @never_raises(Where.STREAM_READ, None)
     def _take_evidence(self) -> Before | None:
         """Return the evidence at the moment at which a chunk is asked for; None where it cannot be taken."""
-        try:
-            return Before(self._read_bytes(), _read_thread_times())
-        except Exception as error:  # noqa: BLE001 - the guard
-            self._stream.errors.report(Where.STREAM_READ, error)
-            return None
+        return Before(self._read_bytes(), _read_thread_times())
 
+    @never_raises(Where.STREAM_READ, None)
     def _judge(self, before: Before | None, *, has_suspended: bool | None) -> None:
         """Judge whether the pull that just returned has blocked, and charge it to the consumer where it has not.
 
         Args:
-            before: the evidence of the moment at which the chunk was asked for.
+            before: the evidence of the moment at which the chunk was asked for; None: there is none.
             has_suspended: whether the pull gave control to its event loop; None: it was synchronous.
         """
         if before is None:
             return
-        try:
-            if has_suspended is False or not self._has_waited(before, is_sync=has_suspended is None):
-                self.has_blocked = False
-                self._stream.log.asked[-1] = self._stream.clock()
-        except Exception as error:  # noqa: BLE001 - the guard
-            self._stream.errors.report(Where.STREAM_READ, error)
+        if has_suspended is False or not self._has_waited(before, is_sync=has_suspended is None):
+            self.has_blocked = False
+            self._stream.log.asked[-1] = self._stream.clock()
 
     def _has_waited(self, before: Before, *, is_sync: bool) -> bool:
         """Return whether a pull has waited for the network; True where that is not known."""

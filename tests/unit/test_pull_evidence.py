@@ -94,8 +94,12 @@ def test_bytes_that_came_after_a_chunk_was_asked_for_are_a_wait(
 ) -> None:
     client, server = connection
     sending = threading.Timer(0.01, server.send, [b"chunk"])
-    sending.start()
-    assert judged(lambda: client.recv(64), client)
+
+    def pull() -> None:
+        sending.start()
+        client.recv(64)
+
+    assert judged(pull, client)
     sending.join()
 
 
