@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from otel_itl.instrumentor import ITLInstrumentor
     from otel_itl.observing import observe
     from otel_itl.processor import ITLSpanProcessor
+    from otel_itl.response_facts import ResponseFacts
     from otel_itl.session_scope import session
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "MalformedEventsError",
     "Measures",
     "Outcome",
+    "ResponseFacts",
     "Stall",
     "StallPolicy",
     "Timeline",
@@ -58,6 +60,7 @@ _HOMES: Final = {
     "MalformedEventsError": "otel_itl.core.codec",
     "Measures": "otel_itl.core.measures",
     "Outcome": "otel_itl.core.timeline",
+    "ResponseFacts": "otel_itl.response_facts",
     "SLO": "otel_itl.core.slo",
     "Stall": "otel_itl.core.stalls",
     "StallPolicy": "otel_itl.core.stalls",

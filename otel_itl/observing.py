@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
-from typing import Any, TypeVar, overload
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, TypeVar, overload
 
 from otel_itl.config import load
 from otel_itl.conventions import Where
+from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.export.providers import Providers
 from otel_itl.option_values import NotAcceptedError, check_callback
+from otel_itl.recording.abort import CallbackAborter
 from otel_itl.recording.chunk_log import Classify
+from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream, proxy_stream
+from otel_itl.response_facts import ResponseFacts
 from otel_itl.runtime import runtime
 from otel_itl.sdks.driver import Description
 from otel_itl.sdks.duck_typing import classify_by_shape
+from otel_itl.sdks.first_pull import FirstPull
+from otel_itl.sdks.open_call import OpenCall
 from otel_itl.sdks.registry import SDK_NAMES
+from otel_itl.sdks.values import request_parameters
+from otel_itl.session_scope import MAX_ID_LENGTH
 
 T = TypeVar("T")
+Sent = Literal["call", "first_pull"]
 
 
 @overload
@@ -28,9 +40,13 @@ def observe(
     provider: str,
     model: str | None,
     operation: str = ...,
-    classify: Callable[[T], int] | None = ...,
+    classify: Callable[[T], int] | Callable[[T, ResponseFacts], int] | None = ...,
     server_address: str | None = ...,
     server_port: int | None = ...,
+    parameters: Mapping[str, Any] | None = ...,
+    session_id: str | None = ...,
+    sent: Sent | None = ...,
+    abort: Callable[[], object] | None = ...,
 ) -> AsyncIterator[T]: ...
 @overload
 def observe(
@@ -39,9 +55,13 @@ def observe(
     provider: str,
     model: str | None,
     operation: str = ...,
-    classify: Callable[[T], int] | None = ...,
+    classify: Callable[[T], int] | Callable[[T, ResponseFacts], int] | None = ...,
     server_address: str | None = ...,
     server_port: int | None = ...,
+    parameters: Mapping[str, Any] | None = ...,
+    session_id: str | None = ...,
+    sent: Sent | None = ...,
+    abort: Callable[[], object] | None = ...,
 ) -> Iterator[T]: ...
 def observe(  # noqa: PLR0913 - what describes the request
     stream: Any,
@@ -49,25 +69,38 @@ def observe(  # noqa: PLR0913 - what describes the request
     provider: str,
     model: str | None,
     operation: str = "chat",
-    classify: Callable[[Any], int] | None = None,
+    classify: Callable[[Any], int] | Callable[[Any, ResponseFacts], int] | None = None,
     server_address: str | None = None,
     server_port: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    session_id: str | None = None,
+    sent: Sent | None = None,
+    abort: Callable[[], object] | None = None,
 ) -> Any:
     """Measure a stream of chunks from anywhere, as the streams of an instrumented SDK are measured.
 
-    The request counts as made now, so call this where the request is made. Chunks pass untouched. Without
-    `instrument()` the stream is measured all the same, and where the application has set no provider, that sets up the
-    OpenTelemetry SDK; after `uninstrument()` it is returned as it is, as is a stream that is recorded already.
+    Call this where the request is made. Chunks pass untouched. Without `instrument()` the stream is measured all the
+    same, and where the application has set no provider, that sets up the OpenTelemetry SDK; after `uninstrument()` it
+    is returned as it is, as is a stream that is recorded already.
 
     Args:
         stream: any iterator or asynchronous iterator, or what makes one; its other attributes stay reachable.
         provider: `gen_ai.provider.name`, such as `mistral_ai`.
         model: the model that was asked for; None: not known.
         operation: `gen_ai.operation.name`.
-        classify: what a chunk carried, as flags of `otel_itl.Kind`. By default text that is not empty is an answer,
-            chunks in the shape of a known API are read as such, and any other object is an answer.
+        classify: what a chunk carried, as flags of `otel_itl.Kind`; a function that takes two arguments also gets the
+            `otel_itl.ResponseFacts` of the stream, to report token counts, ids and finish reasons. By default text that
+            is not empty is an answer, chunks in the shape of a known API are read as such, and any other object is an
+            answer.
         server_address: host that serves the stream.
         server_port: its port.
+        parameters: those of the request, such as `max_tokens` and `temperature`, by the names of OpenAI's API: the
+            request's body will do, as everything else is left out. The option `session_from` gets it.
+        session_id: the session that the request belongs to; an enclosing `otel_itl.session()` comes first.
+        sent: when the request is sent: with the `call` of `observe()`, or with the `first_pull` of the stream. None: a
+            generator function sends it with the first pull, anything else has sent it.
+        abort: ends the wait of the stream's reader, for the option `stall` with `abort_after`; returns False where it
+            cannot. Called from another thread; the reader gets a `TimeoutError`.
 
     Raises:
         TypeError: what was given cannot be iterated over.
@@ -77,11 +110,22 @@ def observe(  # noqa: PLR0913 - what describes the request
         message = f"observe() takes an iterator or an async iterator of chunks: got {type(stream).__qualname__}."
         raise TypeError(message)
     request = Request(
-        operation=operation, provider=provider, model=model, server_address=server_address, server_port=server_port
+        operation=operation,
+        provider=provider,
+        model=model,
+        server_address=server_address,
+        server_port=server_port,
+        session_id=session_id,
     )
     try:
-        refusal = _find_refusal(request, classify)
-        observed = stream if refusal or _is_recorded(stream) else _record(stream, request, classify)
+        refusal = _find_refusal(request, classify, parameters, sent, abort)
+        observed = stream
+        if not refusal and not _is_recorded(stream):
+            body = parameters or {}
+            request = replace(request, parameters=request_parameters(body))
+            description = Description(request, _make_classify(classify), body)
+            is_lazy = _is_generator_function(stream) if sent is None else sent == "first_pull"
+            observed = _record(stream, description, abort, is_lazy=is_lazy)
     except Exception as error:  # noqa: BLE001 - the guard
         runtime.errors.report(Where.STREAM_OPEN, error)
         return stream
@@ -90,15 +134,18 @@ def observe(  # noqa: PLR0913 - what describes the request
     return observed
 
 
-def _find_refusal(request: Request, classify: object) -> str:
+def _find_refusal(request: Request, classify: object, parameters: object, sent: object, abort: object) -> str:
     """Return which argument is not accepted and why, in one sentence; empty where all are."""
-    reason = ""
-    if classify is not None:
-        try:
-            check_callback(classify, "the chunk")
-        except NotAcceptedError as error:
-            reason = error.describe("a function of one chunk that returns flags of otel_itl.Kind, which is not async")
     port: object = request.server_port
+    session: object = request.session_id
+    is_session = session is None or (isinstance(session, str) and 0 < len(session) <= MAX_ID_LENGTH)
+    of_chunks = "a function of one chunk that returns flags of otel_itl.Kind, which is not async"
+    unfit_classify, unfit_abort = (
+        _find_misfit(classify, of_chunks, "the chunk"),
+        _find_misfit(abort, "a function without arguments, which is not async"),
+    )
+    if unfit_classify and classify is not None and not _find_misfit(classify, "", "the chunk", "the response"):
+        unfit_classify = ""
     checks: tuple[tuple[str, object, bool, str], ...] = (
         ("provider", request.provider, _is_name(request.provider), "it takes a name such as 'mistral_ai'."),
         ("model", request.model, _is_name(request.model, None), "it takes a name such as 'ministral-8b', or None."),
@@ -108,10 +155,28 @@ def _find_refusal(request: Request, classify: object) -> str:
             "it takes the name of a host, or None.",
         ),
         ("server_port", port, port is None or type(port) is int, "it takes a number, or None."),
-        ("classify", classify, not reason, reason),
+        ("classify", classify, not unfit_classify, unfit_classify),
+        (
+            *("parameters", parameters, parameters is None or isinstance(parameters, Mapping)),
+            "it takes a mapping such as {'max_tokens': 100}, or None.",
+        ),
+        ("session_id", session, is_session, f"it takes a text of 1 to {MAX_ID_LENGTH} characters, or None."),
+        ("sent", sent, sent in (None, "call", "first_pull"), "it takes 'call', 'first_pull', or None."),
+        ("abort", abort, not unfit_abort, unfit_abort),
     )
     refused = next(((name, value, why) for name, value, is_accepted, why in checks if not is_accepted), None)
     return "" if refused is None else f"observe({refused[0]}={refused[1]!r}) is not accepted: {refused[2]}"
+
+
+def _find_misfit(given: object, accepted: str, *parameters: str) -> str:
+    """Return why a function cannot be called with these arguments; empty where it can, and for None."""
+    if given is None:
+        return ""
+    try:
+        check_callback(given, *parameters)
+    except NotAcceptedError as error:
+        return error.describe(accepted)
+    return ""
 
 
 def _is_name(value: object, *others: object) -> bool:
@@ -119,16 +184,49 @@ def _is_name(value: object, *others: object) -> bool:
     return (isinstance(value, str) and bool(value)) or value in others
 
 
-def _record(stream: Any, request: Request, classify: Callable[[Any], int] | None) -> Any:
-    """Open the recording of a request, and return what records its stream; where it is not measured, the stream."""
+def _is_generator_function(stream: Any) -> bool:
+    """Return whether a stream is a generator that a function made: its body has not begun when it is made.
+
+    The iterable of a generator expression has been evaluated by then, so that the request is sent.
+    """
+    if not inspect.isgenerator(stream) and not inspect.isasyncgen(stream):
+        return False
+    code = stream.gi_code if inspect.isgenerator(stream) else stream.ag_code
+    return bool(code.co_name != "<genexpr>")
+
+
+def _record(stream: Any, description: Description, abort: Callable[[], object] | None, *, is_lazy: bool) -> Any:
+    """Return what records the stream of a request; where it is not measured, the stream itself.
+
+    A request that is sent with the first pull may go through a hooked SDK, which records it instead then.
+    """
     if runtime.config is None and not runtime.was_stopped:
         runtime.start(load({}, sdk_names=SDK_NAMES), Providers())
-    opening = runtime.installer.driver.begin(Description(request, _make_classify(classify)))
+    begin = partial(_begin, runtime.installer.driver.name_session(description), abort, is_lazy=is_lazy)
+    if is_lazy:
+        return proxy_stream(stream, FirstPull(begin, runtime.errors)) if runtime.config is not None else stream
+    opening = begin()
     recorder = None if opening is None else opening.release()
     if recorder is None:
         return stream
     recorder.record_headers(None)
     return proxy_stream(stream, recorder)
+
+
+def _begin(description: Description, abort: Callable[[], object] | None, *, is_lazy: bool) -> OpenCall | None:
+    """Open the recording of a request that is sent now; None where it is not to be measured."""
+    opening = runtime.installer.driver.begin(description, has_inner_layer=is_lazy)
+    recorder = None if opening is None else opening.recorder
+    if recorder is not None and abort is not None:
+        recorder.enable_abort(CallbackAborter(abort))
+        recorder.set_before_outcome(_unmark_aborted)
+    return opening
+
+
+def _unmark_aborted(recorder: StreamRecorder) -> None:
+    """Have the end of an iterator that was aborted not be taken for the end of the answer."""
+    if recorder.is_aborting:
+        recorder.response.is_terminated = False
 
 
 def _is_recorded(stream: Any) -> bool:
@@ -139,13 +237,26 @@ def _is_recorded(stream: Any) -> bool:
     return response is not None and runtime.installer.driver.find_recorder(response) is not None
 
 
-def _make_classify(given: Callable[[Any], int] | None) -> Classify:
+def _make_classify(given: Callable[..., int] | None) -> Classify:
     """Make a `Classify` of the caller's function; by default chunks are classified by their shape."""
     if given is None:
         return classify_by_shape
+    if not _find_misfit(given, "", "the chunk"):
 
-    def classify(chunk: Any, response: ResponseInfo) -> int:
-        response.is_terminated = True  # where the caller's iterator ends, the stream is complete
-        return int(given(chunk))
+        def classify(chunk: Any, response: ResponseInfo) -> int:
+            response.is_terminated = True  # where the caller's iterator ends, the stream is complete
+            return int(given(chunk))
 
-    return classify
+        return classify
+    facts: ResponseFacts | None = None
+
+    def classify_with_facts(chunk: Any, response: ResponseInfo) -> int:
+        """Classify a chunk by the caller's function, which reports what it reveals about the response."""
+        nonlocal facts
+        if facts is None:
+            facts = ResponseFacts(response)
+        response.is_terminated = True
+        kind = int(given(chunk, facts))
+        return chunk_code(kind, facts.take_new_tokens())
+
+    return classify_with_facts

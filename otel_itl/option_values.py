@@ -146,6 +146,8 @@ def check_callback(value: Any, *parameters: str) -> None:
     try:
         found.bind(*parameters)
     except TypeError:
+        if not parameters:
+            raise NotAcceptedError("it cannot be called without arguments.") from None
         count = f"{len(parameters)} arguments" if len(parameters) > 1 else "one argument"
         raise NotAcceptedError(f"it cannot be called with {count}: {', '.join(parameters)}.") from None
 

@@ -8,15 +8,19 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
+from inspect import isawaitable
 from time import perf_counter_ns
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import anthropic
 import openai
+import xai_sdk
 from aiobotocore.session import get_session as get_async_session
 from botocore.session import get_session
+from xai_sdk.chat import user
 
-Wire = Literal["chat", "responses", "messages", "converse"]
+Wire = Literal["chat", "responses", "messages", "converse", "ollama_chat", "cohere", "xai"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
@@ -24,6 +28,38 @@ Pause = Callable[[int], float]
 _PROMPT: Any = [{"role": "user", "content": "Tell me a story."}]
 _CONVERSATION: Any = [{"role": "user", "content": [{"text": "Tell me a story."}]}]
 _AWS: Any = {"region_name": "us-east-1", "aws_access_key_id": "none", "aws_secret_access_key": "none"}
+
+
+class LazySDK(NamedTuple):
+    """An SDK whose iterators send the request with their first pull."""
+
+    name: str
+    clients: tuple[str, str]
+    """Names of the sync and the async client class in the module of the SDK's name."""
+    options: Callable[[str], dict[str, Any]]
+    """Returns the options that lead a client to a URL."""
+    request: Callable[[Any, str], Any]
+    """Asks a client for the stream of a model; what an async client returns may have to be awaited."""
+
+    def make_client(self, url: str, *, is_async: bool = False) -> Any:
+        """Make a client of the server at this URL."""
+        return getattr(import_module(self.name), self.clients[is_async])(**self.options(url))
+
+
+_LAZY_SDKS: Final[dict[Wire, LazySDK]] = {
+    "ollama_chat": LazySDK(
+        name="ollama",
+        clients=("Client", "AsyncClient"),
+        options=lambda url: {"host": url},
+        request=lambda client, model: client.chat(model=model, messages=_PROMPT, stream=True),
+    ),
+    "cohere": LazySDK(
+        name="cohere",
+        clients=("ClientV2", "AsyncClientV2"),
+        options=lambda url: {"base_url": url, "api_key": "none"},
+        request=lambda client, model: client.chat_stream(model=model, messages=_PROMPT),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +101,8 @@ class Caller:
     @property
     def sdk(self) -> str:
         """Package that it calls."""
-        return {"messages": "anthropic", "converse": "bedrock"}.get(self.wire, "openai")
+        others = {"messages": "anthropic", "converse": "bedrock", "xai": "xai"}
+        return (others | {wire: sdk.name for wire, sdk in _LAZY_SDKS.items()}).get(self.wire, "openai")
 
     @property
     def is_slow(self) -> bool:
@@ -91,8 +128,12 @@ _SETTLE_SECONDS = 0.02
 @cache
 def _client(wire: Wire, url: str, *, http2: bool) -> Any:
     """Return the one client of an upstream: to make one takes longer than many streams."""
+    if wire in _LAZY_SDKS:
+        return _LAZY_SDKS[wire].make_client(url)
     if wire == "converse":
         return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
+    if wire == "xai":
+        return xai_sdk.Client(**_xai_options(url))
     sdk: Any = anthropic if wire == "messages" else openai
     http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
     if wire == "messages":
@@ -102,8 +143,12 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
 
 def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
     """Return a function that makes the request; the result of an async client has to be awaited."""
+    if wire in _LAZY_SDKS:
+        return partial(_LAZY_SDKS[wire].request, client, model)
     if wire == "converse":
         return partial(_converse, client, model)
+    if wire == "xai":
+        return client.chat.create(model=model, messages=[user("Tell me a story.")]).stream
     # `client.chat.completions` is made on first access, which is not part of the call.
     if wire == "messages":
         return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
@@ -130,11 +175,15 @@ def _converse(client: Any, model: str) -> Any:
 
 
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire not in {"chat", "converse"}:
+    if caller.wire not in {"chat", "converse", "xai", *_LAZY_SDKS}:
         raise ValueError(f"{caller.wire} cannot be read on an event loop here")
     make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
     if caller.wire == "converse":
         make = partial(get_async_session().create_client, "bedrock-runtime", endpoint_url=url, **_AWS)
+    if caller.wire in _LAZY_SDKS:
+        make = partial(_LAZY_SDKS[caller.wire].make_client, url, is_async=True)
+    if caller.wire == "xai":
+        make = partial(xai_sdk.AsyncClient, **_xai_options(url))
     async with make() as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
@@ -145,7 +194,14 @@ async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list
 async def _aread(wire: Wire, client: Any, model: str) -> Read:
     request = partial(_aconverse, client, model) if wire == "converse" else _request(wire, client, model)
     called = perf_counter_ns()
-    return Read(model, called, [perf_counter_ns() async for _ in await request()])
+    stream = request()
+    if isawaitable(stream):
+        stream = await stream
+    return Read(model, called, [perf_counter_ns() async for _ in stream])
+
+
+def _xai_options(url: str) -> dict[str, Any]:
+    return {"api_key": "none", "api_host": url.rpartition("/")[2], "use_insecure_channel": True}
 
 
 async def _aconverse(client: Any, model: str) -> Any:

@@ -10,6 +10,7 @@ from otel_itl.cli.demo.sdks import SDKS
 from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_USABLE
 
 _NEEDED_BY_TABLES = ("rich",)
+_NEEDED_BY_COMPARE = ("numpy", "scipy")
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 
 
@@ -120,6 +121,16 @@ def _can_report(arguments: argparse.Namespace) -> bool:
     return bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
 
 
+def run_compare(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl compare`, and return its exit code."""
+    needs_rich = not (arguments.json or arguments.markdown)
+    if not _are_installed(_NEEDED_BY_COMPARE + (_NEEDED_BY_TABLES if needs_rich else ()), "cli,compare"):
+        return BAD_USAGE
+    from otel_itl.cli import compare  # noqa: PLC0415 - what only this command needs
+
+    return compare.run_compare(arguments)
+
+
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_DEMO):
@@ -156,11 +167,11 @@ def run_demo(arguments: argparse.Namespace) -> int:
     return INTERRUPTED if interrupts.is_requested else code
 
 
-def _are_installed(modules: tuple[str, ...]) -> bool:
-    """Return whether all modules can be imported; print a sentence with those that cannot."""
+def _are_installed(modules: tuple[str, ...], extras: str = "cli") -> bool:
+    """Return whether all modules can be imported; print a sentence with those that cannot, and the extras with them."""
     missing = [module for module in modules if not _is_installed(module)]
     if missing:
-        print(f"otel-itl needs {', '.join(missing)} for this: pip install 'otel-itl[cli]'", file=sys.stderr)
+        print(f"otel-itl needs {', '.join(missing)} for this: pip install 'otel-itl[{extras}]'", file=sys.stderr)
     return not missing
 
 

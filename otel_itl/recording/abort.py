@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from asyncio import CancelledError, current_task
 from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ref
@@ -18,12 +19,12 @@ class Aborter(Protocol):
         """End the wait; returns False where the connection serves other streams, or cannot be reached."""
         ...
 
-    def make_error(self, message: str) -> BaseException:
-        """Make the exception that the reader gets in place of a broken connection."""
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether what interrupted the reader's wait, which is no `Exception`, is the effect of the abort."""
         ...
 
-    def find_socket(self) -> Any:
-        """Return the socket, or what else has its descriptor, that the stream is read from; None: there is none."""
+    def make_error(self, message: str) -> BaseException:
+        """Make the exception that the reader gets in place of a broken connection."""
         ...
 
 
@@ -66,6 +67,10 @@ class HTTPAborter:
         """Return the socket of the connection; None where it cannot be reached."""
         return _find_socket(self._response())
 
+    def has_interrupted(self, _: BaseException) -> bool:
+        """Return False: a reader of a socket gets an `Exception`."""
+        return False
+
     def make_error(self, message: str) -> Exception:
         """Make the SDK's timeout error with this message."""
         return self._make_error(self._request, message)
@@ -76,8 +81,52 @@ def _find_socket(response: Any) -> Any:
     stream = getattr(response, "extensions", {}).get("network_stream")
     if stream is not None:
         return stream.get_extra_info("socket")
+    response = _find_aiohttp_response(response)
     transport = getattr(getattr(response, "connection", None), "transport", None)  # aiohttp's, which is HTTP/1.1 only
     return None if transport is None else transport.get_extra_info("socket")
+
+
+def _find_aiohttp_response(response: Any) -> Any:
+    """Return aiohttp's response under one of httpx, whose transport was made to ask by aiohttp; else the response."""
+    body = getattr(response, "stream", None)  # httpx puts an object of its own around that of the transport
+    for inner in (body, getattr(body, "_stream", None)):
+        found = getattr(inner, "_aiohttp_response", None)
+        if found is not None:
+            return found
+    return response
+
+
+class CallbackAborter:
+    """Aborts a stream by a function of the application, which ends the wait of the stream's reader.
+
+    Args:
+        end_wait: ends the wait, from any thread; returns False where that is not possible.
+    """
+
+    __slots__ = ("_end_wait",)
+
+    def __init__(self, end_wait: Callable[[], object]) -> None:
+        self._end_wait = end_wait
+
+    def shut_down(self) -> bool:
+        """Call the function."""
+        return self._end_wait() is not False
+
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether the function has cancelled what the reader awaits, rather than another the reader's task."""
+        return is_cancelled_below(error)
+
+    def make_error(self, message: str) -> TimeoutError:
+        """Make the error that the reader gets."""
+        return TimeoutError(message)
+
+
+def is_cancelled_below(error: BaseException) -> bool:
+    """Return whether this is the cancellation of what the running task awaits, rather than of that task itself.
+
+    Before Python 3.11 tasks do not count their cancellations: every one is taken for that of what is awaited.
+    """
+    return isinstance(error, CancelledError) and not getattr(current_task(), "cancelling", int)()
 
 
 class AbortSwitch:
@@ -115,7 +164,17 @@ class AbortSwitch:
 
     def find_socket(self) -> Any:
         """Return the socket that the stream is read from; None where it cannot be reached."""
-        return None if self._aborter is None else self._aborter.find_socket()
+        find_socket = getattr(self._aborter, "find_socket", None)  # not every stream is read from a socket
+        return None if find_socket is None else find_socket()
+
+    @property
+    def is_aborting(self) -> bool:
+        """Whether the stream is being aborted: its reader is to get an error."""
+        return self._message is not None
+
+    def has_interrupted(self, error: BaseException) -> bool:
+        """Return whether the abort has interrupted the reader's wait by this, which is no `Exception`."""
+        return self._message is not None and self._aborter is not None and self._aborter.has_interrupted(error)
 
     def take_error(self) -> BaseException | None:
         """Return what the reader gets in place of the broken connection, once; None: the stream was not aborted."""

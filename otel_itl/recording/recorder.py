@@ -17,6 +17,7 @@ from otel_itl.recording.abort import Aborter, AbortSwitch
 from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore
 from otel_itl.recording.host_delay import HostDelay
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.loop_end import is_close_cancelled
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
 from otel_itl.recording.pull_evidence import make_judge
@@ -172,6 +173,7 @@ class StreamRecorder:
 
     def redescribe(self, request: Request, classify: Classify) -> None:
         """Describe the request as a layer nearer to the wire sees it. Called before the first chunk."""
+        self._before_outcome = ignore
         self.request = request
         self.classify = classify
 
@@ -261,6 +263,11 @@ class StreamRecorder:
         return not self.is_over and self._abort.abort(waited)
 
     @property
+    def is_aborting(self) -> bool:
+        """Whether the stream is being aborted: its reader is to get an error."""
+        return self._abort.is_aborting
+
+    @property
     @never_raises(Where.STREAM_END, default=False)
     def is_collected(self) -> bool:
         """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
@@ -297,6 +304,7 @@ class StreamRecorder:
             replacement = self._end_aborted()
             self._end(Outcome.ERROR, self._name_error(error) or name_class(error))
         else:
+            replacement = self._end_aborted() if self._abort.has_interrupted(error) else None
             self._end(Outcome.CANCELLED)
         return replacement
 
@@ -321,7 +329,10 @@ class StreamRecorder:
 
     @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
-        """End a stream that its caller threw an exception into."""
+        """End a stream that its caller threw an exception into, or dropped right before its event loop ended."""
+        if is_close_cancelled(error):
+            self.end_iterator_closed()
+            return
         self._end(Outcome.CLOSED if isinstance(error, Exception) else Outcome.CANCELLED)
 
     @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
@@ -363,7 +374,7 @@ class StreamRecorder:
         """End the stream if `abort()` was called; returns the exception that its reader gets then, else None."""
         error = self._abort.take_error()
         if error is not None:
-            self._end(Outcome.ERROR, type(error).__qualname__)
+            self._end(Outcome.ERROR, self._name_error(error) or name_class(error))
         return error
 
     def _end(self, outcome: Outcome, error_type: str | None = None) -> None:

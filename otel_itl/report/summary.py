@@ -19,6 +19,7 @@ from otel_itl.report.other_tools import summary_as
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.span_facts import StallFacts
 from otel_itl.report.reading.streams import StoredStream
+from otel_itl.report.server_times import ServerTimes, ServerTimesCollector
 from otel_itl.report.sessions import SessionCollector, SessionSummary
 from otel_itl.report.slo import SLOCollector, SLOSummary
 from otel_itl.report.stalls import StallGroup, collect_stalls, group_stalls
@@ -76,6 +77,8 @@ class ModelSummary:
     """Seconds in which the readers of the streams got no CPU, over all streams; None: known of none."""
     buffered: BufferedStreams | None
     """The streams whose pace is a proxy's, which are in all the figures above; None: there are none."""
+    server: ServerTimes | None
+    """The server's own times, of the streams that have them; None: there are none."""
     stalls: Sequence[StallGroup]
     """By phase and cause, the longest total first."""
     streams_with_derived_stalls: int
@@ -163,6 +166,7 @@ class _ModelCollector:
         self._stalls: list[StallFacts] = []
         self._buffering = BufferingCollector()
         self._host_delays = array("d")
+        self._server_times = ServerTimesCollector()
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Add a stream, which has these stalls."""
@@ -176,6 +180,7 @@ class _ModelCollector:
         self._buffering.add(measures)
         if stream.span_facts.host_delay is not None:
             self._host_delays.append(stream.span_facts.host_delay)
+        self._server_times.add(stream)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
         if measures.decode_time and measures.time_per_output_token:
@@ -215,6 +220,7 @@ class _ModelCollector:
             host_bound=self._sums["host_bound"],
             host_delay=fsum(self._host_delays) if self._host_delays else None,
             buffered=self._buffering.summary(),
+            server=self._server_times.summary(),
             stalls=group_stalls(self._stalls),
             streams_with_derived_stalls=self._sums["streams_with_derived_stalls"],
             finished=self._sums["finished"],

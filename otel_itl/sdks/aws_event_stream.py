@@ -155,6 +155,10 @@ class EventStreamAborter:
         transport = getattr(getattr(raw, "connection", None), "transport", None)
         return None if transport is None else transport.get_extra_info("socket")
 
+    def has_interrupted(self, _: BaseException) -> bool:
+        """Return False: a reader of a socket gets an `Exception`."""
+        return False
+
     def make_error(self, message: str) -> Exception:
         """Make the SDK's own timeout error."""
         module, name = (

@@ -60,6 +60,10 @@ class Description(NamedTuple):
     """The request's headers, likewise."""
     awaits_sdk_span: bool = False
     """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
+    sent: Moment | None = None
+    """When the request was made; None: now."""
+    sdk_span: Any = None
+    """The span that the SDK has started for the request already; None: it has none, or starts it later."""
     name_error: ErrorNamer = name_class
     """Names the SDK's exceptions."""
 
@@ -86,6 +90,9 @@ class StreamingCall:
     """The call may go through another hooked SDK, which takes over the recording then."""
     is_imported_late: bool = False
     """The SDK imports the module when it first needs it, or has it in some releases only: the patch waits for it."""
+    response_of: Callable[[Any], Any] | None = None
+    """Returns the HTTP response of an iterator that has given its first chunk, so that its stream can be aborted; None:
+    it is found elsewhere, or not at all. Only for a request that is sent with the first pull."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +212,8 @@ class Driver:
             flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
             if flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR) or streaming.sent == "first_pull":
                 result = wrapped(*args, **kwargs)
+                if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
+                    return self._await_lazy(streaming, description, result)
                 recorded = self._bind_lazily(streaming, description, result)
                 return result if recorded is None else recorded
             if flags & inspect.CO_COROUTINE:
@@ -248,6 +257,12 @@ class Driver:
         bound = self._bind(streaming, result, opening)
         return result if bound is None else bound
 
+    async def _await_lazy(self, streaming: StreamingCall, description: Description, making: Awaitable[Any]) -> Any:
+        """Await an iterator that sends its request with the first pull, and record it from there on."""
+        result = await making
+        recorded = self._bind_lazily(streaming, description, result)
+        return result if recorded is None else recorded
+
     @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
         """Attach the recorder to what a call returned; returns what the caller gets, None where that is `result`."""
@@ -258,7 +273,9 @@ class Driver:
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
         """Return what the caller iterates over instead of `result`: it opens the recording with its first pull."""
         begin = partial(self.begin, description, has_inner_layer=streaming.has_inner_layer)
-        return iterate_recorded(result, FirstPull(begin, self.errors))
+        response_of = streaming.response_of
+        find_response = None if response_of is None else partial(response_of, result)
+        return iterate_recorded(result, FirstPull(begin, self.errors, find_response))
 
     @never_raises(Where.STREAM_OPEN, None)
     def begin(self, description: Description, *, has_inner_layer: bool = False) -> OpenCall | None:
@@ -274,14 +291,21 @@ class Driver:
             open_later = partial(self._open, description, self._opener.prepare())
             return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
-            recorder = self._opener.open(description.request, description.classify)
+            span = description.sdk_span
+            is_recording = span is not None and span.is_recording()
+            recorder = self._open(description, description.sent, span if is_recording else None)
         if recorder is None:
             return None
         recorder.name_errors_by(description.name_error)
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
 
-    def _open(self, description: Description, sent: Moment, sdk_span: Any) -> StreamRecorder | None:
-        """Open the recording of a request that was made before, on the SDK's own span, or for None on one of ours."""
+    @never_raises(Where.STREAM_OPEN, None)
+    def prepare(self) -> Moment | None:
+        """Do what the first recording needs, before the SDK starts its own span; returns the present moment."""
+        return self._opener.prepare()
+
+    def _open(self, description: Description, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
+        """Open the recording of a request made at `sent` (None: now), on the SDK's own span, or for None on ours."""
         return self._opener.open(description.request, description.classify, sent=sent, sdk_span=sdk_span)
 
     @never_raises(Where.STREAM_OPEN, None)
@@ -291,8 +315,12 @@ class Driver:
         Returns None where the call streams nothing that is to be measured.
         """
         description = streaming.describe(call)
+        return None if description is None else self.name_session(description)
+
+    def name_session(self, description: Description) -> Description:
+        """Return the description of a call with the session that the option `session_from` names, unless it has one."""
         session_from = self._opener.session_from
-        if description is None or session_from is None or description.request.session_id is not None:
+        if session_from is None or description.request.session_id is not None:
             return description
         try:
             session_id = short_str(session_from(description.body, description.headers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
+from . import bedrock, chat, cohere, completions, faults, gemini, interactions, messages, ollama, responses, xai
 from .clock import FakeClock
 from .exchange import Exchange, Sent
 from .script import Event, Script, Step
@@ -30,12 +30,15 @@ __all__ = [
     "bedrock",
     "capture_telemetry",
     "chat",
+    "cohere",
     "completions",
     "faults",
     "gemini",
     "interactions",
     "messages",
+    "ollama",
     "responses",
+    "xai",
 ]
 
 # Loaded when asked for: what imports the OpenTelemetry SDK, or pytest.

@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
+from . import bedrock, chat, cohere, completions, faults, gemini, interactions, messages, ollama, responses, xai
+from ._grpc import read_model
 from ._http import Connection, PeerLeftError, Received
+from ._http2 import MISSING as MISSING_HTTP2
+from ._http2 import PREFACE, HTTP2Connection, HTTP2Stream
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
 from .script import CREATED, ID, MODEL, Script, Wire
@@ -32,6 +35,11 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("interactions", re.compile(r"/interactions(/(?P<id>[^/]+))?$")),
     ("converse", re.compile(r"/converse-stream$")),
     ("invoke_model", re.compile(r"/invoke-with-response-stream$")),
+    ("ollama_chat", re.compile(r"/api/chat$")),
+    ("ollama_generate", re.compile(r"/api/generate$")),
+    ("cohere", re.compile(r"/v2/chat$")),
+    ("cohere_v1", re.compile(r"/v1/chat$")),
+    ("xai", re.compile(r"/xai_api\.Chat/GetCompletionChunk$")),
 )
 _MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/|/([^/:]+):streamGenerateContent$")
 _ID_PREFIX: Final[dict[Wire, str]] = {
@@ -43,6 +51,11 @@ _ID_PREFIX: Final[dict[Wire, str]] = {
     "interactions": "interaction",
     "converse": "bdrk",
     "invoke_model": "msg_bdrk",
+    "ollama_chat": "ollama",
+    "ollama_generate": "ollama",
+    "cohere": "cohere",
+    "cohere_v1": "cohere",
+    "xai": "xai",
 }
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
@@ -53,6 +66,11 @@ _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "interactions": interactions.reply,
     "converse": bedrock.reply,
     "invoke_model": bedrock.anthropic_reply,
+    "ollama_chat": ollama.reply,
+    "ollama_generate": ollama.generate_reply,
+    "cohere": cohere.reply,
+    "cohere_v1": cohere.v1_reply,
+    "xai": xai.reply,
 }
 
 
@@ -185,6 +203,9 @@ class Engine:
         """Answer the requests of one connection until either side closes it. Runs on the connection's thread."""
         reused = False
         try:
+            if connection.begins_with(PREFACE):
+                self._serve_http2(connection, number)
+                return
             while (received := connection.receive()) is not None:
                 self._answer(connection, received, number, reused=reused)
                 if received.headers.get("connection", "").lower() == "close":
@@ -198,11 +219,29 @@ class Engine:
             with self._condition:
                 del self._connections[number]
 
-    def _answer(self, connection: Connection, received: Received, number: int, *, reused: bool) -> None:
+    def _serve_http2(self, connection: Connection, number: int) -> None:
+        """Answer the requests of a connection over which HTTP/2 is spoken, several at a time.
+
+        Raises:
+            ValueError: it cannot be spoken here.
+        """
+        if MISSING_HTTP2:
+            raise ValueError(MISSING_HTTP2)
+        is_used: list[bool] = []
+
+        def answer(stream: HTTP2Stream, received: Received) -> None:
+            """Answer one request, whose client may leave it; end the connection where the script asks for that."""
+            is_reused, is_used[:] = bool(is_used), [True]
+            with contextlib.suppress(ConnectionDroppedError, PeerLeftError, ValueError):
+                self._answer(stream, received, number, reused=is_reused)
+
+        HTTP2Connection(connection, answer).serve()
+
+    def _answer(self, connection: Connection | HTTP2Stream, received: Received, number: int, *, reused: bool) -> None:
         """Record a request, choose its script and play it; how far it has come can be read meanwhile."""
         url = urlsplit(received.path)
         wire, response_id = _wire_of(url.path)
-        model = _model_of(received.body, url.path)
+        model = read_model(received.body) if wire == "xai" else _model_of(received.body, url.path)
         progress = Progress()
         with self._condition:
             request = Request(

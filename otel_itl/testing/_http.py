@@ -8,11 +8,13 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 
 _LARGEST_HEAD = 1 << 20
-# Below this, a plain sleep: more exact than a selector, and short enough to notice soon that the client left.
-_SLEEP_NS = 5_000_000
+SLEEP_NS = 5_000_000
+"""Below this, a plain sleep: more exact than a selector, and short enough to notice soon that the client left."""
 # A selector may round its timeout up to the next millisecond.
 _SELECT_SLACK_NS = 2_000_000
 
@@ -43,6 +45,25 @@ class Connection:
         self._received = bytearray()
         self._selector = selectors.DefaultSelector()
         self._selector.register(sock, selectors.EVENT_READ)
+        self._is_reset = False
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server is stopping."""
+        return self._stopping.is_set()
+
+    def begins_with(self, preface: bytes) -> bool:
+        """Wait for the first bytes of the client, which stay to be read; returns whether they are these."""
+        while len(self._received) < len(preface) and preface.startswith(self._received):
+            if not self._read_more():
+                return False
+        return self._received.startswith(preface)
+
+    def read(self) -> bytes:
+        """Wait for bytes and return them, whatever they are; empty where the client has closed."""
+        if self._received or self._read_more():
+            return self._take(len(self._received))
+        return b""
 
     def receive(self) -> Received | None:
         """Wait for the next request and return it; None when the client has no more.
@@ -72,6 +93,23 @@ class Connection:
             body = self._exactly(int(headers.get("content-length", "0")))
         return Received(parts[0], parts[1], headers, body, time.perf_counter_ns())
 
+    def begin(self, status: int, fields: Mapping[str, str], body: bytes | None) -> None:
+        """Send the status line and headers of a response: with its whole body, or (None) with chunks to come."""
+        length = {"transfer-encoding": "chunked"} if body is None else {"content-length": str(len(body))}
+        self.send(_head(status, {**length, **fields}) + (body or b""))
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of a body, which is as it is on the wire already."""
+        self.send(data)
+
+    def finish(self, _: Iterable[tuple[str, str]], rest: bytes = b"") -> None:
+        """End a chunked body, after the rest of it. HTTP/1 has trailers, too, but no client here reads them."""
+        self.send(rest + LAST_CHUNK)
+
+    def frame(self, data: bytes) -> bytes:
+        """Encode one chunk of a chunked body."""
+        return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+
     def send(self, data: bytes) -> None:
         """Write all of the data.
 
@@ -92,20 +130,21 @@ class Connection:
         while True:
             self._raise_if_peer_left()
             left = None if deadline_ns is None else deadline_ns - time.perf_counter_ns()
-            if left is not None and left <= _SLEEP_NS:
+            if left is not None and left <= SLEEP_NS:
                 if left > 0:
                     time.sleep(left / 1e9)
                 return
             if self._received_early():
                 # The next request is here already: a selector would not wait, so look around now and then.
-                time.sleep(_SLEEP_NS / 2e9)
+                time.sleep(SLEEP_NS / 2e9)
             else:
                 self._selector.select(None if left is None else (left - _SELECT_SLACK_NS) / 1e9)
 
     def close(self) -> None:
-        """Close with a FIN."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+        """Close with a FIN; with a RST where that was asked for."""
+        if not self._is_reset:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
         self._release()
 
     def reset(self) -> None:
@@ -113,6 +152,13 @@ class Connection:
         with contextlib.suppress(OSError):
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._release()
+
+    def interrupt_with_reset(self) -> None:
+        """Wake whatever waits on this connection, from another thread, and have `close()` close it with a RST."""
+        self._is_reset = True
+        with contextlib.suppress(OSError):
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._socket.shutdown(socket.SHUT_RD)
 
     def interrupt(self) -> None:
         """Wake whatever waits on this connection, from another thread."""
@@ -176,15 +222,14 @@ class Connection:
         return body
 
 
-def head(status: int, reason: str, headers: dict[str, str]) -> bytes:
+def _head(status: int, fields: Mapping[str, str]) -> bytes:
     """Encode the status line and headers of a response."""
-    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers.items())]
+    try:
+        reason = HTTPStatus(status).phrase
+    except ValueError:
+        reason = "Unknown"
+    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in fields.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-def frame(data: bytes) -> bytes:
-    """Encode one chunk of a chunked body."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 LAST_CHUNK = b"0\r\n\r\n"

@@ -6,10 +6,13 @@ import math
 import time
 import zlib
 from collections.abc import Iterable, Iterator
-from http import HTTPStatus
 
 from ._event_stream import CONTENT_TYPE as EVENT_STREAM
-from ._http import LAST_CHUNK, Connection, PeerLeftError, frame, head
+from ._grpc import CONTENT_TYPE as GRPC
+from ._http import Connection, PeerLeftError
+from ._http2 import HTTP2Stream
+from ._lines import CONTENT_TYPE as LINES
+from ._lines import encode_line
 from .exchange import Progress, Sent
 from .script import SEQUENCE, Script, Step
 
@@ -25,7 +28,7 @@ class Player:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Connection | HTTP2Stream,
         progress: Progress,
         *,
         arrived_ns: int,
@@ -51,27 +54,30 @@ class Player:
             PeerLeftError: the client left before everything was sent, or the server is stopping.
 
         """
-        streams = script.body is None and bool(script.steps)
+        # A call of gRPC that fails at once has its status in the headers: clients try again after that alone.
+        refusal = script.steps[0] if script.steps and script.steps[0].event.trailers else None
+        streams = script.body is None and bool(script.steps) and refusal is None
         body = b"" if streams else _whole_body(script)
         fields = {
-            "content-type": _content_type(script) if streams else "application/json",
+            "content-type": _content_type(script) if streams or refusal is not None else "application/json",
             "cache-control": "no-cache",
             **headers,
-            **({"transfer-encoding": "chunked"} if streams else {"content-length": str(len(body))}),
             **({"content-encoding": "gzip"} if script.gzip else {}),
             **{name.lower(): value for name, value in script.headers},
+            **({} if refusal is None else dict(refusal.event.trailers)),
         }
-        opening = head(script.status, _reason(script.status), fields) + body
-        self._wait(script.headers_delay)
+        self._wait(script.headers_delay + (0.0 if refusal is None else refusal.delay))
         self._progress.status = script.status
         self._progress.headers_ns = time.perf_counter_ns()
-        self._connection.send(opening)
+        self._connection.begin(script.status, fields, None if streams else body)
         if streams:
             self._play_steps(script)
 
     def _play_steps(self, script: Script) -> None:
         """Send the steps of a script, each when it is due, then the end of the body."""
         compressor = zlib.compressobj(wbits=_GZIP) if script.gzip else None
+        frame = self._connection.frame
+        trailers: tuple[tuple[str, str], ...] = ()
         for batch in _writes(script.steps):
             first = batch[0][1]
             if first.event.control:
@@ -80,9 +86,12 @@ class Player:
             if compressor is not None:
                 data = compressor.compress(data) + compressor.flush(zlib.Z_SYNC_FLUSH)
             self._send(frame(data), first, [Sent(index, step.event) for index, step in batch])
+            trailers = trailers or batch[-1][1].event.trailers
+            if trailers:
+                break
         end = frame(compressor.flush()) if compressor is not None else b""
         try:
-            self._connection.send(end + LAST_CHUNK)
+            self._connection.finish(trailers, end)
         except PeerLeftError:
             # Everything was sent: a client that hangs up on the last event has not left early.
             raise ConnectionDroppedError from None
@@ -94,8 +103,8 @@ class Player:
 
     def _send(self, data: bytes, step: Step, entries: list[Sent]) -> None:
         """Write the data when it is due, in pieces if the step asks for that, and note the times in the entries."""
-        size = step.piece_bytes or len(data)
-        for at in range(0, len(data), size):
+        size = step.piece_bytes or len(data) or 1
+        for at in range(0, len(data) or 1, size):
             self._wait(step.piece_delay if at else step.delay)
             now = time.perf_counter_ns()
             if at == 0:
@@ -106,7 +115,7 @@ class Player:
                     entry.complete_ns = now
                 # Before the write: who has received an event finds it in the list.
                 self._progress.sent += entries
-            self._connection.send(data[at : at + size])
+            self._connection.write(data[at : at + size])
 
     def _act(self, step: Step) -> None:
         """Do to the connection what a step asks for: close it, reset it, or keep it open in silence.
@@ -129,8 +138,12 @@ class Player:
 
 def _content_type(script: Script) -> str:
     """Return the content type of the stream of a script."""
-    is_binary = any(step.event.frame is not None for step in script.steps)
-    return EVENT_STREAM if is_binary else "text/event-stream; charset=utf-8"
+    if script.wire == "xai":
+        return GRPC
+    frames = {step.event.frame for step in script.steps} - {None}
+    if encode_line in frames:
+        return LINES
+    return EVENT_STREAM if frames else "text/event-stream; charset=utf-8"
 
 
 def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:
@@ -152,10 +165,3 @@ def _whole_body(script: Script) -> bytes:
         return body
     compressor = zlib.compressobj(wbits=_GZIP)
     return compressor.compress(body) + compressor.flush()
-
-
-def _reason(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Unknown"

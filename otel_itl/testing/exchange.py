@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._grpc import decode_request
 from .script import Event, Kind, Wire
 
 
@@ -106,12 +107,14 @@ class Exchange:
 
     @property
     def json(self) -> Any:
-        """The request's body, decoded.
+        """The request's body, decoded; of a gRPC request the message, by the names of its fields.
 
         Raises:
-            ValueError: it is not JSON.
+            ValueError: it is not JSON, or no such message.
 
         """
+        if self.wire == "xai":
+            return decode_request(self._request.body)
         return json.loads(self._request.body)
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from ._engine import HOST, Engine
+from ._http2 import MISSING
 from ._process import ChildEngine
 from .exchange import Exchange, Progress, Request
 from .script import Script
@@ -14,8 +15,9 @@ class ScriptedServer:
     """A server on 127.0.0.1 that answers streaming requests by scripts.
 
     The path's end chooses the wire format: `/chat/completions`, `/completions`, `/responses` (and `/responses/{id}`),
-    `/messages`, `/converse-stream`, `/invoke-with-response-stream`. Point a client at `openai_url`, `anthropic_url` or
-    `bedrock_url`.
+    `/messages`, `/converse-stream`, `/invoke-with-response-stream`, `/api/chat`, `/api/generate`, `/v2/chat`,
+    `/v1/chat`. Point a client at `openai_url`, `anthropic_url` or `bedrock_url`, and any other at `url`. It speaks
+    HTTP/1.1, and on the same port HTTP/2 for the gRPC service of xAI (`xai_host`).
 
     A request gets the first of these that there is: the next script queued for its model, the standing script of its
     model, the next one queued for all, the standing one of all, a short well-formed reply.
@@ -107,6 +109,17 @@ class ScriptedServer:
     def bedrock_url(self) -> str:
         """What `boto3.client("bedrock-runtime")` takes as `endpoint_url`."""
         return self.url
+
+    @property
+    def xai_host(self) -> str:
+        """What the clients of `xai_sdk` take as `api_host`.
+
+        Raises:
+            RuntimeError: gRPC cannot be spoken, as the h2 package is not installed.
+        """
+        if MISSING:
+            raise RuntimeError(MISSING)
+        return f"localhost:{self.port}"
 
     def play(self, *scripts: Script, model: str | None = None) -> None:
         """Queue scripts: each answers one request, in the order of arrival (only requests for `model`, if given)."""

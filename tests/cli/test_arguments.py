@@ -33,7 +33,7 @@ def help_of(command: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "otel-itl: name a command: run, doctor, report or demo"),
+        ([], "otel-itl: name a command: run, doctor, report, compare or demo"),
         (
             ["demo", "--port", "99999"],
             "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
@@ -75,9 +75,9 @@ def help_of(command: list[str]) -> str:
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (
             ["reprot", "f"],
-            "otel-itl: 'reprot' is not a command: it takes run, doctor, report or demo. Did you mean report? (see",
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare or demo. Did you mean report?",
         ),
-        (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report or demo (see otel-itl --help)"),
+        (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare or demo (see"),
     ],
 )
 def test_a_bad_argument_is_exit_code_2_and_one_sentence(

@@ -282,6 +282,14 @@ def test_observing_what_cannot_be_iterated_over_raises_one_sentence(stream: Any)
         ("classify", len, None),
         ("classify", 1, "it takes a function of one chunk that returns flags of otel_itl.Kind, which is not async."),
         ("classify", lambda: 1, "it cannot be called with one argument: the chunk."),
+        ("classify", lambda chunk, response: 1, None),
+        ("parameters", [("max_tokens", 9)], "it takes a mapping such as {'max_tokens': 100}, or None."),
+        ("session_id", "", "it takes a text of 1 to 256 characters, or None."),
+        ("session_id", 7, "it takes a text of 1 to 256 characters, or None."),
+        ("sent", "later", "it takes 'call', 'first_pull', or None."),
+        ("sent", ["call"], "it takes 'call', 'first_pull', or None."),
+        ("abort", True, "it takes a function without arguments, which is not async."),
+        ("abort", len, "it cannot be called without arguments."),
     ],
 )
 def test_an_argument_of_observe_that_is_not_accepted_raises_one_sentence(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import aclosing
@@ -11,13 +12,15 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from opentelemetry import trace
 
 import otel_itl
 from otel_itl import Kind
-from otel_itl.testing import CapturedTelemetry
+from otel_itl.runtime import runtime
+from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
 
 if TYPE_CHECKING:
-    from conftest import App, Instrument
+    from conftest import App, Clients, Instrument
 
 WHO: dict[str, Any] = {"provider": "mistral_ai", "model": "small"}
 
@@ -522,3 +525,226 @@ def test_without_any_sdk_of_a_provider_installed_a_stream_is_measured(start_app:
             print(len(captured.spans))
     """).wait()
     assert app.stdout == "1\n"
+
+
+# --- when the request is sent ----------------------------------------------------------------------------------------
+
+
+def test_the_request_of_a_generator_is_sent_with_the_first_pull(attributes: Attributes) -> None:
+    stream = otel_itl.observe(spoken(), **WHO)
+    time.sleep(0.05)
+    list(stream)
+    assert attributes()["itl.time_to_first_token"] < 0.05
+
+
+def test_the_request_of_an_async_generator_is_sent_with_the_first_pull(attributes: Attributes) -> None:
+    async def read() -> list[Any]:
+        stream = otel_itl.observe(aspoken(), **WHO)
+        await asyncio.sleep(0.05)
+        return await gathered(stream)
+
+    asyncio.run(read())
+    assert attributes()["itl.time_to_first_token"] < 0.05
+
+
+@pytest.mark.parametrize(
+    ("make", "sent"),
+    [
+        (lambda: iter(["a", "b"]), None),
+        (lambda: (text for text in ["a", "b"]), None),
+        (spoken, "call"),
+    ],
+    ids=["an iterator", "a generator expression", "a generator whose request is sent already"],
+)
+def test_any_other_request_is_sent_with_the_call(make: Callable[[], Any], sent: Any, attributes: Attributes) -> None:
+    stream = otel_itl.observe(make(), **WHO, sent=sent)
+    time.sleep(0.05)
+    list(stream)
+    assert attributes()["itl.consumer.duration"] >= 0.04
+
+
+def test_an_iterator_may_send_its_request_with_the_first_pull(attributes: Attributes) -> None:
+    stream = otel_itl.observe(iter(["a", "b"]), **WHO, sent="first_pull")
+    time.sleep(0.05)
+    list(stream)
+    assert attributes()["itl.time_to_first_token"] < 0.05
+
+
+def test_a_generator_that_is_never_pulled_leaves_no_record(
+    instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument()
+    otel_itl.observe(spoken(), **WHO).close()  # type: ignore[attr-defined]
+    gc.collect()
+    captured_telemetry.tracer_provider.force_flush()
+    assert captured_telemetry.spans == []
+
+
+def test_the_span_is_current_while_a_generator_sends_its_request(
+    instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument()
+    seen = []
+
+    def sending() -> Iterator[str]:
+        seen.append(trace.get_current_span().get_span_context().span_id)
+        yield "a"
+        seen.append(trace.get_current_span().get_span_context().span_id)
+
+    list(otel_itl.observe(sending(), **WHO))
+    (span,) = captured_telemetry.spans
+    assert seen == [span.context.span_id, 0]
+
+
+# --- what the caller knows of the request and the response -----------------------------------------------------------
+
+
+def test_the_parameters_of_the_request_are_on_the_span_and_nothing_else_of_it(attributes: Attributes) -> None:
+    body = {"temperature": 0.2, "max_tokens": 100, "stop": "END", "messages": ["secret"], "top_p": "odd"}
+    list(otel_itl.observe(spoken(), **WHO, parameters=body))
+    prefix = "gen_ai.request."
+    given = {name: value for name, value in attributes().items() if name.startswith(prefix)}
+    assert given == {
+        f"{prefix}model": "small",
+        f"{prefix}stream": True,
+        f"{prefix}temperature": 0.2,
+        f"{prefix}max_tokens": 100,
+        f"{prefix}stop_sequences": ("END",),
+    }
+
+
+def test_a_stream_may_name_its_session(attributes: Attributes) -> None:
+    list(otel_itl.observe(spoken(), **WHO, session_id="s-1"))
+    assert attributes()["session.id"] == "s-1"
+
+
+def test_an_enclosing_session_comes_first(attributes: Attributes) -> None:
+    with otel_itl.session("outer"):
+        list(otel_itl.observe(spoken(), **WHO, session_id="s-1"))
+    assert attributes()["session.id"] == "outer"
+
+
+def test_the_session_may_be_named_by_a_parameter(instrument: Instrument, captured_telemetry: CapturedTelemetry) -> None:
+    instrument(session_from=lambda body, headers: body.get("thread"))
+    list(otel_itl.observe(spoken(), **WHO, parameters={"thread": "t-1"}))
+    (span,) = captured_telemetry.spans
+    assert span.attributes["session.id"] == "t-1"
+
+
+def test_classify_may_report_facts_of_the_response(attributes: Attributes) -> None:
+    def classify(chunk: dict[str, Any], response: otel_itl.ResponseFacts) -> Kind:
+        response.update(**chunk.get("facts", {}))
+        return Kind.ANSWER if "text" in chunk else Kind.USAGE
+
+    chunks = [
+        {"text": "Hel", "facts": {"response_id": "r-1", "model": "small-2"}},
+        {"text": "lo"},
+        {"facts": {"finish_reason": "stop", "input_tokens": 9, "output_tokens": 5, "reasoning_tokens": 2}},
+        {"facts": {"finish_reason": 7, "model": b"", "output_tokens": "many", "cache_read_tokens": -1}},
+    ]
+    list(otel_itl.observe(iter(chunks), **WHO, classify=classify))
+    expected = {
+        "gen_ai.response.id": "r-1",
+        "gen_ai.response.model": "small-2",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 9,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.reasoning.output_tokens": 2,
+        "itl.stream.outcome": "completed",
+    }
+    actual = attributes()
+    assert {name: actual.get(name) for name in expected} == expected
+    assert "gen_ai.usage.cache_read.input_tokens" not in actual
+
+
+def test_counts_from_the_first_chunk_on_are_the_tokens_of_each_chunk(attributes: Attributes) -> None:
+    def classify(total: int, response: otel_itl.ResponseFacts) -> Kind:
+        response.update(output_tokens=total)
+        return Kind.ANSWER
+
+    list(otel_itl.observe(iter([3, 5, 9]), **WHO, classify=classify))
+    actual = attributes()
+    assert (actual["itl.tokens_per_chunk"], actual["gen_ai.usage.output_tokens"]) == (3.0, 9)
+
+
+def test_a_failure_that_classify_reports_ends_the_stream_as_an_error(attributes: Attributes) -> None:
+    def classify(chunk: str, response: otel_itl.ResponseFacts) -> Kind:
+        response.update(error_type=chunk or None)
+        return Kind.EMPTY
+
+    list(otel_itl.observe(iter(["", "overloaded"]), **WHO, classify=classify))
+    actual = attributes()
+    assert (actual["itl.stream.outcome"], actual["error.type"]) == ("error", "overloaded")
+
+
+# --- abort -----------------------------------------------------------------------------------------------------------
+
+ABORTED: Any = otel_itl.StallPolicy(next_token=0.05, first_token=2.0, abort_after=0.1)
+
+
+def test_a_stream_is_aborted_by_the_callers_function(
+    instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument(stall=ABORTED)
+    left = threading.Event()
+
+    def hanging() -> Iterator[str]:
+        yield "a"
+        left.wait(5.0)
+
+    with pytest.raises(TimeoutError, match="The stream was aborted after"):
+        list(otel_itl.observe(hanging(), **WHO, classify=lambda _: Kind.ANSWER, abort=left.set, sent="call"))
+    (span,) = captured_telemetry.spans
+    assert (span.attributes["itl.stream.outcome"], span.attributes["error.type"]) == ("error", "TimeoutError")
+
+
+async def hanging_after_a_token(gate: asyncio.Future[None]) -> AsyncIterator[str]:
+    yield "a"
+    await gate
+
+
+def test_an_async_stream_is_aborted_by_cancelling_what_it_awaits(
+    instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument(stall=ABORTED)
+
+    async def read() -> None:
+        loop = asyncio.get_running_loop()
+        gate = loop.create_future()
+
+        def abort() -> None:
+            loop.call_soon_threadsafe(gate.cancel)
+
+        await gathered(otel_itl.observe(hanging_after_a_token(gate), **WHO, abort=abort))
+
+    with pytest.raises(TimeoutError, match="The stream was aborted after"):
+        asyncio.run(read())
+    (span,) = captured_telemetry.spans
+    assert span.attributes["itl.stream.outcome"] == "error"
+
+
+def test_a_function_that_cannot_abort_leaves_the_stream_as_it_is(attributes: Attributes) -> None:
+    stream = otel_itl.observe(iter("ab"), **WHO, abort=lambda: False)
+    next(stream)
+    (recorder,) = runtime.open_streams.recorders()
+    assert (recorder.abort(), list(stream), attributes()["itl.stream.outcome"]) == (False, ["b"], "completed")
+
+
+# --- beside the hook of an SDK ---------------------------------------------------------------------------------------
+
+
+def test_a_generator_that_streams_by_a_hooked_sdk_is_one_record(
+    clients: Clients, server: ScriptedServer, instrument: Instrument, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument()
+    server.play(chat.reply(3))
+    client = clients.openai()
+
+    def words() -> Iterator[str]:
+        for chunk in client.chat.completions.create(model="m", messages=[], stream=True):
+            yield chunk.choices[0].delta.content or "" if chunk.choices else ""
+
+    list(otel_itl.observe(words(), **WHO))
+    assert [(span.attributes["gen_ai.provider.name"], span.name) for span in captured_telemetry.spans] == [
+        ("openai", "chat m")
+    ]

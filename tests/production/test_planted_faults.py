@@ -43,7 +43,9 @@ SEAMS: Final = {
     "recording/recorder.py:__del__",
     *("sdks/code_patch.py:request", "sdks/code_patch.py:__call__", "sdks/patching.py:__call__"),
     *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened", "_await_attempt")),
-    "sdks/speakeasy.py:construct",
+    *("sdks/driver.py:_await_lazy", "sdks/speakeasy.py:construct", "sdks/fern.py:make_block"),
+    *(f"sdks/fern.py:{name}" for name in ("__next__", "__anext__", "throw", "athrow", "_leave", "_aleave")),
+    *("sdks/xai.py:begin_request", "sdks/xai.py:make_channel"),
     *("sdks/open_call.py:send", "sdks/open_call.py:asend", "sdks/first_pull.py:append_targets"),
     *(f"sdks/stainless.py:{name}" for name in ("stream", "watch", "see", "start")),
     *("sdks/aws_event_stream.py:_start_loop", "sdks/aws_event_stream.py:is_collected"),
@@ -52,7 +54,8 @@ SEAMS: Final = {
     *(f"recording/pull_evidence.py:{name}" for name in ("pull", "_await")),
     *(f"recording/response_body.py:{name}" for name in ("__iter__", "__aiter__", "close", "aclose", "_read", "_aread")),
     *(f"recording/response_body.py:{name}" for name in ("__deepcopy__", "__reduce_ex__")),
-    *(f"recording/stream_proxy.py:{name}" for name in ("__getattr__", "__next__", "__anext__", "close")),
+    *(f"recording/stream_proxy.py:{name}" for name in ("__getattr__", "__iter__", "__aiter__", "__next__")),
+    *(f"recording/stream_proxy.py:{name}" for name in ("__anext__", "close")),
     "observing.py:observe",
 }
 """Functions that nothing can be put around: an SDK, the application or Python calls them, and they call the SDK's."""

@@ -10,8 +10,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import aws_wire
+import grpc_wire
 from clients import make_client, sdk_of
-from surfaces import BEDROCK, GEMINI
+from surfaces import BEDROCK, COHERE, GEMINI, OLLAMA, XAI
 
 if TYPE_CHECKING:
     from faces import Face
@@ -50,6 +51,8 @@ def http_of(host: Host) -> ModuleType:
     sdk = sdk_of(host)
     if host.sdk == GEMINI.sdk:
         return sys.modules["httpx2" if getattr(sdk._api_client, "httpx2", None) is not None else "httpx"]
+    if host.sdk in {OLLAMA.sdk, COHERE.sdk}:
+        return sys.modules["httpx"]
     return sys.modules[sdk.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
 
 
@@ -57,6 +60,8 @@ def client_on(line: Line, surface: Surface, face: Face, **options: Any) -> Any:
     """A client of the surface's SDK at the near end of `line`."""
     if surface.host is BEDROCK:
         return aws_wire.client_on(line, face)
+    if surface.host is XAI:
+        return grpc_wire.client_on(line, face)
     http = http_of(surface.host)
     is_async = face == "async"
 

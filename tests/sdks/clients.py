@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import aws
+import httpx
 import pytest
 from faces import Face, entered, run
 from measuring import measured, timeline_of
@@ -19,13 +20,18 @@ from surfaces import (
     AZURE,
     BEDROCK,
     CEREBRAS,
+    COHERE,
+    COHERE_V1,
     COMPATIBLE,
     FIREWORKS,
     GEMINI,
     GROQ,
+    OLLAMA,
     OPENAI,
+    OWN_CLIENT,
     TOGETHER,
     VERTEX,
+    XAI,
     Host,
     Surface,
 )
@@ -63,6 +69,10 @@ CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     CEREBRAS: ("Cerebras", lambda origin: {"base_url": origin, "warm_tcp_connection": False}),
     GEMINI: ("Client", lambda origin: {"base_url": origin}),
     VERTEX: ("Client", lambda origin: {"base_url": origin, "vertexai": True}),
+    OLLAMA: ("Client", lambda origin: {"host": origin}),
+    COHERE: ("ClientV2", lambda origin: {"base_url": origin, "api_key": "none"}),
+    COHERE_V1: ("Client", lambda origin: {"base_url": origin, "api_key": "none"}),
+    XAI: ("Client", lambda origin: {"api_host": origin.rpartition("/")[2], "use_insecure_channel": True}),
 }
 """Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
 
@@ -79,7 +89,20 @@ def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     name, location = CLIENTS[host]
     if host.sdk == GEMINI.sdk:
         return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
+    if host is XAI:
+        retries = {"channel_options": [("grpc.enable_retries", int(bool(options.pop("max_retries", 0))))]}
+        options = {"api_key": "none", "timeout": OPTIONS["timeout"], **retries, **options}
+        return getattr(sdk_of(host), f"Async{name}" if face == "async" else name)(**location(origin), **options)
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
+    if host.sdk in {OLLAMA.sdk, COHERE.sdk}:
+        http_client = options.pop("http_client", None)
+        options = {"timeout": OPTIONS["timeout"], **options}
+        if host.sdk == OLLAMA.sdk:  # the options of its httpx client are its own
+            transport = {} if http_client is None else {"transport": http_client._transport}
+            return make(**location(origin), verify=NO_CERTIFICATES, **transport, **options)
+        make_http_client = httpx.AsyncClient if face == "async" else httpx.Client
+        http_client = http_client or make_http_client(verify=NO_CERTIFICATES, timeout=options["timeout"])
+        return make(**location(origin), httpx_client=http_client, **options)
     return make(**location(origin), **{**OPTIONS, **options})
 
 
@@ -88,7 +111,12 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
-    if host.sdk == GEMINI.sdk:
+    if host is OWN_CLIENT:
+        options.pop("max_retries", None)
+        httpx: Any = pytest.importorskip("httpx")
+        make = httpx.AsyncClient if face == "async" else httpx.Client
+        return make(base_url=server.url, verify=NO_CERTIFICATES, **{"timeout": OPTIONS["timeout"], **options})
+    if host.sdk in {GEMINI.sdk, OLLAMA.sdk, COHERE.sdk, XAI.sdk}:
         return make_client(host, face, server.url, **options)
     if host is BEDROCK:
         sdk_of(host)
@@ -208,6 +236,10 @@ def run_with_client(
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
+    # Their streams yield all that is made.
+    yields_all = type(client).__module__.startswith(("ollama", "cohere"))
+    if yields_all or hasattr(client, "_api_channel") or hasattr(client, "_transport"):
+        return made
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append
         return made

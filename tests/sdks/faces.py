@@ -63,12 +63,21 @@ async def taken(iterable: Any, enough: Callable[[], bool] = lambda: False) -> li
 
 @asynccontextmanager
 async def entered(manager: Any) -> AsyncIterator[Any]:
-    """The block of `with` or `async with`; of one that closes it for what is no context manager."""
-    if hasattr(manager, "__aenter__"):
-        async with manager as inside:
-            yield inside
+    """The block of `with` or `async with`; of one that closes it for what is no context manager.
+
+    The clients of ollama are both kinds of one, whichever they are, or none: their HTTP client is closed.
+    """
+    if type(manager).__module__ == "ollama._client":
+        async with entered(manager._client):
+            yield manager
     elif isasyncgen(manager):
         async with aclosing(manager) as inside:
+            yield inside
+    elif isgenerator(manager):
+        with closing(manager) as inside:
+            yield inside
+    elif hasattr(manager, "__aenter__"):
+        async with manager as inside:
             yield inside
     elif not hasattr(manager, "__enter__"):
         with closing(manager) as inside:

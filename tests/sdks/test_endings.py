@@ -30,7 +30,7 @@ from faces import (
 )
 from measuring import wait_for_a_span
 from opentelemetry.trace import StatusCode
-from surfaces import OTHER_STREAMS, STREAMS, Surface
+from surfaces import OBSERVED, OTHER_STREAMS, STREAMS, Surface
 
 import otel_itl
 from otel_itl.runtime import runtime
@@ -41,11 +41,14 @@ from otel_itl.testing import (
     Step,
     bedrock,
     chat,
+    cohere,
     faults,
     gemini,
     interactions,
     messages,
+    ollama,
     responses,
+    xai,
 )
 
 BUILDERS: Final[dict[str, ModuleType]] = {
@@ -56,6 +59,11 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "invoke_model": bedrock,
     "gemini": gemini,
     "interactions": interactions,
+    "ollama_chat": ollama,
+    "ollama_generate": ollama,
+    "cohere": cohere,
+    "cohere_v1": cohere,
+    "xai": xai,
 }
 OPENING: Final = {
     "chat": 2,
@@ -65,12 +73,20 @@ OPENING: Final = {
     "invoke_model": 3,
     "gemini": 1,
     "interactions": 3,
+    "ollama_chat": 1,
+    "ollama_generate": 1,
+    "cohere": 3,
+    "cohere_v1": 2,
+    "xai": 1,
 }
 """Chunks up to and including the first token."""
-REPLIES: Final[dict[str, Script]] = {
-    wire: (bedrock.anthropic_reply if wire == "invoke_model" else builder.reply)(4, first=0.004, gaps=0.002)
-    for wire, builder in BUILDERS.items()
+MAKERS: Final[dict[str, Callable[..., Script]]] = {
+    **{wire: builder.reply for wire, builder in BUILDERS.items()},
+    "invoke_model": bedrock.anthropic_reply,
+    "ollama_generate": ollama.generate_reply,
+    "cohere_v1": cohere.v1_reply,
 }
+REPLIES: Final[dict[str, Script]] = {wire: make(4, first=0.004, gaps=0.002) for wire, make in MAKERS.items()}
 ALL: Final = {
     "chat": 7,
     "responses": 12,
@@ -79,10 +95,17 @@ ALL: Final = {
     "invoke_model": 9,
     "gemini": 5,
     "interactions": 8,
+    "ollama_chat": 5,
+    "ollama_generate": 5,
+    "cohere": 8,
+    "cohere_v1": 6,
+    "xai": 5,
 }
 """Chunks of a whole reply."""
 
 
+YIELDING: Final = {"google-genai", "ollama", "cohere", "observe", "xai"}
+"""SDKs whose streams yield all that they make."""
 Act = Callable[[Surface, Any], Awaitable["Left"]]
 """Opens a stream with a client and ends it."""
 
@@ -131,6 +154,8 @@ class Ending:
     """Of the client."""
     has_response: bool = False
     """It takes the HTTP response, which a generator does not show."""
+    needs_terminator: bool = False
+    """It takes `[DONE]`, which `observe()` is not shown."""
     error_chunks: int = 0
     """More chunks where the SDK yields an error of the provider, instead of raising it."""
     everywhere: bool = True
@@ -143,19 +168,25 @@ class Ending:
             and surface.wire in self.wires
             and (self.everywhere or "_response." not in surface.call)
             and not (self.has_response and surface.is_generator)
+            and not (self.needs_terminator and surface.is_observed)
         )
 
     def outcomes_of(self, surface: Surface) -> list[str]:
         """The outcome that is recorded; none of a generator that was never pulled, as it has sent no request.
 
         Closing a generator, dropping it and throwing into it look the same from inside. What is thrown into the stream
-        of an interaction, its own generator gets, which closes the one under it.
+        of an interaction, its own generator gets, which closes the one under it. In ollama, what the caller throws into
+        is what is recorded.
         """
+        if surface.sdk == "ollama" and self.act in THROWING:
+            return [self.outcome]
         if surface.wire == "interactions" and self.act is throw_a_cancellation:
             return ["closed"]
         if not surface.is_generator or self.act not in LEAVING:
             return [self.outcome]
-        return [] if self.chunks is UNREAD else ["abandoned"]
+        if self.chunks is UNREAD:
+            return []
+        return [self.outcome if surface.is_observed else "abandoned"]
 
 
 UNREAD: Final = dict.fromkeys(BUILDERS, 0)
@@ -187,7 +218,7 @@ async def within(surface: Surface, client: Any) -> AsyncIterator[Any]:
 
 async def first_token(surface: Surface, client: Any, stream: Any) -> None:
     """Read up to the first token, and break out of the loop."""
-    if surface.sdk == "google-genai":  # which yields all that it makes
+    if surface.sdk in YIELDING:
         seen = count(1)
         await taken(stream, lambda: next(seen) >= OPENING[surface.wire])
     else:
@@ -295,7 +326,7 @@ async def uninstrument(surface: Surface, client: Any) -> Left:
     await first_token(surface, client, stream)
     otel_itl.uninstrument()
     rest = await taken(stream)
-    read = OPENING[surface.wire] + len(rest) if surface.sdk == "google-genai" else len(client.made)
+    read = OPENING[surface.wire] + len(rest) if surface.sdk in YIELDING else len(client.made)
     assert read == ALL[surface.wire], "the stream goes on for its reader"
     return Left(stream)
 
@@ -386,7 +417,8 @@ def broken_by(*steps: Step) -> Callable[[str], Script]:
 
 
 def error_event(wire: str) -> Script:
-    return REPLIES[wire].cut(1) + BUILDERS[wire].error("the server had an error")
+    error = cohere.v1_error() if wire == "cohere_v1" else BUILDERS[wire].error("the server had an error")
+    return REPLIES[wire].cut(1) + error
 
 
 def invalid_json(wire: str) -> Script:
@@ -408,7 +440,11 @@ def no_answer(_: str) -> Script:
 
 BINARY: Final = ("converse", "invoke_model")
 """Wire formats of AWS's event stream, over which each loop is a generator of its own."""
-SERVER_SENT: Final = ("chat", "responses", "messages", "gemini", "interactions")
+PASSING: Final = (
+    *("chat", "responses", "messages", "gemini", "interactions"),
+    *("ollama_chat", "ollama_generate", "xai"),
+)
+"""Wire formats of the SDKs out of which an exception comes that is thrown in."""
 SILENCE: Final = broken_by(faults.hold())
 STREAMED: Final = {
     "chat": 5,
@@ -418,6 +454,11 @@ STREAMED: Final = {
     "invoke_model": 6,
     "gemini": 4,
     "interactions": 6,
+    "ollama_chat": 4,
+    "ollama_generate": 4,
+    "cohere": 6,
+    "cohere_v1": 5,
+    "xai": 4,
 }
 """Chunks up to and including the last token."""
 OPENED: Final = {wire: chunks - 1 for wire, chunks in OPENING.items()}
@@ -436,6 +477,7 @@ def every(outcome: str, act: Act, **more: Any) -> Ending:
     return Ending(outcome=outcome, act=act, **more)
 
 
+THROWING: Final[set[Act]] = {throw_an_exception, throw_a_cancellation}
 LEAVING: Final[set[Act]] = {
     close_it,
     aclose_it,
@@ -443,8 +485,7 @@ LEAVING: Final[set[Act]] = {
     leave_the_block,
     leave_the_block_unread,
     fail_in_the_block,
-    throw_an_exception,
-    throw_a_cancellation,
+    *THROWING,
     break_and_drop,
     drop_unread,
 }
@@ -460,8 +501,8 @@ ENDINGS: Final = {
     "end of the block before the first pull": every("closed", leave_the_block_unread, chunks=UNREAD),
     "exception in the block": every("closed", fail_in_the_block),
     "response closed": every("closed", close_the_response, has_response=True),
-    "exception thrown in": every("closed", throw_an_exception, wires=SERVER_SENT),
-    "cancellation thrown in": some("cancelled", throw_a_cancellation, wires=SERVER_SENT),
+    "exception thrown in": every("closed", throw_an_exception, wires=PASSING),
+    "cancellation thrown in": some("cancelled", throw_a_cancellation, wires=PASSING),
     "break and drop": every("abandoned", break_and_drop),
     "dropped before the first pull": every("abandoned", drop_unread, chunks=UNREAD),
     "uninstrument": every("abandoned", uninstrument),
@@ -482,7 +523,15 @@ ENDINGS: Final = {
         "error",
         read_into_an_error,
         script=invalid_json,
-        wires=("chat", "responses", "messages", "gemini"),
+        wires=("chat", "responses", "messages", "gemini", "ollama_chat", "ollama_generate"),
+    ),
+    "damaged message": some(
+        # gRPC's asynchronous client hands out None, on which the SDK fails above the hook.
+        "error",
+        read_into_an_error,
+        script=broken_by(xai.damaged()),
+        faces=("sync",),
+        wires=("xai",),
     ),
     "error event": every("error", read_into_an_error, script=error_event, error_chunks=1),
     "response.failed": some(
@@ -501,6 +550,7 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("finish", "usage"),
+        needs_terminator=True,
         chunks={"chat": 5, "messages": 8, "invoke_model": 8},
         wires=("chat", "messages", "invoke_model"),
     ),
@@ -508,8 +558,17 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("done", "usage"),
-        chunks={"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8},
-        wires=("chat", "messages", "gemini", "interactions", *BINARY),
+        chunks={
+            "chat": 6,
+            "messages": 8,
+            "converse": 7,
+            "invoke_model": 8,
+            "gemini": 5,
+            "interactions": 8,
+            "cohere": 8,
+            "xai": 5,
+        },
+        wires=("chat", "messages", "gemini", "interactions", "cohere", "xai", *BINARY),
     ),
     "response.incomplete": some(
         "completed", exhaust, script=lambda _: responses.reply(4, end="incomplete"), chunks=ALL, wires=("responses",)
@@ -519,7 +578,7 @@ ENDINGS: Final = {
 CASES: Final = [
     pytest.param(ending, surface, face, id=f"{name}-{surface.sdk}.{surface.call}-{face}")
     for name, ending in ENDINGS.items()
-    for surface in (*STREAMS, *OTHER_STREAMS)
+    for surface in (*STREAMS, *OTHER_STREAMS, *OBSERVED)
     for face in FACES
     if ending.happens_to(surface, face)
 ]
@@ -567,13 +626,17 @@ def test_a_stream_ends_once_with_the_right_outcome(
         error_types=[span.attributes.get("error.type") for span in spans],
         chunks=[span.attributes["itl.chunk.count"] for span in spans],
         first_tokens=sum(point.count for point in metrics.get("itl.client.time_to_first_token", ())),
-        logs=[record.getMessage() for record in caplog.records if record.name.split(".")[0] in WATCHED],
+        logs=[
+            record.getMessage()
+            for record in caplog.records
+            if record.name.split(".")[0] in WATCHED and (surface.sdk, record.getMessage()) != XAI_DETACHES
+        ],
         report_error=sum(runtime.errors.counts.values()) - report_error,
     ) == SpanFacts(
         outcomes=outcomes,
         counted=dict.fromkeys(outcomes, 1),
         failed=ending.outcome == "error",
-        error_types=[error_type(ending, error)] * len(outcomes),
+        error_types=[error_type(ending, surface, error)] * len(outcomes),
         chunks=[ending.chunks[surface.wire] + ending.error_chunks * surface.yields_errors] * len(outcomes),
         # A caller that was slow, be it for the machine's load, cannot know when the first token came.
         first_tokens=sum("itl.time_to_first_token" in span.attributes for span in spans)
@@ -583,9 +646,16 @@ def test_a_stream_ends_once_with_the_right_outcome(
 
 
 WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
+XAI_DETACHES: Final = ("xai", "Failed to detach context")
+"""Logged, with us or without, where a dropped generator is finalized: the SDK keeps its span current across `yield`."""
 
 
-def error_type(ending: Ending, error: BaseException | None) -> str | None:
+def is_rpc_error(error: Any) -> bool:
+    """Whether an exception is one of gRPC's, which the status distinguishes."""
+    return any(kind.__name__ == "RpcError" for kind in type(error).__mro__)
+
+
+def error_type(ending: Ending, surface: Surface, error: BaseException | None) -> str | None:
     """The type of the exception that the SDK raised, or the code in it; where it raised none, the provider's code.
 
     A stream of an interaction makes an exception of its own of the HTTP client's where it hands out its events.
@@ -595,6 +665,8 @@ def error_type(ending: Ending, error: BaseException | None) -> str | None:
     if ending.act is read_into_an_error and type(error).__module__.startswith("google.genai._gaos."):
         error = error.__cause__
     if error is None:
-        return "server_error"
+        return "error" if surface.sdk == "cohere" else "server_error"
+    if is_rpc_error(error):
+        return error.code().name
     service_code = getattr(error, "response", None)  # of botocore's exceptions
     return service_code["Error"]["Code"] if isinstance(service_code, dict) else type(error).__qualname__

@@ -20,6 +20,7 @@ from otel_itl import (
     MalformedEventsError,
     Measures,
     Outcome,
+    ResponseFacts,
     Stall,
     StallPolicy,
     Timeline,
@@ -109,6 +110,27 @@ def a_sync_stream_keeps_its_element_type(
     assert_type(observe(listed, provider="mistral_ai", model="m", classify=kind_of), Iterator[Chunk])
     assert_type(observe(anything, provider="mistral_ai", model="m"), Iterator[Any])
     assert_type([word.upper() for word in observe(words, provider="mistral_ai", model="m")], list[str])
+
+
+def kind_and_facts_of(chunk: Chunk, response: ResponseFacts) -> Kind:
+    """A caller's own reading of a chunk that also reports what it reveals about the response."""
+    response.update(output_tokens=1, finish_reason=None)
+    return Kind.ANSWER
+
+
+def a_stream_is_described_by_its_caller(chunks: Iterator[Chunk], words: AsyncIterator[str]) -> None:
+    more = observe(
+        chunks,
+        provider="mistral_ai",
+        model=None,
+        classify=kind_and_facts_of,
+        parameters={"max_tokens": 9},
+        session_id="s",
+        sent="first_pull",
+        abort=lambda: None,
+    )
+    assert_type(more, Iterator[Chunk])
+    observe(words, provider="mistral_ai", model=None, sent="later")  # type: ignore[call-overload]
 
 
 async def an_async_stream_keeps_its_element_type(words: AsyncIterator[str], chunks: AsyncIterator[Chunk]) -> None:

@@ -18,10 +18,22 @@ MAY_IMPORT = {
     "sdks": {"core", "conventions", "config", "option_values", "recording", "sdks"},
     "export": {"core", "conventions", "config", "recording", "export"},
     "report": {"core", "conventions", "report"},
+    "compare": {"core", "conventions", "report", "compare"},
     "testing": {"core", "conventions", "testing"},
     "wiring": {"core", "conventions", "config", "option_values", "recording", "sdks", "export", "wiring"},
     "cli": {
-        *("core", "conventions", "config", "option_values", "recording", "sdks", "export", "report", "testing"),
+        *(
+            "core",
+            "conventions",
+            "config",
+            "option_values",
+            "recording",
+            "sdks",
+            "export",
+            "report",
+            "compare",
+            "testing",
+        ),
         *("wiring", "cli"),
     },
 }

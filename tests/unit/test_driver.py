@@ -38,7 +38,7 @@ class Opener:
         self.finished: list[FinishedStream] = []
         self.is_suppressed = False
 
-    def open(self, request: Request, classify: Any) -> StreamRecorder | None:
+    def open(self, request: Request, classify: Any, *, sent: Any = None, sdk_span: Any = None) -> StreamRecorder | None:
         if self.is_suppressed:
             return None
         recorder = self.machinery.open(classify=classify, request=request)

@@ -16,6 +16,7 @@ PUBLIC = [
     "MalformedEventsError",
     "Measures",
     "Outcome",
+    "ResponseFacts",
     "Stall",
     "StallPolicy",
     "Timeline",

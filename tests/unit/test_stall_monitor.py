@@ -161,6 +161,9 @@ class FakeAborter:
         self.calls += 1
         return self._can
 
+    def has_interrupted(self, _: BaseException) -> bool:
+        return False
+
     def make_error(self, message: str) -> Exception:
         return TimeoutError(message)
 

@@ -1,0 +1,99 @@
+"""Classifies the messages of xAI's gRPC service: `GetChatCompletionChunk`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import OUTPUT, Kind
+from otel_itl.sdks.values import short_str, valid_count
+
+REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
+EMPTY, FINISH, USAGE = int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
+
+ASSISTANT: Final = 2
+"""`ROLE_ASSISTANT`: an output of another role has the result of one of the service's own tools."""
+FINISH_REASONS: Final = {1: "max_len", 2: "max_context", 3: "stop", 4: "tool_calls", 5: "time_limit"}
+"""Number of a `FinishReason` → its name, as the other services write theirs."""
+
+
+def classify_completion_chunk(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a message, and record its metadata in `response_info`. A message has every field, if only empty.
+
+    gRPC's asynchronous client hands out None in place of a message that it cannot decode.
+    """
+    if chunk is None:
+        return EMPTY
+    outputs = chunk.outputs
+    if len(outputs) == 1 and response_info.response_id is not None and not chunk.HasField("usage"):
+        output = outputs[0]
+        delta = output.delta
+        if (
+            delta.content
+            and not delta.reasoning_content
+            and not delta.tool_calls
+            and delta.role == ASSISTANT
+            and not output.finish_reason
+            and not output.index
+        ):
+            return ANSWER
+    return _classify_fields(chunk, response_info)
+
+
+def _classify_fields(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a message that is no plain text, field by field."""
+    usage = chunk.usage if chunk.HasField("usage") else None
+    if response_info.response_id is None:
+        response_info.response_id = short_str(chunk.id) or ""
+        response_info.model = short_str(chunk.model)
+        if usage is not None:
+            # Counts from the first chunk on are counts on every chunk.
+            response_info.streamed_tokens = 0
+    kind = index = 0
+    for output in chunk.outputs:
+        index = valid_count(output.index) or 0
+        kind |= _delta_kind(output.delta)
+        if output.finish_reason:
+            kind |= FINISH
+            reason = FINISH_REASONS.get(output.finish_reason) or f"reason_{output.finish_reason}"
+            response_info.add_finish_reason(reason)
+    tokens = 0
+    if usage is not None:
+        counted = _record_usage(response_info, usage)
+        if kind & OUTPUT:
+            tokens = counted
+        else:
+            kind |= USAGE
+    return chunk_code(kind, tokens, index)
+
+
+def _delta_kind(delta: Any) -> int:
+    """Return what the delta of an output carries; the results of the service's own tools are no output."""
+    if delta.role != ASSISTANT:
+        return EMPTY
+    kind = ANSWER if delta.content else EMPTY
+    if delta.reasoning_content:
+        kind |= REASONING
+    if delta.tool_calls:
+        kind |= TOOL
+    return kind
+
+
+def _record_usage(response_info: ResponseInfo, usage: Any) -> int:
+    """Record the usage; return the output tokens since the usage before where every chunk has one, else 0.
+
+    The tokens of the reasoning are not among those of the completion.
+    """
+    total = valid_count(usage.completion_tokens + usage.reasoning_tokens)
+    response_info.update_token_counts(
+        input_tokens=valid_count(usage.prompt_tokens),
+        output_tokens=total,
+        reasoning_tokens=valid_count(usage.reasoning_tokens),
+        cache_read_tokens=valid_count(usage.cached_prompt_text_tokens),
+    )
+    before = response_info.streamed_tokens
+    if before is None or total is None:
+        return 0
+    response_info.streamed_tokens = total
+    return max(total - before, 0)

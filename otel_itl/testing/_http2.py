@@ -1,0 +1,192 @@
+"""HTTP/2 on one server-side connection, as gRPC's clients speak it: several requests at once, trailers at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from importlib.util import find_spec
+from typing import Any, Final
+
+from ._http import SLEEP_NS, Connection, PeerLeftError, Received
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n"
+"""What a client of HTTP/2 sends first."""
+MISSING: Final = "" if find_spec("h2") else "the scripted server speaks gRPC by the h2 package: pip install h2"
+"""Why HTTP/2 cannot be spoken; empty where it can."""
+_SUCCESS: Final = ("grpc-status", "0")
+"""In the trailers of a gRPC call that succeeded, or in its headers where it has no body."""
+
+
+class HTTP2Connection:
+    """A client's connection over which HTTP/2 is spoken.
+
+    Args:
+        connection: the TCP connection.
+        answer: answers one request. Called on a thread of its own.
+    """
+
+    def __init__(self, connection: Connection, answer: Callable[[HTTP2Stream, Received], None]) -> None:
+        from h2.config import H2Configuration  # noqa: PLC0415 - an optional dependency
+        from h2.connection import H2Connection  # noqa: PLC0415 - likewise
+
+        self._connection = connection
+        self._answer = answer
+        self._streams: dict[int, HTTP2Stream] = {}
+        self._requests: dict[int, tuple[dict[str, str], bytearray]] = {}
+        self.protocol: Any = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+        self.changed = threading.Condition()
+        """Guards `protocol`, and is notified when a stream may go on, or was left."""
+
+    def serve(self) -> None:
+        """Answer requests until either side closes the connection. Runs on the connection's thread."""
+        threads = []
+        with self.changed:
+            self.protocol.initiate_connection()
+            self._flush()
+        try:
+            while data := self._connection.read():
+                with self.changed:
+                    requests = [self._take(event) for event in self.protocol.receive_data(data)]
+                    self._flush()
+                    self.changed.notify_all()
+                for stream, received in filter(None, requests):
+                    thread = threading.Thread(target=self._run, args=(stream, received), daemon=True)
+                    threads.append(thread)
+                    thread.start()
+        finally:
+            with self.changed:
+                for stream in self._streams.values():
+                    stream.is_left = True
+                self.changed.notify_all()
+            for thread in threads:
+                thread.join()
+
+    def _take(self, event: Any) -> tuple[HTTP2Stream, Received] | None:
+        """Take an event of the protocol; returns a request that is complete by it."""
+        kind, number = type(event).__name__, getattr(event, "stream_id", None) or 0
+        if kind == "RequestReceived":
+            self._requests[number] = (dict(event.headers), bytearray())
+        elif kind == "DataReceived":
+            if number in self._requests:
+                self._requests[number][1].extend(event.data)
+            self.protocol.acknowledge_received_data(event.flow_controlled_length, number)
+        elif kind == "StreamReset":
+            self._requests.pop(number, None)
+            if number in self._streams:
+                self._streams[number].is_left = True
+        elif kind == "StreamEnded" and number in self._requests:
+            headers, body = self._requests.pop(number)
+            headers["host"] = headers.get(":authority", "")
+            stream = self._streams[number] = HTTP2Stream(self, number, self._connection)
+            method, path = headers.get(":method", ""), headers.get(":path", "")
+            return stream, Received(method, path, headers, bytes(body), time.perf_counter_ns())
+        return None
+
+    def _run(self, stream: HTTP2Stream, received: Received) -> None:
+        """Answer one request, and forget its stream. Runs on the stream's thread."""
+        try:
+            self._answer(stream, received)
+        finally:
+            with self.changed:
+                self._streams.pop(stream.number, None)
+
+    def _flush(self) -> None:
+        """Write what the protocol has to send. Called with `changed` held."""
+        data = self.protocol.data_to_send()
+        if data:
+            self._connection.send(data)
+
+    def change(self, act: Callable[[Any], None]) -> None:
+        """Change the protocol's state and write what it has to send then. Called with `changed` held.
+
+        Raises:
+            PeerLeftError: the client closed the connection, or does not want the stream any more.
+        """
+        from h2.exceptions import ProtocolError  # noqa: PLC0415 - an optional dependency
+
+        try:
+            act(self.protocol)
+            self._flush()
+        except ProtocolError as error:
+            raise PeerLeftError from error
+
+
+class HTTP2Stream:
+    """One request and its response on a connection of HTTP/2: does for the player what `Connection` does for HTTP/1."""
+
+    def __init__(self, owner: HTTP2Connection, number: int, connection: Connection) -> None:
+        self._owner = owner
+        self._connection = connection
+        self.number = number
+        self.is_left = False
+        """The client has reset the stream, or closed the connection."""
+
+    def begin(self, status: int, fields: dict[str, str], body: bytes | None) -> None:
+        """Send the response headers, and a whole body where one is given."""
+        connection_fields = {"transfer-encoding", "content-length", "connection"}
+        headers = [(":status", str(status)), *((k, v) for k, v in fields.items() if k not in connection_fields)]
+        if body == b"" and status == HTTPStatus.OK and "grpc-status" not in fields:
+            headers.append(_SUCCESS)
+        self._change(lambda protocol: protocol.send_headers(self.number, headers, end_stream=body == b""))
+        if body:
+            self.write(body)
+            self._change(lambda protocol: protocol.end_stream(self.number))
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body, in as many frames as the client's flow control asks for."""
+        while data:
+            with self._owner.changed:
+                self._owner.changed.wait_for(lambda: self.is_left or self._window() > 0)
+                self._raise_if_left()
+                piece, data = data[: self._window()], data[self._window() :]
+                self._owner.change(lambda protocol, piece=piece: protocol.send_data(self.number, piece))  # type: ignore[misc]
+
+    def frame(self, data: bytes) -> bytes:
+        """Return the data as it is: HTTP/2 has frames of its own."""
+        return data
+
+    def finish(self, trailers: Iterable[tuple[str, str]], rest: bytes = b"") -> None:
+        """End the response, after the rest of its body, with trailers: by default of a gRPC call that succeeded."""
+        self.write(rest)
+        fields = list(trailers) or [_SUCCESS]
+        self._change(lambda protocol: protocol.send_headers(self.number, fields, end_stream=True))
+
+    def wait_until(self, deadline_ns: int | None) -> None:
+        """Do what `Connection.wait_until` does."""
+        while True:
+            left = None if deadline_ns is None else deadline_ns - time.perf_counter_ns()
+            with self._owner.changed:
+                self._raise_if_left()
+                if left is None or left > SLEEP_NS:
+                    self._owner.changed.wait(None if left is None else (left - SLEEP_NS) / 1e9)
+                    continue
+            if left > 0:
+                time.sleep(left / 1e9)
+            return
+
+    def close(self) -> None:
+        """Close the connection, with all its streams, with a FIN."""
+        self._connection.interrupt()
+
+    def reset(self) -> None:
+        """Close the connection, with all its streams, with a RST."""
+        self._connection.interrupt_with_reset()
+
+    def _window(self) -> int:
+        """Return how many bytes the client takes in one frame now; 1, which is refused, of a stream that was reset."""
+        protocol = self._owner.protocol
+        try:
+            return int(min(protocol.local_flow_control_window(self.number), protocol.max_outbound_frame_size))
+        except Exception:  # noqa: BLE001 - the stream was reset meanwhile
+            return 1
+
+    def _change(self, act: Callable[[Any], None]) -> None:
+        with self._owner.changed:
+            self._raise_if_left()
+            self._owner.change(act)
+
+    def _raise_if_left(self) -> None:
+        if self.is_left or self._connection.is_stopping:
+            raise PeerLeftError
