@@ -37,6 +37,7 @@ from otel_itl.option_values import SessionFrom
 from otel_itl.process_end import ProcessEnd
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.finalizer import PATIENCE_SECONDS, Finalizer
+from otel_itl.recording.host_delay import HostClock, HostDelay
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
@@ -73,7 +74,8 @@ class Runtime:
         self.errors = InternalErrors()
         self.open_streams = OpenStreams(clock)
         self.loop_lags = LoopLags(self.errors)
-        self.watchdog = Watchdog(self.open_streams, self.errors, clock)
+        self.host_clock = HostClock(self.errors)
+        self.watchdog = Watchdog(self.open_streams, self.errors, clock, lateness=self.host_clock.wake_lateness)
         self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses)
         self.log_threads = ReporterThreads(
             "reports", self.errors, where=Where.STALL_REPORT, max_threads=8, max_waiting=4_096
@@ -201,7 +203,7 @@ class Runtime:
             pipeline.start(handle, request, unix_ns, sdk_span)
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.loop_lags,
-                unix_ns=unix_ns, requested=requested, clock=self._clock,
+                unix_ns=unix_ns, requested=requested, clock=self._clock, host=HostDelay(self.host_clock),
             )  # fmt: skip
             self._begin(recorder, pipeline, handle, config)
         except BaseException:

@@ -46,6 +46,11 @@ class Between:
         self._child.wait(timeout=5)
         cast("IO[bytes]", self._child.stdout).close()
 
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        return self._child.pid
+
     def left(self) -> list[int]:
         """Return when the last byte of each server-sent event was forwarded, of those since the call before."""
         asking, answering = cast("IO[bytes]", self._child.stdin), cast("IO[bytes]", self._child.stdout)

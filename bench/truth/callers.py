@@ -105,6 +105,11 @@ class Caller:
         others = {"messages": "anthropic", "converse": "bedrock", "gemini": "google-genai", "xai": "xai"}
         return (others | {wire: sdk.name for wire, sdk in _LAZY_SDKS.items()}).get(self.wire, "openai")
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether it ever keeps its streams waiting."""
+        return self.pause is not at_once or self.block is not None
+
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
         """Read one stream per model: at the same time in threads or tasks, else one after another."""
         if self.face == "loop":

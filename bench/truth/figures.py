@@ -26,6 +26,8 @@ class Stream:
     imputed: int = 0
     excluded: int = 0
     consumer_bound: bool = False
+    host_bound: bool = False
+    host_delay_ms: float = 0.0
 
 
 class Figures(NamedTuple):
@@ -47,6 +49,9 @@ class Measured:
     imputed: int = 0
     excluded: int = 0
     consumer_bound: int = 0
+    host_bound: int = 0
+    streams: int = 1
+    host_delay_ms: float = 0.0
     knowable: frozenset[str] = field(default=frozenset(FIGURES))
 
     @property
@@ -78,6 +83,9 @@ def compared(measured: Sequence[Stream], true: Sequence[Stream], knowable: froze
         imputed=sum(stream.imputed for stream in measured),
         excluded=sum(stream.excluded for stream in measured),
         consumer_bound=sum(stream.consumer_bound for stream in measured),
+        host_bound=sum(stream.host_bound for stream in measured),
+        streams=len(measured),
+        host_delay_ms=max((stream.host_delay_ms for stream in measured), default=0.0),
         knowable=knowable,
     )
 

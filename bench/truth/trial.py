@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bench.truth.between import Between
 from bench.truth.figures import Measured, compared
+from bench.truth.pressure import QUIET, Pressure, prioritize
 from bench.truth.scenarios import Scenario, warm_up
 from bench.truth.sent import true_stream
 from bench.truth.tools import NAIVE, OURS, instrumentations, naive
@@ -29,18 +30,26 @@ class Trial(NamedTuple):
     """Number of events that left the server more than 0.5 ms late, as the machine was busy."""
 
 
-def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
-    """Run a scenario once with each instrumentation, with equal scripts; the caller's clock runs beside `otel_itl`."""
+def run(scenario: Scenario, server: ScriptedServer, seed: int, pressure: Pressure = QUIET) -> Trial:
+    """Run a scenario once with each instrumentation, with equal scripts; the caller's clock runs beside `otel_itl`.
+
+    Under pressure `otel_itl` is run alone, and what is between client and server gets priority like the server.
+    """
     found: dict[str, Measured] = {}
     lateness: list[int] = []
     for tool, instrumentation in instrumentations(scenario.caller.sdk).items():
+        if pressure is not QUIET and tool != OURS:
+            continue
         models = _play(scenario, server, seed)
         gc.collect()
         gc.freeze()
         with (
             _between(scenario, server) as between,
             instrumentation(partial(_warm_up, scenario, server, between)) as readings,
+            pressure.begin(),
         ):
+            if between is not None and pressure is not QUIET:
+                prioritize(between.pid)
             reads = scenario.caller.read(server.url if between is None else between.url, models)
             left = None if between is None else between.left()
         exchanges = {exchange.model: exchange.wait_done() for exchange in server.exchanges if exchange.status == 200}

@@ -154,6 +154,7 @@ class SpanSink:
             **attributes.of_server(finished.response),
             **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
             **attributes.of_stalls(finished),
+            **attributes.of_host(finished, report.measures),
             **attributes.of_slo(report.slo),
             **attributes.of_session(report.session),
         }

@@ -53,11 +53,19 @@ class HTTPAborter:
 
     def shut_down(self) -> bool:
         """Shut the socket down: its reader gets what was received already, then the end of the data."""
-        connected = _find_socket(self._response())
+        response: Any = self._response()
+        # Over HTTP/2 the connection serves other streams. aiohttp's responses have no such field.
+        if not str(getattr(response, "http_version", "HTTP/1.1")).startswith("HTTP/1"):
+            return False
+        connected = self.find_socket()
         if connected is None:
             return False
         shut_down_socket(connected.fileno())
         return True
+
+    def find_socket(self) -> Any:
+        """Return the socket of the connection; None where it cannot be reached."""
+        return _find_socket(self._response())
 
     def has_interrupted(self, _: BaseException) -> bool:
         """Return False: a reader of a socket gets an `Exception`."""
@@ -69,10 +77,10 @@ class HTTPAborter:
 
 
 def _find_socket(response: Any) -> Any:
-    """Return the socket that a response is read from; None where its connection serves others, or cannot be reached."""
+    """Return the socket that a response is read from; None where it cannot be reached."""
     stream = getattr(response, "extensions", {}).get("network_stream")
     if stream is not None:
-        return stream.get_extra_info("socket") if str(response.http_version).startswith("HTTP/1") else None
+        return stream.get_extra_info("socket")
     response = _find_aiohttp_response(response)
     if hasattr(response, "raw"):  # of requests: urllib3's response, which has the descriptor of its socket
         return response.raw
@@ -155,6 +163,11 @@ class AbortSwitch:
         if not is_shut_down:
             self._message = None
         return is_shut_down
+
+    def find_socket(self) -> Any:
+        """Return the socket that the stream is read from; None where it cannot be reached."""
+        find_socket = getattr(self._aborter, "find_socket", None)  # not every stream is read from a socket
+        return None if find_socket is None else find_socket()
 
     @property
     def is_aborting(self) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from itertools import repeat
-from typing import Any, Final, NamedTuple
+from itertools import chain, islice, repeat, takewhile, tee
+from operator import sub
+from typing import Any, Final, NamedTuple, Protocol
 
+from otel_itl.core.arrivals import NEGLIGIBLE_HOLD
 from otel_itl.core.stream import ResponseInfo
 
 MAX_CHUNKS: Final = 1 << 20
@@ -15,6 +17,8 @@ MAX_CHUNKS: Final = 1 << 20
 Classify = Callable[[Any, ResponseInfo], int]
 """What a chunk carried: flags of `Kind`, or a `chunk_code()` with a token count and a choice."""
 Append = Callable[[int], object]
+Clock = Callable[[], int]
+"""A monotonic clock in nanoseconds."""
 
 
 class AppendTargets(NamedTuple):
@@ -29,8 +33,20 @@ class AppendTargets(NamedTuple):
     classify: Classify
     pull: Callable[[], Any]
     """Gets the next chunk from the SDK; returns an awaitable where the stream is asynchronous."""
-    turns: Iterator[None]
-    """One item for each chunk that these targets hold for."""
+    turns: Iterator[tuple[int, Any]]
+    """One pair for each chunk that these targets hold for: the moment (ns) at which it was asked for, and no matter."""
+
+
+class PullJudge(Protocol):
+    """Pulls chunks after a hold, and finds out whether the pulls blocked: a `PullEvidence`."""
+
+    has_blocked: bool
+    """The last pull blocked, as far as is known."""
+
+    @property
+    def pull(self) -> Callable[[], Any]:
+        """Gets the next chunk from the SDK, and sets `has_blocked`."""
+        ...
 
 
 class ChunkLog:
@@ -58,13 +74,43 @@ class ChunkLog:
         """Whether the consumer is waiting right now, for a chunk or for bytes."""
         return self.is_waiting or len(self.asked) > len(self.arrived)
 
-    def append_targets(self, classify: Classify, pull: Callable[[], Any]) -> tuple[AppendTargets, AppendTargets]:
-        """Return what to call for each chunk: appends for the first `MAX_CHUNKS`, then counting alone."""
-        timed = repeat(None, MAX_CHUNKS - len(self.codes))
-        return (
-            AppendTargets(self.asked.append, self.arrived.append, self.codes.append, classify, pull, timed),
-            AppendTargets(self._start_waiting, self._count_unrecorded, ignore, classify, pull, repeat(None)),
-        )
+    def append_targets(
+        self, classify: Classify, pull: Callable[[], Any], clock: Clock, free: int, judge: PullJudge | None
+    ) -> Iterator[AppendTargets]:
+        """Yield what to call for each chunk: appends for the first `MAX_CHUNKS`, then counting alone.
+
+        A hold of more than 1 ms ends the turns of a target. The pulls after it are the judge's, one by one, until one
+        blocks. Holds are looked for by iterators written in C: a stream that is read without any executes no bytecode
+        for them.
+
+        Args:
+            classify: what a chunk carried.
+            pull: gets the next chunk from the SDK.
+            clock: a monotonic clock in nanoseconds.
+            free: when the consumer was free to ask for the first chunk (ns).
+            judge: pulls after a hold; None: there is no evidence to be had.
+        """
+        # No function of ours is called here: once the first targets are there, no guard is around this one.
+        appends = (self.asked.append, self.arrived.append, self.codes.append, classify)
+        while (left := MAX_CHUNKS - len(self.codes)) > 0:
+            asked = islice(iter(clock, None), left)
+            if judge is None:
+                yield AppendTargets(*appends, pull, zip(asked, repeat(None), strict=False))
+                continue
+            arrived = iter(self.arrived)
+            if self.arrived:
+                arrived.__setstate__(len(self.arrived))  # type: ignore[attr-defined]  # what unpickling calls
+                free = self.arrived[-1]
+            moments, compared = tee(asked)
+            holds = map(sub, compared, chain((free,), arrived))
+            yield AppendTargets(*appends, pull, zip(moments, takewhile(NEGLIGIBLE_HOLD.__ge__, holds), strict=False))
+            has_blocked = False
+            while not has_blocked and len(self.codes) < MAX_CHUNKS:
+                judge.has_blocked = True  # also where the judge is not called, as for a value that is sent
+                single_turn = zip(iter(clock, None), repeat(None, 1), strict=False)
+                yield AppendTargets(*appends, judge.pull, single_turn)
+                has_blocked = judge.has_blocked
+        yield AppendTargets(self._start_waiting, self._count_unrecorded, ignore, classify, pull, repeat((0, None)))
 
     def record_swallowed(self, kind: int, now: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping), while the consumer waits for the next one.
@@ -92,7 +138,7 @@ def ignore(_: object) -> None:
 
 def record_nothing(pull: Callable[[], Any]) -> AppendTargets:
     """Return targets with which chunks pass and nothing is recorded."""
-    return AppendTargets(ignore, ignore, ignore, _classify_as_nothing, pull, repeat(None))
+    return AppendTargets(ignore, ignore, ignore, _classify_as_nothing, pull, repeat((0, None)))
 
 
 def _classify_as_nothing(_chunk: object, _response: ResponseInfo) -> int:

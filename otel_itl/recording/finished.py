@@ -7,7 +7,7 @@ from array import array
 from otel_itl.core.chunk_code import unpack_codes
 from otel_itl.core.columns import Columns, LaneError
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
-from otel_itl.core.timeline import MICROSECOND, Outcome, Timeline
+from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline
 from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
 from otel_itl.recording.recorder import StreamRecorder
 
@@ -37,6 +37,7 @@ def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: 
     """Build the finished stream of a recorder as if its stream ended now, for a span that ends before the stream."""
     if not recorder.is_over:
         recorder.ended = recorder.clock()
+        recorder.host.stop()
         outcome = recorder.exhausted_outcome()
         recorder.outcome = outcome if recorder.response.is_finished else Outcome.CLOSED
     return _finished(recorder, concurrency, build_timeline(recorder, pauses), is_over=recorder.is_over)
@@ -57,6 +58,8 @@ def _finished(
         stalls=() if monitor is None else monitor.finish(is_over=is_over),
         # Stalls are not detected where bytes are read.
         stall_threshold=None if monitor is None or is_read_as_bytes else monitor.threshold,
+        host_delay=_to_seconds(recorder.host.delay),
+        process_delay=_to_seconds(recorder.host.process_delay),
     )
 
 
@@ -94,6 +97,10 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
         reasoning_tokens=response.reasoning_tokens,
         attempts=recorder.attempts,
     )
+
+
+def _to_seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / SECOND
 
 
 def _since_request(recorder: StreamRecorder, moment: int) -> int:

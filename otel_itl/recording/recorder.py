@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import chain
 from time import perf_counter_ns
 from typing import Any, Protocol
 
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
+from otel_itl.core.stalls import NEVER
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Outcome
 from otel_itl.recording.abort import Aborter, AbortSwitch
 from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore
+from otel_itl.recording.host_delay import HostDelay
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_end import is_close_cancelled
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
+from otel_itl.recording.pull_evidence import make_judge
 from otel_itl.recording.stall_monitor import StreamStallMonitor
 
 ErrorNamer = Callable[[BaseException], str | None]
@@ -63,6 +67,7 @@ class StreamRecorder:
         unix_ns: wall-clock time of the request, nanoseconds since the epoch.
         requested: the moment of the request on `clock` (ns).
         clock: a monotonic clock in nanoseconds.
+        host: the host's share.
     """
 
     __slots__ = (
@@ -82,6 +87,7 @@ class StreamRecorder:
         "error_type",
         "has_reader",
         "headers",
+        "host",
         "key",
         "log",
         "loop_lag",
@@ -105,7 +111,9 @@ class StreamRecorder:
         unix_ns: int,
         requested: int,
         clock: Callable[[], int] = perf_counter_ns,
+        host: HostDelay | None = None,
     ) -> None:
+        self.host = host or HostDelay()
         self.key = -1
         """The recorder's key in the registry of open streams; -1: it is not registered yet."""
         self.request = request
@@ -152,7 +160,7 @@ class StreamRecorder:
     # --- While the stream is opened --------------------------------------------------------------------------------
 
     def set_key(self, key: int) -> None:
-        """Set the recorder's key in the registry of open streams. Called by the registry."""
+        """Set the key in the registry of open streams. Called by the registry."""
         self.key = key
 
     def report_to(
@@ -233,6 +241,7 @@ class StreamRecorder:
             owner: a reference to the SDK's stream object whose iterator is recorded.
         """
         self.has_reader = True
+        self.host.check_reader()
         if owner is not None:
             self._ownership.add(owner)
         self._ownership.set_source(source)
@@ -240,7 +249,10 @@ class StreamRecorder:
     @never_raises(Where.STREAM_READ, None)
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Return what the recording iterator calls for each chunk, and for how many."""
-        return self.log.append_targets(self.classify, pull)
+        free = NEVER if self.headers is None else self.headers
+        judge = make_judge(self, pull, self._abort.find_socket)
+        targets = self.log.append_targets(self.classify, pull, self.clock, free, judge)
+        return chain((next(targets),), targets)
 
     def record_swallowed(self, kind: int) -> None:
         """Record a chunk that the SDK does not hand out (a ping)."""
@@ -372,6 +384,7 @@ class StreamRecorder:
         """
         try:
             if self._claim_end(outcome, error_type):
+                self.host.stop()
                 self._end_handler.finalize_ended(self)
         except Exception:
             if not self._open:

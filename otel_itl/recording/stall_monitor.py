@@ -16,6 +16,7 @@ from otel_itl.core.stall_detector import Silence, StallDetector, judge_cause
 from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Stall, StallPolicy
 from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.recording.chunk_log import ChunkLog
+from otel_itl.recording.host_delay import HostDelay
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import Lag, LoopLag
 from otel_itl.recording.reporters import OrderedReports, ReporterThreads
@@ -34,6 +35,7 @@ class MonitoredStream(Protocol):
     outcome: Outcome
     has_reader: bool
     log: ChunkLog
+    host: HostDelay
     loop_lag: LoopLag | None
     clock: Callable[[], int]
 
@@ -200,6 +202,8 @@ class StreamStallMonitor:
     def _judge(self, stream: MonitoredStream, found: list[Silence], now: int) -> _Changes:
         """Take in the silences that were found, and queue a report of each stall that begins or ends."""
         changes = _Changes([], [])
+        if not found:
+            stream.host.mark(now)
         for silence in found:
             stall = self._stalls.get(silence.after)
             if stall is None:
@@ -242,7 +246,7 @@ class StreamStallMonitor:
             request=stream.request,
             number=len(self._stalls) + 1,
             phase=silence.phase,
-            cause=judge_cause(silence, self._reporting.find_pauses(now), blocked),
+            cause=judge_cause(silence, [*self._reporting.find_pauses(now), *stream.host.taken_until(now)], blocked),
             start=(silence.since - stream.requested) / SECOND,
             duration=silence.waited / SECOND,
             threshold=silence.threshold / SECOND,

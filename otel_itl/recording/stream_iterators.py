@@ -94,8 +94,8 @@ def record_iterator(  # noqa: C901 - a branch for each way out
     targets, resumed = recorder.append_targets(source.__next__), None
     for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__next__),):
         pull = resumed or pull_next
-        for _ in turns:
-            asked(clock())
+        for now, _ in turns:
+            asked(now)
             try:
                 chunk = pull()
             except StopIteration as end:
@@ -137,8 +137,8 @@ async def record_async_iterator(  # noqa: C901 - a branch for each way out
     targets, resumed = recorder.append_targets(source.__anext__), None
     for asked, arrived, carried, classify, pull_next, turns in targets or (record_nothing(source.__anext__),):
         pull = resumed or pull_next
-        for _ in turns:
-            asked(clock())
+        for now, _ in turns:
+            asked(now)
             try:
                 chunk = await pull()
             except StopAsyncIteration:

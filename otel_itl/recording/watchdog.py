@@ -17,6 +17,7 @@ from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.periodic_thread import PeriodicThread
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.wake_lateness import WakeLateness
 
 INTERVAL_SECONDS: Final = 0.1
 PAUSE_NS: Final = 200_000_000
@@ -39,6 +40,7 @@ class Watchdog:
         errors: where failures of our own are reported.
         clock: a monotonic clock in nanoseconds.
         interval: seconds between the rounds of the thread.
+        lateness: takes how late each round is; None: nothing does.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class Watchdog:
         errors: InternalErrors,
         clock: Callable[[], int] = perf_counter_ns,
         interval: float = INTERVAL_SECONDS,
+        lateness: WakeLateness | None = None,
     ) -> None:
         self.errors = errors
         self._open_streams = open_streams
         self._clock = clock
+        self._lateness = lateness
         self.thread = PeriodicThread(
             "otel_itl watchdog", interval, self._make_round, self._has_work, self.expect_round_in
         )
@@ -83,6 +87,8 @@ class Watchdog:
 
     def expect_round_in(self, seconds: float) -> None:
         """Expect the next round in `seconds`: where it comes much later, the process did not run."""
+        if self._lateness is not None:
+            self._lateness.begin_sleep()
         self._due = self._clock() + int(seconds * SECOND)
 
     @never_raises(Where.STALL_WATCH, None)
@@ -97,8 +103,12 @@ class Watchdog:
                 self._check(recorder, now)
 
     def _make_round(self) -> bool:
+        """Make a round of the thread, and note how late it is; nothing more is to be done at once."""
+        now = self._clock()
+        if self._lateness is not None and self._due < now:
+            self._lateness.end_sleep(now - self._due)
         with self._in_round:
-            self.make_round(self._clock())
+            self.make_round(now)
         return False
 
     def _has_work(self) -> bool:

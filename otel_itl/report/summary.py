@@ -71,6 +71,10 @@ class ModelSummary:
     """Gaps whose length is unknown."""
     consumer_bound: int
     """Streams whose caller was too slow to observe the upstream's pace."""
+    host_bound: int
+    """Streams whose p99 the host may have decided: their reader was ready to run and got no CPU."""
+    host_delay: float | None
+    """Seconds in which the readers of the streams got no CPU, over all streams; None: known of none."""
     buffered: BufferedStreams | None
     """The streams whose pace is a proxy's, which are in all the figures above; None: there are none."""
     server: ServerTimes | None
@@ -161,6 +165,7 @@ class _ModelCollector:
         self._sums: Counter[str] = Counter()
         self._stalls: list[StallFacts] = []
         self._buffering = BufferingCollector()
+        self._host_delays = array("d")
         self._server_times = ServerTimesCollector()
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
@@ -173,6 +178,8 @@ class _ModelCollector:
         self._samples.extend(measures.itl_samples.nanoseconds)
         self._stalls.extend(stalls)
         self._buffering.add(measures)
+        if stream.span_facts.host_delay is not None:
+            self._host_delays.append(stream.span_facts.host_delay)
         self._server_times.add(stream)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
@@ -184,7 +191,8 @@ class _ModelCollector:
             output_chunks=measures.output_chunk_count,
             imputed=measures.imputed,
             excluded=measures.excluded,
-            consumer_bound=int(measures.is_consumer_bound),
+            consumer_bound=int(measures.is_consumer_bound or stream.span_facts.is_consumer_bound),
+            host_bound=int(stream.span_facts.is_host_bound),
             finished=int(is_finished),
             streams_with_derived_stalls=int(stream.span_facts.stalls is None),
         )
@@ -209,6 +217,8 @@ class _ModelCollector:
             imputed=self._sums["imputed"],
             excluded=self._sums["excluded"],
             consumer_bound=self._sums["consumer_bound"],
+            host_bound=self._sums["host_bound"],
+            host_delay=fsum(self._host_delays) if self._host_delays else None,
             buffered=self._buffering.summary(),
             server=self._server_times.summary(),
             stalls=group_stalls(self._stalls),

@@ -141,15 +141,19 @@ class EventStreamAborter:
 
     def shut_down(self) -> bool:
         """Shut the socket down; returns False where the connection has been given back already."""
+        connected = self.find_socket()
+        if connected is None:
+            return False
+        shut_down_socket(connected.fileno())
+        return True
+
+    def find_socket(self) -> Any:
+        """Return what has the descriptor of the socket; None where the connection has been given back already."""
         raw: Any = getattr(self._stream(), "_raw_stream", None)
         if not self._is_async:
-            shut_down_socket(raw.fileno())
-            return True
+            return raw
         transport = getattr(getattr(raw, "connection", None), "transport", None)
-        if transport is None:
-            return False
-        shut_down_socket(transport.get_extra_info("socket").fileno())
-        return True
+        return None if transport is None else transport.get_extra_info("socket")
 
     def has_interrupted(self, _: BaseException) -> bool:
         """Return False: a reader of a socket gets an `Exception`."""

@@ -80,8 +80,9 @@ class FirstPull:
             return
         send = partial(self._opening.asend if self._is_async else self._opening.send, pull)
         yield AppendTargets(
-            self._asked.append, self._arrived.append, self._append_code, self._classify_first, send, repeat(None, 1)
-        )
+            self._asked.append, self._arrived.append, self._append_code, self._classify_first, send,
+            zip(iter(self.clock, None), repeat(None, 1), strict=False),
+        )  # fmt: skip
         if self.is_taken_over:
             yield record_nothing(pull)
         else:

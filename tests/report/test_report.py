@@ -178,12 +178,24 @@ def test_every_figure_of_a_tool_comes_with_its_formula(made: Any, tool: str) -> 
 def test_the_data_with_another_tools_figures_has_these_keys(made: Any) -> None:
     data = report_to_data(summarize([stream(made.timeline(5, 700, 5))], tool="otel"))
     assert set(data) == {
-        *("schema", "as", "version", "counts", "ends", "percentiles", "formulas", "streams", "rows", "worst"),
+        *(
+            "schema",
+            "as",
+            "version",
+            "assumes",
+            "counts",
+            "ends",
+            "percentiles",
+            "formulas",
+            "streams",
+            "rows",
+            "worst",
+        ),
         *("slo", "sessions", "session", "skipped_input"),
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "buffered", "server", "stalls"),
+        *("imputed", "excluded", "consumer_bound", "host_bound", "host_delay", "buffered", "server", "stalls"),
         *("streams_with_derived_stalls", "finished"),
         "figures",
     }
@@ -262,7 +274,7 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "buffered", "server", "stalls"),
+        *("imputed", "excluded", "consumer_bound", "host_bound", "host_delay", "buffered", "server", "stalls"),
         *("streams_with_derived_stalls", "finished"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution

@@ -37,6 +37,8 @@ KINDS = {
     "finish": Kind.FINISH,
     "usage": Kind.USAGE,
 }
+OLDER_VLLM = "vllm-reasoning-content"
+"""The definition for the wire form of the recorded streams: reasoning in `reasoning_content`, which vLLM ignores."""
 STOPS_AT_DONE = {"sglang", "guidellm"}
 """Tools whose request ends with the `[DONE]` line; to the others that look so far it ends with the connection."""
 
@@ -237,11 +239,13 @@ def ours(path: str) -> Any:  # noqa: C901, PLR0911, PLR0912 - one case for each 
     """What the timeline gives for a recorded figure."""
     aggregate = ("A_main", "B_smooth")
     match path.split("/"):
-        case ["vllm" | "sglang" | "evalscope" as tool, "streams", stream, "itl_list_ms"]:
+        case ["vllm", *rest]:  # the recorded streams have the older wire form
+            return ours("/".join([OLDER_VLLM, *rest]))
+        case ["vllm-reasoning-content" | "sglang" | "evalscope" as tool, "streams", stream, "itl_list_ms"]:
             return one(tool, stream).itl
-        case ["vllm", "streams", stream, "summary_1_request", "output_lens"]:
-            return [one("vllm", stream).figures["output_tokens_from_usage"]]
-        case ["vllm" | "sglang" as tool, "streams", stream, "summary_1_request", figure]:
+        case ["vllm-reasoning-content" as tool, "streams", stream, "summary_1_request", "output_lens"]:
+            return [one(tool, stream).figures["output_tokens_from_usage"]]
+        case ["vllm-reasoning-content" | "sglang" as tool, "streams", stream, "summary_1_request", figure]:
             return several(tool, stream)[figure]
         case ["sglang", "A_main_retokenized_itl_when_accept_length_given", figure]:
             return several("sglang", "A_main")[figure]
@@ -349,7 +353,7 @@ def test_every_figure_follows_or_has_one_reason_why_not() -> None:
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool != "otel_itl"])
 def test_each_tool_has_recorded_figures_that_follow(tool: str) -> None:
-    recordings = {"inference-perf": "inference_perf", "mlperf": "mlperf_loadgen"}
+    recordings = {"inference-perf": "inference_perf", "mlperf": "mlperf_loadgen", OLDER_VLLM: "vllm"}
     assert any(path.startswith(f"{recordings.get(tool, tool)}/") for path in FOLLOWING)
 
 
@@ -427,7 +431,7 @@ def test_our_own_percentiles_pool_the_gaps_of_all_streams() -> None:
 
 @pytest.mark.parametrize("call", [lambda tool: figures_as(answered(1), tool), lambda tool: summary_as([], tool)])
 def test_an_unknown_tool_is_refused_with_the_names_that_are_known(call: Callable[[str], object]) -> None:
-    with pytest.raises(ValueError, match=r"'genai-perf'.*vllm, sglang, aiperf, .*, otel_itl"):
+    with pytest.raises(ValueError, match=r"'genai-perf'.*vllm, vllm-reasoning-content, sglang, .*, otel_itl"):
         call("genai-perf")
 
 
@@ -479,13 +483,27 @@ def test_one_stream_without_usage_leaves_the_mean_per_token_unknown(tool: str, f
 
 def test_a_stream_of_one_token_has_no_part_in_the_mean_per_token() -> None:
     # 1200 / 13 of A_main alone
-    assert to_its_digits("", several("vllm", "A_main", "C_single_token")["mean_tpot_ms"]) == 92.307692
+    assert to_its_digits("", several(OLDER_VLLM, "A_main", "C_single_token")["mean_tpot_ms"]) == 92.307692
 
 
 def test_a_stream_that_vllm_holds_to_have_failed_has_no_part_in_its_means() -> None:
     silent = answered(100, 200, kinds=bytes([Kind.REASONING] * 2))
-    together = summary_as([recorded("B_smooth"), silent], "vllm").figures
+    together = summary_as([recorded("B_smooth"), silent], OLDER_VLLM).figures
     assert together["mean_ttft_ms"] == 200.0
+
+
+def test_to_vllm_reasoning_is_a_token_as_its_own_servers_send_it() -> None:
+    assert (one("vllm", "A_main").figures["ttft_ms"], one(OLDER_VLLM, "A_main").figures["ttft_ms"]) == (500.0, 600.0)
+
+
+def test_to_vllm_the_empty_content_of_the_finish_chunk_is_a_token() -> None:
+    kinds = bytes([Kind.ANSWER, Kind.ANSWER, Kind.FINISH])
+    assert figures_as(answered(100, 140, 150, kinds=kinds), "vllm").itl == [40.0, 10.0]
+
+
+@pytest.mark.parametrize(("tool", "other"), [("vllm", OLDER_VLLM), (OLDER_VLLM, "vllm")])
+def test_an_assumption_names_the_definition_for_the_other_form(tool: str, other: str) -> None:
+    assert re.search(rf"\b{other}$", TOOLS[tool].assumes)
 
 
 def test_chunks_of_a_second_are_those_since_the_first_request() -> None:
@@ -568,11 +586,12 @@ def per_token_sentence() -> str:
     """The most and the least that the worked stream is per token."""
     figures = GOLDEN["expected"]
     default = figures["inference_perf"]["streams"]["A_main"]["default_client_tokens_ms"]
-    vllm = one("vllm", "A_main").figures["tpot_ms"]
+    vllm = one(OLDER_VLLM, "A_main").figures["tpot_ms"]
     perf = one("inference-perf", "A_main").figures["normalized_time_per_output_token_ms"]
     loop = one("llmperf", "A_main").figures["inter_token_latency_ms_main_loop"]
     return (
-        f"So the same stream is {vllm:.1f} ms per token for vLLM (the answer's time over the server's 14 tokens) and "
+        f"So the same stream is {vllm:.1f} ms per token for vLLM (with `reasoning_content`: the answer's time over the "
+        f"server's 14 tokens) and "
         f"{default['normalized_time_per_output_token']:.0f} ms for inference-perf as it comes (the whole request over "
         f"the 10 tokens that its own tokenizer finds in the answer). With the server's 14 tokens inference-perf prints "
         f"{perf:.1f} ms, which is what follows from a timeline. LLMPerf prints {loop:.1f} ms, and counts no tokens."

@@ -12,6 +12,9 @@ from otel_itl.report.other_tools.schema import SAME, Figure, Percentiles, TokenC
 from otel_itl.report.other_tools.statistics import exclusive_quantile, floored_index, histogram_quantile, nearest_rank
 
 ANSWERS_AND_TOOLS: Final = TokenChunks("answer and tool chunks, no reasoning", ANSWER_OR_TOOL)
+OUTPUT_AND_FINISH: Final = TokenChunks(
+    "output chunks and the finish chunk: reasoning, answer, tool, finish", OUTPUT | Kind.FINISH
+)
 TEXT: Final = TokenChunks("reasoning and answer chunks, no tool calls", int(Kind.ANSWER | Kind.REASONING))
 ANSWERS: Final = TokenChunks("answer chunks alone: no reasoning, no tool calls", int(Kind.ANSWER))
 OUTPUT_CHUNKS: Final = TokenChunks("output chunks: reasoning, answer, tool", OUTPUT)
@@ -28,7 +31,28 @@ LAST_TO_FIRST: Final = "(t last - t first output chunk) / (N - 1), for N > 1"
 # fmt: off
 _TABLE = (
     ToolDefinition(
-        name="vllm", version="vllm 0.33.0, `vllm bench serve`", tokens=ANSWERS_AND_TOOLS,
+        name="vllm", version="vllm 0.33.0, `vllm bench serve`", tokens=OUTPUT_AND_FINISH,
+        assumes="the server sends reasoning in the field `reasoning` and an empty content with the finish reason, as "
+                "vLLM's own servers do today; for `reasoning_content` and no content: vllm-reasoning-content",
+        ends="last output or finish chunk", percentiles=LINEAR, statistics="mean median p50 p90 p99",
+        label="{statistic}_{figure}", empty_statistic=0.0, needs_token=True,
+        figures=(
+            Figure("ttft", "ttft_ms", "first_token", "t of the first output or finish chunk", SAME),
+            Figure("tpot", "tpot_ms", "(e2el_ms - ttft_ms) / after_first(tokens)",
+                   f"(e2el - ttft) / (N - 1), for N > 1; {USAGE_ONLY}", SAME),
+            Figure("e2e", "e2el_ms", "last_token", "t of the last output or finish chunk", SAME),
+            Figure("itl", "itl_list_ms", "gaps", "gaps between output chunks, the finish chunk included", "itl_ms"),
+            Figure("tokens", "output_tokens_from_usage", "otherwise(usage, 0)", "N by usage, 0 without it"),
+        ),
+        run_figures=(
+            Figure("", "max_output_tokens_per_s", "busiest_second",
+                   "most output and finish chunks in one second, counted from the first request"),
+        ),
+    ),
+    ToolDefinition(
+        name="vllm-reasoning-content", version="vllm 0.33.0, `vllm bench serve`", tokens=ANSWERS_AND_TOOLS,
+        assumes="the server sends reasoning in the field `reasoning_content`, which the tool ignores, and no content "
+                "with the finish reason; for vLLM's own servers of today: vllm",
         ends="last answer or tool chunk", percentiles=LINEAR, statistics="mean median p50 p90 p99",
         label="{statistic}_{figure}", empty_statistic=0.0, needs_token=True,
         figures=(

@@ -67,6 +67,9 @@ class ToolDefinition:
     """The tool's names for the statistics of a summary, separated by blanks."""
     label: str = "{figure}.{statistic}"
     """How the tool names a statistic of a figure."""
+    assumes: str = ""
+    """Which of several wire forms the server used, where the tool treats them differently and a timeline records them
+    alike, and the name of the definition for the other; empty: nothing is assumed."""
     empty_statistic: float | None = None
     """What the tool prints for a statistic of no values."""
     needs_token: bool = False

@@ -51,8 +51,11 @@ class SpanFacts:
     session: SessionFacts | None = None
     slo: SLOFacts | None = None
     stalls: Sequence[StallFacts] | None = None
+    host_delay: float | None = None
+    """Seconds in which the reader of the stream was ready to run and got no CPU."""
     is_host_bound: bool = False
-    """The machine had too little CPU for the figures to be the upstream's."""
+    is_consumer_bound: bool = False
+    """Also where other threads of its process kept the reader from running, which no timeline shows."""
     server_durations: Mapping[str, float] = field(default_factory=dict)
     """What the server reported of its own time (s), by the keys of `conventions.SERVER_DURATIONS`."""
 
@@ -67,7 +70,9 @@ def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mappin
         session=_session(attributes),
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
-        is_host_bound=attributes.get("itl.host.bound") is True,
+        host_delay=_number(attributes, names.HOST_DELAY),
+        is_consumer_bound=attributes.get(names.CONSUMER_BOUND) is True,
+        is_host_bound=attributes.get(names.HOST_BOUND) is True,
         server_durations=_server_durations(attributes),
     )
 

