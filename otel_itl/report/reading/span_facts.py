@@ -20,6 +20,10 @@ class StallFacts:
     duration: float
     """Of all of them together."""
     longest: float
+    start: float | None = None
+    """When the consumer began to wait, after the request; None: not known, or several stalls."""
+    is_alive: bool = False
+    """Pings or empty chunks arrived during it."""
 
 
 class SLOFacts(NamedTuple):
@@ -51,6 +55,7 @@ class SpanFacts:
     session: SessionFacts | None = None
     slo: SLOFacts | None = None
     stalls: Sequence[StallFacts] | None = None
+    error_type: str | None = None
 
 
 NO_FACTS = SpanFacts()
@@ -63,6 +68,7 @@ def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mappin
         session=_session(attributes),
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
+        error_type=_text(attributes, names.ERROR_TYPE),
     )
 
 
@@ -104,7 +110,15 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     if count is None:
         return None
     stalls = [
-        StallFacts(_text(event, names.STALL_PHASE), _text(event, names.STALL_CAUSE), 1, duration, duration)
+        StallFacts(
+            _text(event, names.STALL_PHASE),
+            _text(event, names.STALL_CAUSE),
+            1,
+            duration,
+            duration,
+            start=_number(event, names.STALL_START),
+            is_alive=event.get(names.STALL_ALIVE) is True,
+        )
         for event in events
         if (duration := _number(event, names.STALL_DURATION)) is not None
     ]
