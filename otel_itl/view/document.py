@@ -122,7 +122,9 @@ def describe_page(
         more: further keys.
     """
     newest_first = sorted(streams, key=lambda stream: -stream["start"])
-    return {"schema": "otel-itl.view.v1", "name": cut(name), "made": made_unix_us, "streams": newest_first} | (more or {})
+    return {"schema": "otel-itl.view.v1", "name": cut(name), "made": made_unix_us, "streams": newest_first} | (
+        more or {}
+    )
 
 
 def describe_streams(streams: Iterable[StoredStream]) -> list[dict[str, Any]]:
