@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
@@ -19,9 +20,15 @@ def read_page_file(name: str) -> str:
     Raises:
         FileNotFoundError: there is none of this name.
     """
-    if not re.fullmatch(r"[a-z]+\.(?:html|css|js)", name):
+    if not re.fullmatch(r"[a-z]+\.(?:html|css|js|json)", name):
         raise FileNotFoundError(name)
-    return files("otel_itl.view").joinpath("page", name).read_text(encoding="utf-8")
+    return files("otel_itl.view").joinpath("page").joinpath(name).read_text(encoding="utf-8")
+
+
+def read_glossary() -> dict[str, str]:
+    """Return the terms that the page explains on hover: the sentences of docs/glossary.md, without links."""
+    terms: dict[str, str] = json.loads(read_page_file("glossary.json"))
+    return terms
 
 
 def join_modules() -> str:

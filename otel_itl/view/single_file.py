@@ -8,8 +8,7 @@ from base64 import b64encode
 from hashlib import sha256
 from typing import Any
 
-from otel_itl.view.bundle import join_modules, read_page_file
-from otel_itl.view.glossary import GLOSSARY
+from otel_itl.view.bundle import join_modules, read_glossary, read_page_file
 
 HEAD, DATA = "<!--head-->", "<!--data-->"
 """The places of `index.html` for the style and the scripts."""
@@ -27,7 +26,7 @@ def render_single_file(document: dict[str, Any]) -> str:
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
     head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<style>{style}</style>'
-    packed = b64encode(zlib.compress(_to_json({**document, "glossary": dict(GLOSSARY)}), 9)).decode()
+    packed = b64encode(zlib.compress(_to_json({**document, "glossary": read_glossary()}), 9)).decode()
     data = (
         f'<script type="application/octet-stream" id="data">{packed}</script>\n<script type="module">{script}</script>'
     )

@@ -18,11 +18,12 @@ MAY_IMPORT = {
     "sdks": {"core", "conventions", "config", "option_values", "recording", "sdks"},
     "export": {"core", "conventions", "config", "recording", "export"},
     "report": {"core", "conventions", "report"},
+    "view": {"core", "conventions", "report", "view"},
     "testing": {"core", "conventions", "testing"},
     "wiring": {"core", "conventions", "config", "option_values", "recording", "sdks", "export", "wiring"},
     "cli": {
         *("core", "conventions", "config", "option_values", "recording", "sdks", "export", "report", "testing"),
-        *("wiring", "cli"),
+        *("view", "wiring", "cli"),
     },
 }
 """Part → the parts it may import, at any depth of its code.

@@ -88,8 +88,14 @@ def _draw_stream(stream: StoredStream, pid: int, tid: int, start: int, end: int)
         """Return one slice, with the facts that are known."""
         known = {key: value for key, value in facts.items() if value is not None}
         return {
-            **{"ph": "X", "name": name, "cat": "itl", "pid": pid, "tid": tid + thread, "ts": since},
-            **{"dur": max(until - since, 1), "args": known},
+            "ph": "X",
+            "name": name,
+            "cat": "itl",
+            "pid": pid,
+            "tid": tid + thread,
+            "ts": since,
+            "dur": max(until - since, 1),
+            "args": known,
         }
 
     yield draw(

@@ -2,7 +2,7 @@
 
 import { forEachGap } from "./packed.js";
 import { Samples } from "./samples.js";
-import { chunksOf, endOf, isPlain, isRunning, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, timeToFirstToken } from "./streams.js";
 
 const SLICE_MS = 7;
 const MAX_BINS = 720;
@@ -32,12 +32,16 @@ export class Aggregate {
     this.version = 0;
   }
 
-  /* Takes the streams that pass the filters now; where one that was taken does not any more, all is begun anew. */
-  expect(shown) {
-    const ended = shown.filter((stream) => !isRunning(stream) && !isPlain(stream));
+  /* Takes the streams that pass the filters now. Where one that was taken does not any more, or a tenth of them was let
+     go, all is begun anew; `byId` holds the streams that are kept. */
+  expect(shown, byId) {
+    const ended = shown.filter((stream) => stream.m);
     const present = new Set(ended);
+    let missing = 0;
     for (const stream of this.taken) {
-      if (!present.has(stream)) {
+      if (present.has(stream)) continue;
+      missing++;
+      if (byId.get(stream.id) === stream || missing > this.taken.size / 10) {
         this.reset();
         break;
       }

@@ -14,7 +14,8 @@ export class Plot {
     this.width = 0;
     this.height = 0;
     new ResizeObserver(() => {
-      if (this.fit()) onResize();
+      this.fit();
+      onResize();
     }).observe(this.box);
   }
 

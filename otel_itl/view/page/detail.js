@@ -138,7 +138,8 @@ export class Detail {
     });
     this.ticks.getContext("2d").putImageData(buffer.image, 0, 0);
     clip();
-    shown.forEach((_, place) => drawLaneOver(context, colors, stream, { left, right, top: 5 + place * 34, height: 24 }, local, page.now));
+    shown.forEach((_, place) =>
+      drawLaneOver(context, colors, stream, { left, right, top: 5 + place * 34, height: 24 }, local, page.now, place === 0));
     context.restore();
   }
 

@@ -100,7 +100,7 @@ export function makeKindPalette(pixels) {
 }
 
 /* What is over the ticks: stalls with their seconds and cause, and how the stream ended. */
-export function drawLaneOver(context, colors, stream, lane, scale, now) {
+export function drawLaneOver(context, colors, stream, lane, scale, now, isLabelled = true) {
   const { top, height } = lane;
   const isTall = height >= 11;
   for (const stall of stream.stalls ?? []) {
@@ -110,13 +110,13 @@ export function drawLaneOver(context, colors, stream, lane, scale, now) {
     if (until <= lane.left || from >= lane.right) continue;
     context.fillStyle = colors.stall;
     context.fillRect(from, top - 1, Math.max(until - from, 2), height + 2);
-    if (isTall) labelStall(context, colors, stall, length, from, until, lane);
+    if (isTall && isLabelled) labelStall(context, colors, stall, length, from, until, lane);
   }
   if (isRunning(stream)) {
     const x = Math.min(scale(endOf(stream, now)), lane.right);
     context.fillStyle = ongoingStall(stream) ? colors.stall : colors.ink;
     context.fillRect(x - 1, top - 2, 2, height + 4);
-  } else if (isTall) {
+  } else if (isTall && isLabelled) {
     labelEnd(context, colors, stream, lane, scale);
   }
 }

@@ -13,6 +13,7 @@ const AXIS_HEIGHT = 24;
 const MAX_HEIGHT = 460;
 const FOLLOWED_US = 30e6;
 const SHOWN_AT_FIRST = 26;
+const QUIET_US = 90e6;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
 const LEGEND = [
@@ -109,7 +110,7 @@ export class Lanes {
       this.window.set(0, longest * 1.15);
       return;
     }
-    if (isLive) {
+    if (isLive && (!shown.length || shown.some(isRunning) || endOf(shown[0], now) > now - QUIET_US)) {
       this.window.set(now - FOLLOWED_US, now + FOLLOWED_US * 0.14);
       return;
     }

@@ -90,7 +90,7 @@ class Page {
     const { now } = this;
     const all = this.streams.all();
     this.shown = this.view.isFiltered ? all.filter((stream) => this.view.accepts(stream, now)) : all;
-    this.aggregate.expect(this.shown);
+    this.aggregate.expect(this.shown, this.streams.byId);
     const judged = this.shown.find((stream) => stream.slo?.itl || stream.slo?.ttft);
     this.objective = judged?.slo;
     this.range = this.aggregate.range(this.shown, now);

@@ -73,7 +73,7 @@ export function forEachGap(chunks, take) {
     const code = chunks.codes[index];
     if (!(code & OUTPUT)) continue;
     const choice = chunks.choices ? chunks.choices[index] : 0;
-    if (!(code & UNMEASURED)) {
+    if (!(code & UNMEASURED) && last.has(choice)) {
       take(chunks.at[index], chunks.at[index] - last.get(choice), chunks.shares ? chunks.shares[index] : 1, index);
     }
     last.set(choice, chunks.at[index]);
