@@ -134,6 +134,7 @@ class Where:
     STREAM_END: Final = "stream.end"
     STREAM_FINALIZE: Final = "stream.finalize"
     STREAM_OPEN: Final = "stream.open"
+    STREAM_PROGRESS: Final = "stream.progress"
     STREAM_READ: Final = "stream.read"
     SUMMARY_PRINT: Final = "summary.print"
     TOKEN_EVENTS_BUILD: Final = "token_events.build"

@@ -17,9 +17,11 @@ _NEEDED_BY_VIEW = ("starlette", "uvicorn", "opentelemetry.proto.collector")
 def run_run(arguments: argparse.Namespace) -> int:
     """Run `otel-itl run`, and return its exit code."""
     from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - what only this command needs
-    from otel_itl.cli.run import run_command  # noqa: PLC0415 - likewise
+    from otel_itl.cli.run import ViewOptions, run_command  # noqa: PLC0415 - likewise
 
     if not _names_program("run", arguments) or not (arguments.quiet or _are_installed(_NEEDED_BY_TABLES)):
+        return BAD_USAGE
+    if arguments.view and not _are_installed(_NEEDED_BY_VIEW, "view"):
         return BAD_USAGE
     try:
         return run_command(
@@ -28,6 +30,7 @@ def run_run(arguments: argparse.Namespace) -> int:
             output=arguments.output,
             append=arguments.append,
             quiet=arguments.quiet,
+            view=ViewOptions(opens=not arguments.no_open, stays=sys.stderr.isatty()) if arguments.view else None,
         )
     except CannotLaunchError as error:
         _print_error("run", str(error))
@@ -184,7 +187,7 @@ def _can_report(arguments: argparse.Namespace) -> bool:
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
-    if not _are_installed(_NEEDED_BY_DEMO):
+    if not _are_installed(_NEEDED_BY_DEMO) or (arguments.view and not _are_installed(_NEEDED_BY_VIEW, "view")):
         return BAD_USAGE
     missing = [name for name in arguments.sdks if not SDKS[name].is_installed]
     if missing:
@@ -201,7 +204,8 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
     plans = plan_requests(arguments.seed, arguments.seconds, arguments.sdks)
-    demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet)
+    view = run.DemoView(opens=not arguments.no_open, stays=sys.stderr.isatty()) if arguments.view else None
+    demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet, view=view)
     code, sentence = 0, ""
     try:
         demo.run(output=arguments.output, port=arguments.port)

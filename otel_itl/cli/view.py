@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from otel_itl.view.server.serve import DEFAULT_PORT, LOOPBACK, CannotServeError, ServerOptions, ViewServer
 
-READ_BEFORE_END_SECONDS = 3.0
-"""How long the page is given to read what a program has written last."""
+__all__ = ["CannotServeError", "ShownFile", "ViewOptions", "show_until_interrupted", "shown_by_process", "shown_file"]
+
+_STOP_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,13 +55,37 @@ def show_until_interrupted(options: ViewOptions) -> None:
         server.stop()
 
 
+class ShownFile:
+    """The page that shows a file of telemetry while a command writes it.
+
+    Args:
+        server: serves the page.
+        command: names the command that writes the file.
+    """
+
+    def __init__(self, server: ViewServer, command: str) -> None:
+        self._server = server
+        self._command = command
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return self._server.url
+
+    def wait_for_reader(self) -> None:
+        """Keep the page after the file's end, until Ctrl-C."""
+        print(f"otel-itl {self._command}: the page stays at {self.url} until Ctrl-C", file=sys.stderr, flush=True)
+        with suppress(KeyboardInterrupt):
+            self._server.wait()
+
+
 @contextmanager
-def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[ViewServer]:
+def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[ShownFile]:
     """Show a file that grows on a page for the `with` block.
 
     Args:
         path: of the file; it may not be there yet.
-        command: names the command that shows it.
+        command: names the command that writes it.
         opens: open a browser.
 
     Raises:
@@ -65,18 +93,61 @@ def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[ViewServer]
     """
     server = ViewServer(ServerOptions(sources=(str(path),), port=0, grpc_port=None, name=f"otel-itl {command}"))
     try:
-        server.start()
+        with _signals_kept():
+            server.start()
         _announce(command, server, opens=opens)
-        yield server
+        yield ShownFile(server, command)
     finally:
         server.stop()
 
 
-def wait_for_reader(server: ViewServer, command: str) -> None:
-    """Keep the page after its program has ended, until Ctrl-C."""
-    print(f"otel-itl {command}: the page stays at {server.url} until Ctrl-C", file=sys.stderr)
-    with suppress(KeyboardInterrupt):
-        server.wait()
+@contextmanager
+def shown_by_process(path: Path, *, opens: bool) -> Iterator[Callable[[], None]]:
+    """Show a file that grows on a page, served by a process of its own, for the `with` block.
+
+    The measured clients of this process are not delayed by the page. The process prints where the page is.
+
+    Yields:
+        A function that keeps the page until Ctrl-C.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "otel_itl",
+        "view",
+        "--port",
+        "0",
+        *([] if opens else ["--no-open"]),
+        "--",
+        str(path),
+    ]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - ourselves
+
+    def wait() -> None:
+        """Keep the page until Ctrl-C."""
+        print("otel-itl: the page stays until Ctrl-C", file=sys.stderr, flush=True)
+        with suppress(KeyboardInterrupt):
+            process.wait()
+
+    try:
+        yield wait
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Have the threads that are started in the `with` block leave all signals to the main thread."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def _announce(command: str, server: ViewServer, *, opens: bool) -> None:
@@ -90,6 +161,3 @@ def _announce(command: str, server: ViewServer, *, opens: bool) -> None:
     print("\n".join(lines), file=sys.stderr, flush=True)
     if opens and not server.open_browser():
         print("otel-itl: there is no browser here: open the address yourself", file=sys.stderr, flush=True)
-
-
-__all__ = ["CannotServeError", "ViewOptions", "show_until_interrupted", "shown_file", "wait_for_reader"]

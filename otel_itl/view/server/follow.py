@@ -79,7 +79,11 @@ class FileFollower:
     @staticmethod
     def _can_grow(source: str) -> bool:
         """Return whether a source is a plain file: a compressed one is not appended to."""
-        if source == STANDARD_INPUT or not Path(source).is_file():
+        if source == STANDARD_INPUT:
+            return False
+        if not Path(source).exists():
+            return True  # it is about to be written
+        if not Path(source).is_file():
             return False
         with Path(source).open("rb") as file:
             return file.read(2) != _GZIP

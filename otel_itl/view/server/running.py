@@ -66,6 +66,8 @@ class RunningStreams:
             return
         stream = self._streams.get(identifier)
         if stream is None:
+            if names.STREAM_OUTCOME in attributes:
+                return  # it was too short to be shown before its end, and its span follows
             self._drop_without_progress((trace_id, span_id), request_unix_ns // MICROSECOND)
             stream = self._start(identifier, (trace_id, span_id), request_unix_ns // MICROSECOND, attributes, now)
         stream.heard, stream.has_progress = now, True

@@ -189,7 +189,6 @@ class ViewServer:
             app.asgi, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
         )
         self._server = uvicorn.Server(config)
-        self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined,method-assign,unused-ignore]
         watcher = asyncio.create_task(self._watch(app))
         await self._server.serve(sockets=[self._socket])
         watcher.cancel()
