@@ -64,7 +64,7 @@ def _check(sources: Sequence[str], output: str) -> None:
 
 
 def _name(sources: Sequence[str]) -> str:
-    return display_name(sources[0]) if len(sources) == 1 else f"{len(sources)} files"
+    return Path(display_name(sources[0])).name if len(sources) == 1 else f"{len(sources)} files"
 
 
 def _nothing_in(sources: Sequence[str], skipped: SkippedInput) -> NothingToWriteError:

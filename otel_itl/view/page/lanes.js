@@ -12,14 +12,15 @@ import { TimeWindow, handleGestures } from "./timescale.js";
 const AXIS_HEIGHT = 24;
 const MAX_HEIGHT = 460;
 const FOLLOWED_US = 30e6;
+const MIN_FOLLOWED_US = 8e6;
 const SHOWN_AT_FIRST = 26;
 const QUIET_US = 90e6;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
 const LEGEND = [
-  ["wait", "wait for the first token", "TTFT"], ["reasoning", "reasoning"], ["answer", "answer"], ["tool", "tool call"],
-  ["hollow", "imputed", "imputed"], ["hold", "held by the caller", "hold"], ["stall", "stall", "stall"],
-  ["span", "span of another instrumentation"],
+  ["wait", "until the first token", "TTFT"], ["reasoning", "reasoning"], ["answer", "answer"], ["tool", "tool call"],
+  ["hollow", "imputed", "imputed"], ["hold", "hold", "hold"], ["stall", "stall", "stall"],
+  ["span", "other span"],
 ];
 
 export class Lanes {
@@ -111,7 +112,9 @@ export class Lanes {
       return;
     }
     if (isLive && (!shown.length || shown.some(isRunning) || endOf(shown[0], now) > now - QUIET_US)) {
-      this.window.set(now - FOLLOWED_US, now + FOLLOWED_US * 0.14);
+      const first = shown.length ? shown.at(-1).start : now;
+      const length = Math.min(Math.max(now - first, MIN_FOLLOWED_US), FOLLOWED_US);
+      this.window.set(now - length, now + length * 0.14);
       return;
     }
     const last = shown.slice(0, SHOWN_AT_FIRST);

@@ -9,14 +9,14 @@ export class TableToggle {
     this.subject = subject;
     this.box = make("div", { class: "tablebox", hidden: true, tabindex: 0, role: "region", "aria-label": `Table of ${subject}` });
     this.button = makeButton("table", () => this.toggle(), { "aria-expanded": "false", title: `Show ${subject} as a table` });
-    this.made = 0;
+    this.made = -Infinity;
   }
 
   toggle() {
     this.box.hidden = !this.box.hidden;
     this.button.setAttribute("aria-expanded", String(!this.box.hidden));
     this.button.setAttribute("aria-pressed", String(!this.box.hidden));
-    this.made = 0;
+    this.made = -Infinity;
     this.update();
   }
 

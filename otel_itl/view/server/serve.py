@@ -9,6 +9,7 @@ import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from secrets import token_urlsafe
 from threading import Event, Thread
 from time import monotonic, sleep
@@ -148,7 +149,7 @@ class ViewServer:
 
     def describe(self) -> dict[str, Any]:
         """Return the facts that the page shows of this server."""
-        names = [display_name(source) for source in self._options.sources]
+        names = [Path(display_name(source)).name for source in self._options.sources]
         name = self._options.name or (names[0] if len(names) == 1 else f"{len(names)} files" if names else "view")
         if self.receives:
             ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
