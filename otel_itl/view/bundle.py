@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
@@ -31,6 +32,7 @@ def read_glossary() -> dict[str, str]:
     return terms
 
 
+@cache
 def join_modules() -> str:
     """Return all modules of the page as one, each after those that it imports.
 

@@ -10,7 +10,7 @@ import pytest
 from bench import __main__ as bench
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_ALONE = {"soak"}
+RUN_ALONE = {"soak", "view"}
 """Benchmarks that pass or fail instead of filling a page."""
 
 

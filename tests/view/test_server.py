@@ -45,7 +45,7 @@ def progress_of(span: dict[str, Any], chunks: range, **more: Any) -> dict[str, A
     return log_of(names.PROGRESS_EVENT, REQUESTED, values, span)
 
 
-@pytest.mark.parametrize("path", ["/", "/page/main.js", "/facts", "/events", "/save"])
+@pytest.mark.parametrize("path", ["/", "/page/page.js", "/facts", "/events", "/save"])
 def test_a_name_that_was_made_to_resolve_to_this_machine_is_refused(serve: Serve, path: str) -> None:
     client = serve()
     assert client.get(path, Host=f"evil.example:{client.server.port}") == 403

@@ -2,10 +2,12 @@
 
 import { fitText, setFont } from "./canvas.js";
 import { formatDuration } from "./format.js";
-import { ANSWER, HIDDEN, OTHER, REASONING, findChunk } from "./packed.js";
+import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk } from "./packed.js";
 import { chunksOf, endOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
 
 const WIDE_PX = 7;
+const SOLID = REASONING | ANSWER | TOOL;
+const KIND_FLAGS = Object.freeze([0, 1, 2, 3, 4, 5, 6, 7]);
 export const OUTCOME_MARKS = Object.freeze({
   completed: "", truncated: "⊣ truncated", closed: "◂ closed", abandoned: "◌ abandoned", cancelled: "◼ cancelled",
   error: "✕ error", span: "",
@@ -49,28 +51,51 @@ function drawFirstWait(context, colors, stream, { top, height }, scale, left, ri
   }
 }
 
-/* The ticks, as pixels: thousands of chunks in 200 lanes are drawn in a few milliseconds. */
+/* The ticks, as pixels: thousands of chunks in 200 lanes are drawn in a few milliseconds. Solid ticks are written into
+   the first row of the lane, which is then copied to its other rows; the few that are not solid are drawn one by one. */
 export function drawLaneTicks(pixels, palette, stream, lane, scale) {
   const chunks = chunksOf(stream);
-  if (!chunks.n) return;
-  const { ratio } = pixels;
-  const top = Math.round(lane.top * ratio);
+  const { ratio, data, width: stride } = pixels;
+  const top = Math.max(Math.round(lane.top * ratio), 0);
   const bottom = Math.min(Math.round((lane.top + lane.height) * ratio), pixels.height);
-  const from = Math.max(top, 0);
-  const first = Math.max(findChunk(chunks, scale.moment(lane.left) - stream.start) - 1, 0);
-  const last = scale.moment(lane.right) - stream.start;
+  if (!chunks.n || bottom <= top) return;
   const [minX, maxX] = [Math.round(lane.left * ratio), Math.round(lane.right * ratio)];
-  const spacing = (scale.perPixel ? (chunks.at[chunks.n - 1] - chunks.at[0]) / chunks.n / scale.perPixel : 0) || 0;
+  const perMicrosecond = ratio / scale.perPixel;
+  const origin = scale(stream.start) * ratio;
+  const spacing = ((chunks.at[chunks.n - 1] - chunks.at[0]) / chunks.n / scale.perPixel) || 0;
   const width = spacing > WIDE_PX ? Math.round(2 * ratio) : Math.max(1, Math.round(ratio));
-  const quarter = Math.max(Math.round((bottom - top) / 4), 1);
-  for (let index = first; index < chunks.n && chunks.at[index] <= last; index++) {
-    const code = chunks.codes[index];
-    const x = Math.round(scale(stream.start + chunks.at[index]) * ratio);
+  const last = scale.moment(lane.right) - stream.start;
+  const colors = KIND_FLAGS.map((flag) => palette.of(flag));
+  const line = top * stride;
+  const hollow = [];
+  const { at, codes } = chunks;
+  for (let index = Math.max(findChunk(chunks, scale.moment(lane.left) - stream.start) - 1, 0); index < chunks.n; index++) {
+    if (at[index] > last) break;
+    const x = Math.round(origin + at[index] * perMicrosecond);
     if (x < minX || x >= maxX) continue;
-    const end = Math.min(x + width, maxX);
-    if (code & OTHER) fillPixels(pixels, x, end, Math.max(bottom - quarter, from), bottom, palette.other);
-    else if (code & HIDDEN) drawHollow(pixels, x, Math.min(x + width + (spacing > WIDE_PX ? Math.round(3 * ratio) : 0), maxX), from, bottom, quarter, palette.of(code));
-    else fillPixels(pixels, x, end, from, bottom, palette.of(code));
+    const code = codes[index];
+    if (code & (HIDDEN | OTHER)) {
+      hollow.push(x, code);
+      continue;
+    }
+    const color = colors[code & SOLID];
+    data[line + x] = color;
+    for (let more = 1; more < width && x + more < maxX; more++) data[line + x + more] = color;
+  }
+  for (let y = top + 1; y < bottom; y++) data.copyWithin(y * stride + minX, line + minX, line + maxX);
+  drawSpecialTicks(pixels, palette, hollow, { top, bottom, maxX, width, isWide: spacing > WIDE_PX });
+}
+
+/* Hollow ticks, and short ones for chunks without output. `ticks` holds a pixel and a code for each. */
+function drawSpecialTicks(pixels, palette, ticks, { top, bottom, maxX, width, isWide }) {
+  const quarter = Math.max(Math.round((bottom - top) / 4), 1);
+  const room = isWide ? Math.round(3 * pixels.ratio) : 0;
+  for (let place = 0; place < ticks.length; place += 2) {
+    const [x, code] = [ticks[place], ticks[place + 1]];
+    const color = palette.of(code & SOLID);
+    if (code & OTHER) fillPixels(pixels, x, Math.min(x + width, maxX), Math.max(bottom - quarter, top), bottom, palette.other);
+    else if (code & HIDDEN) drawHollow(pixels, x, Math.min(x + width + room, maxX), top, bottom, quarter, color);
+    else fillPixels(pixels, x, Math.min(x + width, maxX), top, bottom, color);
   }
 }
 

@@ -173,47 +173,38 @@ export class Lanes {
       this.hatchingColor = colors.hold + plot.ratio;
       this.hatching = makeHatching(colors.hold, plot.ratio);
     }
-    const top = this.scroller.scrollTop;
-    const first = Math.max(Math.floor(top / rowHeight), 0);
-    const last = Math.min(Math.ceil((top + plot.height - AXIS_HEIGHT) / rowHeight), this.rows.length);
-    context.save();
-    context.beginPath();
-    context.rect(0, AXIS_HEIGHT, plot.width, plot.height);
-    context.clip();
-    for (let row = first; row < last; row++) {
-      const stream = this.rows[row];
-      const y = AXIS_HEIGHT + row * rowHeight - top;
-      const inset = this.isDense ? 0.5 : 5;
-      const lane = { left, right, top: y + inset, height: rowHeight - 2 * inset };
-      const shift = this.isByRequest ? stream.start : 0;
-      const local = shift ? shiftScale(scale, shift) : scale;
+    const places = [...this.placeRows(rowHeight, scale)];
+    clipTo(context, left, right - left, plot.height);
+    for (const { stream, lane, local, y } of places) {
       if (stream.id === page.view.get("stream")) {
         context.fillStyle = colors.grid;
-        context.fillRect(0, y, plot.width, rowHeight);
+        context.fillRect(left, y, right - left, rowHeight);
       }
-      context.save();
-      context.beginPath();
-      context.rect(left, y - 1, right - left, rowHeight + 2);
-      context.clip();
       drawLaneBase(context, colors, this.hatching, stream, lane, local, page.now);
-      context.restore();
       drawLaneTicks(buffer, palette, stream, clipLane(lane, AXIS_HEIGHT), local);
-      if (!this.isDense) this.drawLabel(context, colors, stream, y, rowHeight, left);
     }
-    context.restore();
     this.ticks.getContext("2d").putImageData(buffer.image, 0, 0);
-    context.save();
-    context.beginPath();
-    context.rect(left, AXIS_HEIGHT, plot.width, plot.height);
-    context.clip();
+    for (const { stream, lane, local } of places) drawLaneOver(context, colors, stream, lane, local, page.now);
+    context.restore();
+    if (this.isDense) return;
+    clipTo(context, 0, left, plot.height);
+    for (const { stream, y } of places) this.drawLabel(context, colors, stream, y, rowHeight, left);
+    context.restore();
+  }
+
+  /* The rows that are in sight: where each is, and its scale. */
+  *placeRows(rowHeight, scale) {
+    const { left, right } = this.area;
+    const top = this.scroller.scrollTop;
+    const first = Math.max(Math.floor(top / rowHeight), 0);
+    const last = Math.min(Math.ceil((top + this.plot.height - AXIS_HEIGHT) / rowHeight), this.rows.length);
+    const inset = this.isDense ? 0.5 : 5;
     for (let row = first; row < last; row++) {
       const stream = this.rows[row];
       const y = AXIS_HEIGHT + row * rowHeight - top;
-      const inset = this.isDense ? 0.5 : 5;
       const lane = { left, right, top: y + inset, height: rowHeight - 2 * inset };
-      drawLaneOver(context, colors, stream, lane, this.isByRequest ? shiftScale(scale, stream.start) : scale, page.now);
+      yield { stream, lane, y, local: this.isByRequest ? shiftScale(scale, stream.start) : scale };
     }
-    context.restore();
   }
 
   /* The pixels of the ticks, cleared. They lie over the base, on a canvas of their own. */
@@ -305,6 +296,14 @@ function shiftScale(scale, shift) {
   shifted.moment = (x) => scale.moment(x) + shift;
   shifted.perPixel = scale.perPixel;
   return shifted;
+}
+
+/* Draws in this part of the canvas alone, below the axis, until `restore()`. */
+function clipTo(context, left, width, height) {
+  context.save();
+  context.beginPath();
+  context.rect(left, AXIS_HEIGHT, width, height);
+  context.clip();
 }
 
 /* A lane without what is above a line: the axis is never drawn over. */

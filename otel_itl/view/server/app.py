@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from otel_itl.view.bundle import read_glossary, read_page_file
+from otel_itl.view.bundle import join_modules, read_glossary, read_page_file
 from otel_itl.view.document import describe_page
 from otel_itl.view.server.assembler import Assembler
 from otel_itl.view.server.events import generate_events
@@ -28,6 +28,8 @@ from otel_itl.view.single_file import DATA, HEAD, render_single_file
 Handler = Callable[[Request], Awaitable[Response]]
 
 PROTOBUF: Final = "application/x-protobuf"
+SCRIPT: Final = "page.js"
+"""All modules of the page as one file: a browser that fetches each would begin later."""
 MAX_READERS: Final = 32
 """Pages that are connected at once."""
 
@@ -95,14 +97,14 @@ class ViewApp:
 
     async def _get_page(self, _request: Request) -> Response:
         head = '<link rel="stylesheet" href="page/page.css">'
-        script = '<script type="module" src="page/main.js"></script>'
+        script = '<script type="module" src="page/page.js"></script>'
         text = read_page_file("index.html").replace(HEAD, head, 1).replace(DATA, script, 1)
         return Response(text, media_type="text/html")
 
     async def _get_file(self, request: Request) -> Response:
         name = request.path_params["name"]
         try:
-            text = read_page_file(name)
+            text = join_modules() if name == SCRIPT else read_page_file(name)
         except FileNotFoundError as error:
             raise RefusedError(404, "there is no such file.") from error
         return Response(text, media_type=_TYPES[name.rpartition(".")[2]])
@@ -124,16 +126,15 @@ class ViewApp:
         """Return the page's events, which do not end."""
         if self._readers >= MAX_READERS:
             raise RefusedError(503, f"{MAX_READERS} pages are connected already: close one.")
-        events = generate_events(self._store, self._facts, self._run, request.headers.get("last-event-id", ""))
+        last = request.headers.get("last-event-id", "")
+        events = generate_events(self._store, self._facts, self._run, last, self._is_closing.is_set)
 
         async def count_reader() -> Any:
-            """Yield the events while the server runs."""
+            """Yield the events, and count the page among the readers meanwhile."""
             self._readers += 1
             try:
                 async for event in events:
                     yield event
-                    if self._is_closing.is_set():
-                        return
             finally:
                 self._readers -= 1
 

@@ -20,15 +20,20 @@ FIRST_BATCH: Final = 120
 
 
 async def generate_events(
-    store: Store, facts: Callable[[], dict[str, Any]], run: str, last_event_id: str
+    store: Store,
+    facts: Callable[[], dict[str, Any]],
+    run: str,
+    last_event_id: str,
+    is_closing: Callable[[], bool] = lambda: False,
 ) -> AsyncIterator[bytes]:
-    """Yield the events for one page, until it goes.
+    """Yield the events for one page, until it goes or the server ends.
 
     Args:
         store: the streams.
         facts: returns what the page shows of the server.
         run: identifies this server: the ids of another one's events mean nothing here.
         last_event_id: of a page that connects again; empty: it is new.
+        is_closing: returns whether the server is about to end.
     """
     version = _known_version(last_event_id, run)
     is_new = version is None or store.has_forgotten(version)
@@ -43,7 +48,7 @@ async def generate_events(
             await asyncio.sleep(0)
         yield _event("gone", encode_json({"ids": [], "total": store.let_go}), f"{run}:{version}")
     quiet, shown = 0, facts()
-    while True:
+    while not is_closing():
         changes = store.changes_since(version, BATCH)
         if changes.version > version:
             for event in _changes_to_events(changes):
