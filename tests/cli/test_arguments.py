@@ -19,8 +19,8 @@ from otel_itl.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)
-COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["demo"]]
-IDS = ["otel-itl", "run", "doctor", "report", "demo"]
+COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["demo"], ["view"]]
+IDS = ["otel-itl", "run", "doctor", "report", "demo", "view"]
 
 
 def help_of(command: list[str]) -> str:
