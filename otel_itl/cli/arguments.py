@@ -124,7 +124,7 @@ examples:
   otel-itl view
   otel-itl view spans.jsonl
   otel-itl view --port 8080 --grpc-port off --no-open
-  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317 OTEL_ITL_PROGRESS=0.25 python app.py
+  OTEL_ITL_PROGRESS=0.25 opentelemetry-instrument python app.py
 
 exit codes:
   0    ended by Ctrl-C
@@ -206,7 +206,7 @@ def _add_run(subparsers: Any) -> None:
     run.add_argument("--quiet", action="store_true", help="print nothing at the end")
     run.add_argument("--view", action="store_true", help="show the streams on a page, while they run")
     run.add_argument("--no-open", action="store_true", help="with --view: do not open a browser")
-    _add_program(run, "[-h] [-o FILE] [--append] [--quiet] [--view] [--no-open]")
+    _add_program(run, "[OPTION ...]")
     run.set_defaults(run=commands.run_run)
 
 

@@ -39,6 +39,7 @@ def _hash_source(text: str) -> str:
 
 
 def _to_json(document: dict[str, Any]) -> bytes:
+    """Encode a document as JSON."""
     try:
         import orjson  # noqa: PLC0415 - an extra
     except ImportError:

@@ -114,7 +114,7 @@ def run(captured_telemetry: CapturedTelemetry) -> Iterator[Callable[..., list[di
 
         for _ in otel_itl.observe(chunks(), provider="test", model="m"):
             pass
-        return [dict(event.attributes) for event in captured_telemetry.logs if event.name == names.PROGRESS_EVENT]
+        return [dict(event.attributes) for event in captured_telemetry.logs if event.event_name == names.PROGRESS_EVENT]
 
     yield stream
     otel_itl.uninstrument()

@@ -102,6 +102,7 @@ class ViewApp:
         return Response(text, media_type="text/html")
 
     async def _get_file(self, request: Request) -> Response:
+        """Return a file of the page."""
         name = request.path_params["name"]
         try:
             text = join_modules() if name == SCRIPT else read_page_file(name)

@@ -12,7 +12,7 @@ from otel_itl.view.server.store import Changes, Store, encode_json, iterate_batc
 TICK_SECONDS: Final = 0.1
 """How often a page is sent what changed."""
 HEARTBEAT_TICKS: Final = 50
-"""After so many ticks without a change, the page gets the facts, so that both sides notice a lost connection."""
+"""After this many ticks without a change, the page gets the facts, so that both sides notice a lost connection."""
 BATCH: Final = 400
 """Streams in one event."""
 FIRST_BATCH: Final = 120

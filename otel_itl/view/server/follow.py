@@ -49,7 +49,8 @@ class FileFollower:
     def stop(self) -> None:
         """Stop reading, and wait until the thread has ended."""
         self._is_stopping.set()
-        self._thread.join(2.0)
+        if self._thread.is_alive():
+            self._thread.join(2.0)
 
     def _run(self) -> None:
         """Read everything, then follow. Runs on the thread."""
@@ -66,8 +67,11 @@ class FileFollower:
         while tails and not self._is_stopping.wait(POLL_SECONDS):
             for tail in tails:
                 tail.read()
+        for tail in tails:
+            tail.close()
 
     def _read_once(self, source: str) -> None:
+        """Read a source that does not grow."""
         try:
             for document in read_documents(source, self._skipped):
                 if self._is_stopping.is_set():
@@ -101,6 +105,7 @@ class FileFollower:
             self._add(document)
 
     def _add(self, document: Any) -> None:
+        """Take in one document, if it is OTLP."""
         if not is_otlp(document):
             return
         try:
@@ -124,18 +129,24 @@ class _Tail:
         self._is_stopping = is_stopping
         self._file: IO[bytes] | None = None
         self._rest = b""
+        self._read_bytes = 0
 
     def read(self) -> None:
         """Read what has been appended since; a file that is missing for the moment is looked for again."""
         try:
             if self._file is None:
                 self._file = Path(self._path).open("rb")  # noqa: SIM115 - kept open between two reads
-                self._rest = b""
+                self._rest, self._read_bytes = b"", 0
             self._read_rest()
             if self._was_replaced():
-                self._file.close()
-                self._file = None
+                self.close()
         except OSError:
+            self._file = None
+
+    def close(self) -> None:
+        """Close the file, if it is open."""
+        if self._file is not None:
+            self._file.close()
             self._file = None
 
     def _read_rest(self) -> None:
@@ -144,6 +155,7 @@ class _Tail:
             part = self._file.read(_PART_BYTES)
             if not part:
                 return
+            self._read_bytes += len(part)
             *lines, self._rest = (self._rest + part).split(b"\n")
             for line in lines:
                 self._take(line)
@@ -159,4 +171,4 @@ class _Tail:
         except FileNotFoundError:
             return True
         known = os.fstat(self._file.fileno())
-        return (current.st_ino, current.st_dev) != (known.st_ino, known.st_dev) or current.st_size < self._file.tell()
+        return (current.st_ino, current.st_dev) != (known.st_ino, known.st_dev) or current.st_size < self._read_bytes

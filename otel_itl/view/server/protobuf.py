@@ -59,6 +59,7 @@ def read_message(message: Any) -> Records:
 
 
 def _read_span(span: Any) -> OTLPSpan:
+    """Read a span: the attributes that are kept, its token events and its stall events."""
     events: list[Event] = [
         (event.name, event.time_unix_nano, _attributes(event.attributes))
         for event in span.events

@@ -7,7 +7,7 @@ import errno
 import socket
 import webbrowser
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_urlsafe
@@ -127,7 +127,8 @@ class ViewServer:
             self._grpc.stop()
         if self._server is not None:
             self._server.should_exit = True
-        self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            self._thread.join(_STOP_SECONDS)
         self._socket.close()
 
     def wait(self) -> None:
@@ -173,8 +174,9 @@ class ViewServer:
             return
         host = self._options.address
         try:
+            _listen(host, port).close()  # gRPC would print its own words about a port in use
             self._grpc = GrpcReceiver(f"{f'[{host}]' if ':' in host else host}:{port}", self.assembler, self._guard)
-        except OSError as error:
+        except (OSError, CannotServeError) as error:
             raise CannotServeError(
                 f"port {port} for OTLP over gRPC is in use: give --grpc-port another one, or off."
             ) from error
@@ -185,6 +187,7 @@ class ViewServer:
         asyncio.run(self._serve())
 
     async def _serve(self) -> None:
+        """Answer requests until `stop()`."""
         app = ViewApp(self._store, self.assembler, self._guard, self.describe, receives=self.receives)
         config = uvicorn.Config(
             app.asgi, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
@@ -214,10 +217,12 @@ def _listen(address: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((address, port))
-        made.listen(128)
+        with ExitStack() as failing:
+            made = failing.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((address, port))
+            made.listen(128)
+            failing.pop_all()
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise CannotServeError(
