@@ -42,7 +42,7 @@ def draw(folder: Path) -> None:
             browser.wait(OLD_ENOUGH, 90)
             browser.run("itl.lanes.isFollowing = true")
             browser.wait(STALLED, 60)
-            time.sleep(0.45)
+            time.sleep(0.1)
             save(browser, "view-live.png")
             demo.wait(90)
     page = folder / "demo.html"

@@ -1,7 +1,7 @@
 /* Sums up the streams that pass the filters, a few milliseconds at a time: latencies by time, and all of them together. */
 
 import { forEachGap } from "./packed.js";
-import { Samples } from "./samples.js";
+import { Samples, interpolateRanks } from "./samples.js";
 import { chunksOf, endOf, timeToFirstToken } from "./streams.js";
 
 const SLICE_MS = 7;
@@ -99,18 +99,11 @@ export class Aggregate {
   }
 }
 
-/* The latency (µs) at a share of the samples of some bins; null: there is none. */
+/* The latency (µs) at a share of the samples of some rows; null: there is none. */
 export function quantileOfRows(rows, share) {
-  let count = 0;
-  for (const number of rows) count += number;
-  if (!count) return null;
-  const rank = share * (count - 1);
-  let seen = 0;
-  for (let row = 0; row < rows.length; row++) {
-    if (seen + rows[row] > rank) return latencyOf(row + (rank - seen + 0.5) / rows[row]);
-    seen += rows[row];
-  }
-  return latencyOf(rows.length - 1);
+  let total = 0;
+  for (const count of rows) total += count;
+  return interpolateRanks(rows, total, share, (row, part) => latencyOf(row + part));
 }
 
 /* The rows of latency per column of a picture: `columns` equal parts of the time from `from` to `until`. */

@@ -29,16 +29,9 @@ export class Samples {
     forEachGap(chunksOf(stream), (_, gap, shares) => this.add(gap / shares, shares));
   }
 
-  /* The sample (µs) that a share of all samples does not exceed; null: there is none. */
+  /* The sample (µs) that a share of all samples does not exceed, interpolated as in the report; null: there is none. */
   quantile(share) {
-    if (!this.count) return null;
-    const rank = share * (this.count - 1);
-    let seen = 0;
-    for (let bin = 0; bin < BINS; bin++) {
-      seen += this.counts[bin];
-      if (seen > rank) return Math.min(Math.max(sizeOf(bin), this.min), this.max);
-    }
-    return this.max;
+    return interpolateRanks(this.counts, this.count, share, (bin) => Math.min(Math.max(sizeOf(bin), this.min), this.max));
   }
 
   /* The share of samples up to a size (µs). */
@@ -57,6 +50,24 @@ function binOf(size) {
 /* The middle of a bin. The first one holds what is shorter than the resolution of a timeline. */
 function sizeOf(bin) {
   return bin === 0 ? 0 : MIN_US * 10 ** ((bin - 0.5) / BINS_PER_DECADE);
+}
+
+/* The value at a share of counted values: `sizeAt(bin, part)` returns the value at a part of the way through a bin. */
+export function interpolateRanks(counts, total, share, sizeAt) {
+  if (!total) return null;
+  const rank = share * (total - 1);
+  const wanted = Math.floor(rank);
+  let lower = null;
+  let seen = 0;
+  for (let bin = 0; bin < counts.length; bin++) {
+    const count = counts[bin];
+    if (lower === null && seen + count > wanted) lower = sizeAt(bin, (wanted - seen + 0.5) / count);
+    if (lower !== null && (rank === wanted || seen + count > wanted + 1)) {
+      return lower + (rank - wanted) * ((rank === wanted ? lower : sizeAt(bin, (wanted + 1 - seen + 0.5) / count)) - lower);
+    }
+    seen += count;
+  }
+  return lower;
 }
 
 /* The quantile of ascending values, interpolated as in the report; null: there is none. */

@@ -83,7 +83,7 @@ export class Series {
       if (value === null) isDrawing = false;
       else if (isDrawing) context.lineTo(x, y(value));
       else {
-        context.moveTo(x - step * 0.4, y(value));
+        context.moveTo(x - Math.max(step * 0.4, 2), y(value));
         context.lineTo(x, y(value));
         isDrawing = true;
       }
