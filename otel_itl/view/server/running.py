@@ -20,6 +20,8 @@ from otel_itl.view.server.store import Store
 LOST_AFTER_SECONDS: Final = 12.0
 """A stream with progress events that was not heard of for this long is shown as lost."""
 MAX_RUNNING: Final = 5_000
+MAX_CHUNKS: Final = 1 << 16
+"""Chunks of one stream that are drawn while it runs, as many as a span's token events hold."""
 _SAME_REQUEST_US: Final = 5_000
 _MIN_WAIT_US: Final = 1_000
 """A chunk that was waited for this long counts as observed: while a stream runs, each chunk is judged by itself."""
@@ -114,7 +116,7 @@ class RunningStreams:
             }
         )
         others = [known for known in stream.stalls if abs(known["at"] - stall["at"]) > _SAME_REQUEST_US]
-        stream.stalls = [*others, stall]
+        stream.stalls = [*others, stall][-names.MAX_REPORTED_STALLS :]
         self._store.update(stream.id, {"stalls": list(stream.stalls)})
 
     def forget(self, key: tuple[str, str], identifier: str, start: int) -> None:
@@ -192,7 +194,7 @@ class RunningStreams:
     def _pack(stream: _Running, attributes: Mapping[str, Any]) -> dict[str, Any] | None:
         """Pack the chunks of a progress event; None: it has none."""
         arrived = [int(offset) for offset in attributes.get(names.TOKENS_OFFSETS) or ()]
-        if not arrived:
+        if not arrived or stream.chunks + len(arrived) > MAX_CHUNKS:
             return None
         waits = [int(wait) for wait in attributes[names.TOKENS_WAITS]]
         kinds = _expand_runs(attributes[names.TOKENS_KINDS], len(arrived))

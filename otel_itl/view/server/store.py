@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""Of the streams that are kept, as JSON: where they are long, fewer than `keep` of them are."""
 MAX_GONE: Final = 20_000
 """Ids of streams that were let go, kept for readers that have them. A reader that is further behind starts anew."""
+
+_ENTRY_BYTES: Final = 500
+"""What an entry takes beside its data."""
 
 
 class Part(NamedTuple):
@@ -62,10 +67,13 @@ class Store:
 
     Args:
         keep: how many streams are kept; the one that has not changed for longest is let go.
+        max_bytes: how many bytes of JSON they may take together.
     """
 
-    def __init__(self, keep: int) -> None:
+    def __init__(self, keep: int, max_bytes: int = MAX_BYTES) -> None:
         self.keep = keep
+        self._max_bytes = max_bytes
+        self._bytes = 0
         self._lock = Lock()
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._gone: deque[tuple[int, str]] = deque(maxlen=MAX_GONE)
@@ -92,19 +100,13 @@ class Store:
         encoded = encode_json(described)
         with self._lock:
             self._version += 1
-            entry = Entry(described["id"], made_in=self._version, version=self._version, encoded=encoded)
-            self._entries[entry.id] = entry
-            self._entries.move_to_end(entry.id)
-            self._let_go_oldest()
+            self._keep(Entry(described["id"], made_in=self._version, version=self._version, encoded=encoded))
 
     def start(self, described: dict[str, Any]) -> None:
         """Keep a stream that runs, without chunks yet."""
         with self._lock:
             self._version += 1
-            entry = Entry(described["id"], made_in=self._version, version=self._version, described=dict(described))
-            self._entries[entry.id] = entry
-            self._entries.move_to_end(entry.id)
-            self._let_go_oldest()
+            self._keep(Entry(described["id"], made_in=self._version, version=self._version, described=dict(described)))
 
     def update(self, identifier: str, changed: Mapping[str, Any], packed: dict[str, Any] | None = None) -> bool:
         """Change the description of a stream that runs, and add chunks; returns False where it is not kept."""
@@ -118,13 +120,17 @@ class Store:
             entry.changing.update(changed)
             if packed is not None:
                 entry.parts.append(Part(self._version, packed))
+                self._bytes += _size_of_part(packed)
             self._entries.move_to_end(identifier)
+            self._let_go_oldest()
             return True
 
     def remove(self, identifier: str) -> None:
         """Remove a stream, if it is kept."""
         with self._lock:
-            if self._entries.pop(identifier, None) is not None:
+            entry = self._entries.pop(identifier, None)
+            if entry is not None:
+                self._bytes -= _size_of(entry)
                 self._version += 1
                 self._note_gone(identifier)
 
@@ -167,9 +173,18 @@ class Store:
             encoded = [entry.encoded for entry in self._entries.values() if entry.encoded is not None]
         return [json.loads(one) for one in encoded]
 
+    def _keep(self, entry: Entry) -> None:
+        """Keep a stream as the one that changed last, in place of one with the same id."""
+        former = self._entries.pop(entry.id, None)
+        self._bytes += _size_of(entry) - (0 if former is None else _size_of(former))
+        self._entries[entry.id] = entry
+        self._let_go_oldest()
+
     def _let_go_oldest(self) -> None:
-        while len(self._entries) > self.keep:
-            identifier, _ = self._entries.popitem(last=False)
+        """Let go of streams until the others keep both bounds; the one that changed last always stays."""
+        while len(self._entries) > max(self.keep, 1) or (self._bytes > self._max_bytes and len(self._entries) > 1):
+            identifier, entry = self._entries.popitem(last=False)
+            self._bytes -= _size_of(entry)
             self._let_go += 1
             self._note_gone(identifier)
 
@@ -194,6 +209,16 @@ def _describe(entries: Iterable[Entry], since: int, until: int) -> tuple[list[by
             patches.append({"id": entry.id, "set": {key: entry.described[key] for key in entry.changing}})
         patches += [{"id": entry.id, "t": part.packed} for part in entry.parts if since < part.version <= until]
     return streams, patches
+
+
+def _size_of(entry: Entry) -> int:
+    """Return about how many bytes an entry takes."""
+    return _ENTRY_BYTES + len(entry.encoded or b"") + sum(_size_of_part(part.packed) for part in entry.parts)
+
+
+def _size_of_part(packed: dict[str, Any]) -> int:
+    """Return about how many bytes packed chunks take."""
+    return _ENTRY_BYTES + len(packed.get("d", "")) + 8 * (len(packed.get("k", ())) + len(packed.get("h", ())))
 
 
 def iterate_batches(items: list[bytes], size: int) -> Iterator[bytes]:
