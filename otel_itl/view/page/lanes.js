@@ -12,7 +12,7 @@ import { TimeWindow, handleGestures } from "./timescale.js";
 const AXIS_HEIGHT = 24;
 const MAX_HEIGHT = 460;
 const FOLLOWED_US = 30e6;
-const MIN_FOLLOWED_US = 8e6;
+const MIN_FOLLOWED_US = 4e6;
 const SHOWN_AT_FIRST = 26;
 const QUIET_US = 90e6;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
@@ -112,9 +112,11 @@ export class Lanes {
       return;
     }
     if (isLive && (!shown.length || shown.some(isRunning) || endOf(shown[0], now) > now - QUIET_US)) {
-      const first = shown.length ? shown.at(-1).start : now;
-      const length = Math.min(Math.max(now - first, MIN_FOLLOWED_US), FOLLOWED_US);
-      this.window.set(now - length, now + length * 0.14);
+      // As long as the rows in sight need; it changes slowly, so that the picture does not jump.
+      const seen = shown[Math.min(shown.length, Math.floor(this.plot.height / ROW.normal)) - 1];
+      const wanted = Math.min(Math.max((now - (seen?.start ?? now)) * 1.1, MIN_FOLLOWED_US), FOLLOWED_US);
+      this.followed = this.followed ? this.followed + (wanted - this.followed) * 0.06 : wanted;
+      this.window.set(now - this.followed, now + this.followed * 0.16);
       return;
     }
     const last = shown.slice(0, SHOWN_AT_FIRST);
