@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.compare.__main__ import main as compare
 from bench.overhead.__main__ import main as overhead
 from bench.scale.__main__ import main as scale
 from bench.sessions.__main__ import main as sessions
@@ -19,6 +20,7 @@ BENCHMARKS = (
     (stalls, [], "stalls.md"),
     (sessions, [], "sessions.md"),
     (scale, [], "scale.md"),
+    (compare, [], "compare.md"),
 )
 """Benchmark, its arguments, and the page of docs/ that has a section for its tables."""
 

@@ -58,6 +58,9 @@ FOOT: Final = """
   one. It does so if OpenTelemetry is set up, or any span is current, with or without otel_itl. Where the SDK's span
   records, otel_itl measures the request on it and makes none of its own ([ADR
   0020](adr/0020-on-the-sdks-own-span.md)).
+* **litellm** is measured itself, where no SDK below it records: a call that it makes through the openai SDK is one
+  record, that of openai, and one that it makes by its own HTTP client is one record of litellm's. The other layer adds
+  nothing to either.
 * **LiteLLM's proxy** and other gateways: what is measured at the client, at the proxy and at both is in
   [gateways.md](gateways.md).
 * **opentelemetry-instrumentation-botocore** has a span of its own for Bedrock's streams, around ours or inside of it,

@@ -13,7 +13,7 @@ README: Final = HERE.parent / "README.md"
 MARKS: Final = "<!-- supported:begin -->\n", "<!-- supported:end -->"
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "sdks")]
 
-from surfaces import SURFACES, Surface  # noqa: E402 - found only now
+from surfaces import ROUTED, SURFACES, Surface  # noqa: E402 - found only now
 
 from otel_itl.sdks.registry import REGISTRY, SDKEntry  # noqa: E402 - as above
 
@@ -46,6 +46,25 @@ FOOT: Final = """
   generator, and closing it looks like dropping it from inside: a stream that is left early is `abandoned`.
   `interactions` are measured from google-genai 2.9 on; an error that breaks one has the type of the HTTP client's
   exception. `abort_after` aborts streams over httpx, httpx2 and aiohttp, and none over requests (with mTLS).
+* litellm has no client: the first column is the model, and the functions are `litellm.completion` and
+  `litellm.acompletion` (`text_completion`, `responses`, and the methods of `Router`, likewise), wherever they were
+  imported, also before `instrument()`. A route that goes through the openai SDK is recorded there where that is
+  measured as well, else by litellm. All routes of litellm's common HTTP handler are measured, which are most of its
+  providers; those with a handler of their own are not, apart from Anthropic's, Gemini's, Vertex AI's, Bedrock's, and
+  Databricks' kind (`openai_like`): SageMaker, Replicate, Predibase, Codestral and NLP Cloud are not measured. An
+  answer that litellm makes up (`mock_response`, its cache, a stream that it fakes) is no record. litellm gives each
+  chunk of Gemini a finish reason, so that a truncated one counts as `completed`, and passes on no response id of
+  Anthropic's or Bedrock's. It holds the last call until there is another one: a stream that is dropped may be
+  reported only then. `abort_after` works over httpx and aiohttp.
+* ollama: the request is sent with the first pull, and what the caller gets is a generator, as with google-genai. The
+  functions `ollama.chat()` and `ollama.generate()` are measured, too. The server's own times are on the span
+  ([telemetry](telemetry.md)). `abort_after` can abort a stream from its first chunk on. `generate` for an image streams
+  the progress, and then the image as one output chunk. Where a program ends right after it has left an asynchronous
+  stream, asyncio may log before Python 3.13 that a generator cannot be closed.
+* cohere: the request is sent with the first pull, or where the block of `with_raw_response` is entered. Cohere's
+  Bedrock, SageMaker and OCI clients pass the same hook. A plan for tool calls
+  (`tool_plan`) counts as reasoning. A generation that fails within the stream is an event to the SDK: the span has the
+  error `error`. `generate_stream` of the first API is not measured. `abort_after` works as over any httpx.
 * A gateway (`base_url` of LiteLLM's proxy, nginx, Envoy) changes what the figures mean: [gateways.md](gateways.md).
 * An iterator that no hook sees is measured by `otel_itl.observe()`.
 """
@@ -74,7 +93,7 @@ def _section(sdk: SDKEntry) -> str:
 
 
 def _surfaces_of(sdk: SDKEntry) -> list[Surface]:
-    return [surface for surface in SURFACES if surface.sdk == sdk.name]
+    return [surface for surface in (*SURFACES, *ROUTED) if surface.sdk == sdk.name]
 
 
 def _release(sdk: SDKEntry) -> str:

@@ -64,6 +64,14 @@ STREAMS_MEAN: Final = "itl.streams.mean"
 STREAM_OUTCOME: Final = "itl.stream.outcome"
 STREAM_STATE: Final = "itl.stream.state"
 REQUEST_ATTEMPTS: Final = "itl.request.attempts"
+SERVER_DURATIONS: Final = {
+    "total": "itl.server.total_duration",
+    "load": "itl.server.load_duration",
+    "prompt": "itl.server.prompt_duration",
+    "decode": "itl.server.decode_duration",
+    "first_byte": "itl.server.first_byte_duration",
+}
+"""What a server may report of its own time (a key of `ResponseInfo.server_durations`) → span attribute, in seconds."""
 STALL_COUNT: Final = "itl.stall.count"
 STALL_TOTAL_DURATION: Final = "itl.stall.total_duration"
 """All the stalls of a stream together, on its span."""

@@ -164,6 +164,24 @@ class BedrockInstrumentor(_StreamInstrumentor):
     sdk_names = ("bedrock",)
 
 
+class LiteLLMInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of litellm that no SDK below it records: the entry point `itl_litellm`."""
+
+    sdk_names = ("litellm",)
+
+
+class OllamaInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the ollama SDK: the entry point `itl_ollama`."""
+
+    sdk_names = ("ollama",)
+
+
+class CohereInstrumentor(_StreamInstrumentor):
+    """Instruments the streams of the cohere SDK: the entry point `itl_cohere`."""
+
+    sdk_names = ("cohere",)
+
+
 def _check_providers(given: dict[str, Any]) -> Providers:
     """Make `Providers` of those that were given.
 

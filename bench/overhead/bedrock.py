@@ -74,6 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ),
         _other_calls(20 if quick else 6_000),
     ]
+    print_lines(lines)
+
+
+def print_lines(lines: Sequence[Line]) -> None:
+    """Print the table."""
     print("| | bare | floor | otel_itl | added | of the bare |\n|---|---|---|---|---|---|")
     for line in lines:
         floor = "-" if line.floor is None else f"{(line.floor - line.bare) / 1e3:+.2f} µs"
@@ -88,7 +93,7 @@ def _streams(name: str, script: Script, operation: str, rounds: int, *, is_async
     request = _REQUEST if operation == "ConverseStream" else {"modelId": "m", "body": "{}"}
     read, make_client = _read_async if is_async else _read, _client_maker(blocks, is_async=is_async)
     call = partial(read, make_client, operation, request, len(blocks))
-    samples = _alternate(
+    samples = alternate(
         {
             "bare": lambda: call(floor=False),
             "floor": lambda: call(floor=True),
@@ -113,18 +118,20 @@ def _other_calls(rounds: int) -> Line:
         client.get_object(Bucket="b", Key="k")["Body"].read()
         return process_time_ns() - began
 
-    samples = _alternate({"bare": call, "measured": call}, rounds, batch=200)
+    samples = alternate({"bare": call, "measured": call}, rounds, batch=200)
     return Line("a call of S3's `get_object`", median(samples["bare"]), None, median(samples["measured"]))
 
 
-def _alternate(variants: dict[str, Callable[[], int]], rounds: int, batch: int = 1) -> dict[str, list[int]]:
-    """Take samples of each variant in turns; `measured` with the instrumentation on, the others without."""
+def alternate(
+    variants: dict[str, Callable[[], int]], rounds: int, sdk: str = "bedrock", batch: int = 1
+) -> dict[str, list[int]]:
+    """Take samples of each variant in turns; `measured` with the instrumentation of `sdk` on, the others without."""
     samples: dict[str, list[int]] = {name: [] for name in variants}
     pipeline = Pipeline()
     for turn in range(-1, -(-rounds // batch)):
         for name, sample in variants.items():
             if name == "measured":
-                otel_itl.instrument(sdks=["bedrock"], **pipeline.providers())
+                otel_itl.instrument(sdks=[sdk], **pipeline.providers())
             taken = [sample() for _ in range(batch + batch // 4)][batch // 4 :]
             otel_itl.uninstrument()
             if turn >= 0:  # the first turn is for warming up
@@ -154,7 +161,7 @@ def _read(make_client: Callable[[], Any], operation: str, request: Any, left: in
     response = make_client()._make_api_call(operation, request)  # noqa: SLF001 - what every method of a client calls
     chunks = iter(response.get("stream") or response["body"])
     began, drained = process_time_ns(), 0
-    for _ in _floor(chunks) if floor else chunks:
+    for _ in sync_floor(chunks) if floor else chunks:
         left -= 1
         if not left:
             drained = process_time_ns()
@@ -169,7 +176,7 @@ def _read_async(make_client: Callable[[], Any], operation: str, request: Any, le
             response = await entered._make_api_call(operation, request)  # noqa: SLF001 - as above
             chunks = aiter(response.get("stream") or response["body"])
             began, drained = process_time_ns(), 0
-            async for _ in _async_floor(chunks) if floor else chunks:
+            async for _ in async_floor(chunks) if floor else chunks:
                 left -= 1
                 if not left:
                     drained = process_time_ns()
@@ -178,7 +185,7 @@ def _read_async(make_client: Callable[[], Any], operation: str, request: Any, le
     return asyncio.run(read(left))
 
 
-def _floor(chunks: Iterator[Any]) -> Iterator[Any]:
+def sync_floor(chunks: Iterator[Any]) -> Iterator[Any]:
     """Take two moments of each chunk, and nothing else."""
     moments: list[int] = []
     append, pull = moments.append, chunks.__next__
@@ -192,8 +199,8 @@ def _floor(chunks: Iterator[Any]) -> Iterator[Any]:
         yield chunk
 
 
-async def _async_floor(chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """Do the same as `_floor`, for an asynchronous stream."""
+async def async_floor(chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """Do the same as `sync_floor`, for an asynchronous stream."""
     moments: list[int] = []
     append, pull = moments.append, chunks.__anext__
     while True:

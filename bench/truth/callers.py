@@ -8,15 +8,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib import import_module
+from inspect import isawaitable
 from time import perf_counter_ns
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import anthropic
 import openai
 from aiobotocore.session import get_session as get_async_session
 from botocore.session import get_session
 
-Wire = Literal["chat", "responses", "messages", "converse"]
+Wire = Literal["chat", "responses", "messages", "converse", "ollama_chat", "cohere"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
@@ -24,6 +26,38 @@ Pause = Callable[[int], float]
 _PROMPT: Any = [{"role": "user", "content": "Tell me a story."}]
 _CONVERSATION: Any = [{"role": "user", "content": [{"text": "Tell me a story."}]}]
 _AWS: Any = {"region_name": "us-east-1", "aws_access_key_id": "none", "aws_secret_access_key": "none"}
+
+
+class LazySDK(NamedTuple):
+    """An SDK whose iterators send the request with their first pull."""
+
+    name: str
+    clients: tuple[str, str]
+    """Names of the sync and the async client class in the module of the SDK's name."""
+    options: Callable[[str], dict[str, Any]]
+    """Returns the options that lead a client to a URL."""
+    request: Callable[[Any, str], Any]
+    """Asks a client for the stream of a model; what an async client returns may have to be awaited."""
+
+    def make_client(self, url: str, *, is_async: bool = False) -> Any:
+        """Make a client of the server at this URL."""
+        return getattr(import_module(self.name), self.clients[is_async])(**self.options(url))
+
+
+_LAZY_SDKS: Final[dict[Wire, LazySDK]] = {
+    "ollama_chat": LazySDK(
+        name="ollama",
+        clients=("Client", "AsyncClient"),
+        options=lambda url: {"host": url},
+        request=lambda client, model: client.chat(model=model, messages=_PROMPT, stream=True),
+    ),
+    "cohere": LazySDK(
+        name="cohere",
+        clients=("ClientV2", "AsyncClientV2"),
+        options=lambda url: {"base_url": url, "api_key": "none"},
+        request=lambda client, model: client.chat_stream(model=model, messages=_PROMPT),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +99,8 @@ class Caller:
     @property
     def sdk(self) -> str:
         """Package that it calls."""
-        return {"messages": "anthropic", "converse": "bedrock"}.get(self.wire, "openai")
+        others = {"messages": "anthropic", "converse": "bedrock"} | {wire: sdk.name for wire, sdk in _LAZY_SDKS.items()}
+        return others.get(self.wire, "openai")
 
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
         """Read one stream per model: at the same time in threads or tasks, else one after another."""
@@ -86,6 +121,8 @@ _SETTLE_SECONDS = 0.02
 @cache
 def _client(wire: Wire, url: str, *, http2: bool) -> Any:
     """Return the one client of an upstream: to make one takes longer than many streams."""
+    if wire in _LAZY_SDKS:
+        return _LAZY_SDKS[wire].make_client(url)
     if wire == "converse":
         return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
     sdk: Any = anthropic if wire == "messages" else openai
@@ -97,6 +134,8 @@ def _client(wire: Wire, url: str, *, http2: bool) -> Any:
 
 def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
     """Return a function that makes the request; the result of an async client has to be awaited."""
+    if wire in _LAZY_SDKS:
+        return partial(_LAZY_SDKS[wire].request, client, model)
     if wire == "converse":
         return partial(_converse, client, model)
     # `client.chat.completions` is made on first access, which is not part of the call.
@@ -125,11 +164,13 @@ def _converse(client: Any, model: str) -> Any:
 
 
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire not in {"chat", "converse"}:
+    if caller.wire not in {"chat", "converse", *_LAZY_SDKS}:
         raise ValueError(f"{caller.wire} cannot be read on an event loop here")
     make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
     if caller.wire == "converse":
         make = partial(get_async_session().create_client, "bedrock-runtime", endpoint_url=url, **_AWS)
+    if caller.wire in _LAZY_SDKS:
+        make = partial(_LAZY_SDKS[caller.wire].make_client, url, is_async=True)
     async with make() as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
@@ -140,7 +181,9 @@ async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list
 async def _aread(wire: Wire, client: Any, model: str) -> Read:
     request = partial(_aconverse, client, model) if wire == "converse" else _request(wire, client, model)
     called = perf_counter_ns()
-    return Read(model, called, [perf_counter_ns() async for _ in await request()])
+    stream = request()
+    stream = await stream if isawaitable(stream) else stream
+    return Read(model, called, [perf_counter_ns() async for _ in stream])
 
 
 async def _aconverse(client: Any, model: str) -> Any:

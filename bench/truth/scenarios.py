@@ -14,7 +14,7 @@ from bench.truth.callers import Block, Caller, Pause, Wire
 from bench.truth.figures import FIGURES
 from bench.truth.http2 import http2_front
 from bench.truth.proxy import buffering_proxy
-from otel_itl.testing import Script, bedrock, chat, faults, messages, responses
+from otel_itl.testing import Script, bedrock, chat, cohere, faults, messages, ollama, responses
 
 EVERYTHING: Final = frozenset(FIGURES)
 _BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
@@ -62,9 +62,14 @@ def _jittered(random: Random) -> Script:
     return chat.reply(20, first=0.05 + 0.2 * random.random(), gaps=[random.uniform(0.02, 0.04) for _ in range(19)])
 
 
-def _jittered_converse(random: Random) -> Script:
-    gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
-    return bedrock.reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
+def _jittered_by(reply: Callable[..., Script]) -> Callable[[Random], list[Script]]:
+    """Return what `_jittered` does, in another wire format."""
+
+    def jittered(random: Random) -> Script:
+        gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
+        return reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
+
+    return _each(jittered)
 
 
 def _tool_call(_: Random) -> Script:
@@ -95,6 +100,12 @@ def _refused_first(_: Random) -> list[Script]:
 def _pauses(at: int, seconds: float) -> Pause:
     return lambda chunk: seconds if chunk == at else 0.0
 
+
+_LAZY: Final[tuple[tuple[Wire, Callable[..., Script], str], ...]] = (
+    ("ollama_chat", ollama.reply, "ollama's chat"),
+    ("cohere", cohere.reply, "cohere's second API"),
+)
+"""SDKs whose iterators send the request with their first pull."""
 
 SCENARIOS: Final = (
     Scenario(name="steady 1.4 ms", about="713 tokens/s", scripts=_even(300, 0.0014)),
@@ -214,9 +225,28 @@ SCENARIOS: Final = (
     Scenario(
         name="Bedrock, 20 on a loop",
         about="20 streams of aiobotocore on one event loop, gaps of 20 to 40 ms",
-        scripts=_each(_jittered_converse),
+        scripts=_jittered_by(bedrock.reply),
         caller=Caller(wire="converse", face="loop"),
         streams=20,
+    ),
+    *(
+        Scenario(
+            name=f"{wire.partition('_')[0]} 25 ms",
+            about=f"{about}, 25 ms",
+            scripts=_each(lambda _, reply=reply: reply(20, first=0.05, gaps=0.025)),  # type: ignore[misc]
+            caller=Caller(wire=wire),
+        )
+        for wire, reply, about in _LAZY
+    ),
+    *(
+        Scenario(
+            name=f"{wire.partition('_')[0]}, 20 on a loop",
+            about=f"20 streams of {about} on one event loop, gaps of 20 to 40 ms",
+            scripts=_jittered_by(reply),
+            caller=Caller(wire=wire, face="loop"),
+            streams=20,
+        )
+        for wire, reply, about in _LAZY
     ),
     Scenario(
         name="HTTP/2",
@@ -234,6 +264,8 @@ _SHORT: Final[Mapping[Wire, Script]] = {
     "responses": responses.reply(3),
     "messages": messages.reply(3),
     "converse": bedrock.reply(3),
+    "ollama_chat": ollama.reply(3),
+    "cohere": cohere.reply(3),
 }
 
 

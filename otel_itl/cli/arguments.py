@@ -12,6 +12,8 @@ from otel_itl.cli import commands
 from otel_itl.cli.command_parser import CommandParser
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
 from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT
+from otel_itl.compare.rows import COMPARED
+from otel_itl.core.moments import parse_time
 from otel_itl.core.slo import Objectives
 from otel_itl.core.spelling import did_you_mean
 from otel_itl.option_values import NotAcceptedError, parse_objectives
@@ -130,6 +132,27 @@ exit codes:
   0    ended by Ctrl-C
   2    bad usage, a port in use, or a file that cannot be read
 """
+_COMPARE = """\
+Compare two sides, model by model and over all models: is B slower than A, the
+same, or is there not enough data to know? Whole sessions are resampled, as the
+gaps of a request and the requests of a session are alike; docs/compare.md says
+how. Streams bound by their caller or their machine are set aside and counted.
+"""
+_COMPARE_EXAMPLES = """\
+examples:
+  otel-itl compare before.jsonl after.jsonl
+  otel-itl compare --by service.version week.jsonl
+  otel-itl compare --by gen_ai.request.model=gpt-5-mini,gpt-5 week.jsonl
+  otel-itl compare --before 2026-11-01T12:00Z week.jsonl
+  otel-itl compare --markdown --fail-on itl_p50,ttft_p50 main.jsonl branch.jsonl
+  otel-itl compare --otava runs.csv runs/*.jsonl
+
+exit codes:
+  0  B is the same or faster
+  1  B is slower
+  2  bad usage, or a file that cannot be read
+  3  it is not known: there is not enough data
+"""
 _SLO_TAKES = (
     "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
     "gpt-4o*=chat,*=0.5/0.05"
@@ -157,6 +180,7 @@ def build_parser() -> CommandParser:
     _add_run(subparsers)
     _add_doctor(subparsers)
     _add_report(subparsers)
+    _add_compare(subparsers)
     _add_demo(subparsers)
     _add_view(subparsers)
     return made
@@ -302,6 +326,39 @@ def _add_view(subparsers: Any) -> None:
     view.set_defaults(run=commands.run_view)
 
 
+def _add_compare(subparsers: Any) -> None:
+    """Add the command `compare` and its arguments."""
+    compare = _add_command(subparsers, "compare", "is B slower than A?", _COMPARE, _COMPARE_EXAMPLES)
+    compare.add_argument(
+        "files", nargs="+", metavar="FILE", help="A and B; or, with --by, --before or --after, any files to split"
+    )
+    compare.add_argument(
+        "--by", metavar="ATTR[=A,B]", help="split by an attribute of the span or its resource, which has two values"
+    )
+    compare.add_argument("--before", type=_time, metavar="TIME", help="A is what was requested before (ISO 8601)")
+    compare.add_argument("--after", type=_time, metavar="TIME", help="B is what was requested from then on")
+    compare.add_argument(
+        "--margin", type=_margin, default=0.05, metavar="SHARE", help="what does not matter, as 0.05 or 5%% (default)"
+    )
+    compare.add_argument("--slo", type=_slo, metavar="SLO", help="the objective of which gaps over it are counted")
+    compare.add_argument(
+        "--fail-on",
+        type=_quantities,
+        default=COMPARED,
+        metavar="ROW[,ROW...]",
+        help=f"the rows that decide the exit code: {', '.join(COMPARED)} (default: all)",
+    )
+    form = compare.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON; docs/compare.md has its schema")
+    form.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
+    compare.add_argument("--html", metavar="PATH", help="write a page with percentile spectra as well")
+    compare.add_argument("--otava", metavar="CSV", help="write each FILE as one run for apache-otava instead")
+    compare.add_argument(
+        "--seed", type=_number(int, *_SEEDS, "seed"), default=1, metavar="N", help="seed of the resampling (default: 1)"
+    )
+    compare.set_defaults(run=commands.run_compare)
+
+
 def _add_demo(subparsers: Any) -> None:
     """Add the command `demo` and its arguments."""
     demo = _add_command(subparsers, "demo", "measure streams of scripted models on this machine", _DEMO, _DEMO_EXAMPLES)
@@ -399,6 +456,38 @@ def _sdks(text: str) -> tuple[str, ...]:
             f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}.{did_you_mean(unknown, SDKS)}"
         )
     return names
+
+
+def _quantities(text: str) -> tuple[str, ...]:
+    """Convert the argument of `--fail-on`."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    unknown = next((name for name in names if name not in COMPARED), None)
+    if unknown is not None:
+        raise argparse.ArgumentTypeError(
+            f"{unknown!r} is not a row: it takes {', '.join(COMPARED)}.{did_you_mean(unknown, COMPARED)}"
+        )
+    return names
+
+
+def _margin(text: str) -> float:
+    """Convert the argument of `--margin` to a share."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a margin: it takes a share such as 0.05, or 5%")
+    return share
+
+
+def _time(text: str) -> int:
+    """Convert the argument of `--before` and `--after` to Unix nanoseconds."""
+    try:
+        return parse_time(text)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time: it takes ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds"
+        ) from None
 
 
 def _slo(text: str) -> Objectives:

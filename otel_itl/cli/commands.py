@@ -10,6 +10,7 @@ from otel_itl.cli.demo.sdks import SDKS
 from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_USABLE
 
 _NEEDED_BY_TABLES = ("rich",)
+_NEEDED_BY_COMPARE = ("numpy", "scipy")
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 _NEEDED_BY_VIEW = ("starlette", "uvicorn", "opentelemetry.proto.collector")
 
@@ -185,6 +186,16 @@ def _can_report(arguments: argparse.Namespace) -> bool:
     return has_file or bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
 
 
+def run_compare(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl compare`, and return its exit code."""
+    needs_rich = not (arguments.json or arguments.markdown)
+    if not _are_installed(_NEEDED_BY_COMPARE + (_NEEDED_BY_TABLES if needs_rich else ()), "cli,compare"):
+        return BAD_USAGE
+    from otel_itl.cli import compare  # noqa: PLC0415 - what only this command needs
+
+    return compare.run_compare(arguments)
+
+
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_DEMO) or (arguments.view and not _are_installed(_NEEDED_BY_VIEW, "view")):
@@ -222,11 +233,11 @@ def run_demo(arguments: argparse.Namespace) -> int:
     return INTERRUPTED if interrupts.is_requested else code
 
 
-def _are_installed(modules: tuple[str, ...], extra: str = "cli") -> bool:
-    """Return whether all modules can be imported; print a sentence with those that cannot, and the extra with them."""
+def _are_installed(modules: tuple[str, ...], extras: str = "cli") -> bool:
+    """Return whether all modules can be imported; print a sentence with those that cannot, and the extras with them."""
     missing = [module for module in modules if not _is_installed(module)]
     if missing:
-        print(f"otel-itl needs {', '.join(missing)} for this: pip install 'otel-itl[{extra}]'", file=sys.stderr)
+        print(f"otel-itl needs {', '.join(missing)} for this: pip install 'otel-itl[{extras}]'", file=sys.stderr)
     return not missing
 
 

@@ -12,3 +12,5 @@ BAD_USAGE: Final = 2
 """Arguments that are not accepted, a file that cannot be read or written, or a missing package."""
 INTERRUPTED: Final = 130
 """Ctrl-C: 128 and the number of SIGINT, as shells have it."""
+NOTHING_COMPARED: Final = 3
+"""A side of a comparison has no stream, so that nothing is known."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from otel_itl.core.request import Request
@@ -11,6 +13,7 @@ from otel_itl.core.timeline import Timeline
 
 MAX_FINISH_REASONS = 128
 """Finish reasons that are kept of a stream: a provider sends one for each choice."""
+_NO_DURATIONS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class ResponseInfo:
@@ -30,6 +33,7 @@ class ResponseInfo:
         "output_tokens",
         "reasoning_tokens",
         "response_id",
+        "server_durations",
         "streamed_tokens",
     )
 
@@ -48,6 +52,8 @@ class ResponseInfo:
         """The provider's own end-of-stream marker arrived, such as `[DONE]`."""
         self.error_type: str | None = None
         """Type of a failure that the provider reported inside the stream; None: it reported none."""
+        self.server_durations = _NO_DURATIONS
+        """Seconds that the server itself reports, by the keys of `conventions.SERVER_DURATIONS`; usually none."""
 
     def add_finish_reason(self, reason: str) -> None:
         """Append the finish reason of a choice; beyond `MAX_FINISH_REASONS` it is dropped."""
@@ -59,6 +65,12 @@ class ResponseInfo:
         for name, count in counts.items():
             if count is not None:
                 setattr(self, name, count)
+
+    def update_server_durations(self, **seconds: float | None) -> None:
+        """Set durations that the server reports, by key; a duration of None leaves the earlier value as it is."""
+        reported = {name: value for name, value in seconds.items() if value is not None}
+        if reported:
+            self.server_durations = {**self.server_durations, **reported}
 
     @property
     def is_finished(self) -> bool:

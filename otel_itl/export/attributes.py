@@ -14,7 +14,7 @@ from otel_itl.core.sessions import Degradation, SessionStatus
 from otel_itl.core.sketch import Sketch
 from otel_itl.core.slo import SLOResult
 from otel_itl.core.stalls import Stall
-from otel_itl.core.stream import MAX_FINISH_REASONS, Concurrency, FinishedStream
+from otel_itl.core.stream import MAX_FINISH_REASONS, Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export.cardinality import ModelNames
 
@@ -114,6 +114,11 @@ def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) 
     if timeline.attempts is not None:
         attributes[names.REQUEST_ATTEMPTS] = timeline.attempts
     return attributes
+
+
+def of_server(response: ResponseInfo) -> dict[str, float]:
+    """Build the attributes of the server's own durations; empty where the provider reports none."""
+    return {names.SERVER_DURATIONS[name]: seconds for name, seconds in response.server_durations.items()}
 
 
 def of_sketch(sketch: Sketch) -> dict[str, Any]:

@@ -150,6 +150,7 @@ class SpanSink:
         described = {
             **(attributes.of_response(finished, report.measures, self._standard_names) if handle.is_own else {}),
             **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
+            **attributes.of_server(finished.response),
             **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
             **attributes.of_stalls(finished),
             **attributes.of_slo(report.slo),

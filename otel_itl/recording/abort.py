@@ -64,8 +64,19 @@ def _find_socket(response: Any) -> Any:
     stream = getattr(response, "extensions", {}).get("network_stream")
     if stream is not None:
         return stream.get_extra_info("socket") if str(response.http_version).startswith("HTTP/1") else None
+    response = _find_aiohttp_response(response)
     transport = getattr(getattr(response, "connection", None), "transport", None)  # aiohttp's, which is HTTP/1.1 only
     return None if transport is None else transport.get_extra_info("socket")
+
+
+def _find_aiohttp_response(response: Any) -> Any:
+    """Return aiohttp's response under one of httpx, whose transport was made to ask by aiohttp; else the response."""
+    body = getattr(response, "stream", None)  # httpx puts an object of its own around that of the transport
+    for inner in (body, getattr(body, "_stream", None)):
+        found = getattr(inner, "_aiohttp_response", None)
+        if found is not None:
+            return found
+    return response
 
 
 class AbortSwitch:

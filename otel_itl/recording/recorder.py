@@ -14,6 +14,7 @@ from otel_itl.core.timeline import Outcome
 from otel_itl.recording.abort import Aborter, AbortSwitch
 from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.loop_end import is_close_cancelled
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
 from otel_itl.recording.stall_monitor import StreamStallMonitor
@@ -309,7 +310,10 @@ class StreamRecorder:
 
     @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
-        """End a stream that its caller threw an exception into."""
+        """End a stream that its caller threw an exception into, or dropped right before its event loop ended."""
+        if is_close_cancelled(error):
+            self.end_iterator_closed()
+            return
         self._end(Outcome.CLOSED if isinstance(error, Exception) else Outcome.CANCELLED)
 
     @never_raises(Where.STREAM_DROP, None, in_finalizer=True)

@@ -132,3 +132,9 @@ def proxy_stream(stream: Any, recorder: ClosableRecorder) -> Any:
     """Wrap a stream object, synchronous or asynchronous, in a proxy that records its iteration."""
     proxy = AsyncRecordedStream if hasattr(stream, "__aiter__") else RecordedStream
     return proxy(stream, recorder)
+
+
+def recorder_of(stream: Any) -> ClosableRecorder | None:
+    """Return the recorder of a stream that is one of these proxies; None for any other."""
+    # By the exact type: `isinstance` asks the wrapped object as well.
+    return stream._self_recorder if type(stream) in {RecordedStream, AsyncRecordedStream} else None  # noqa: SLF001 - ours

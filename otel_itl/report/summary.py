@@ -19,6 +19,7 @@ from otel_itl.report.other_tools import summary_as
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.span_facts import StallFacts
 from otel_itl.report.reading.streams import StoredStream
+from otel_itl.report.server_times import ServerTimes, ServerTimesCollector
 from otel_itl.report.sessions import SessionCollector, SessionSummary
 from otel_itl.report.slo import SLOCollector, SLOSummary
 from otel_itl.report.stalls import StallGroup, collect_stalls, group_stalls
@@ -72,6 +73,8 @@ class ModelSummary:
     """Streams whose caller was too slow to observe the upstream's pace."""
     buffered: BufferedStreams | None
     """The streams whose pace is a proxy's, which are in all the figures above; None: there are none."""
+    server: ServerTimes | None
+    """The server's own times, of the streams that have them; None: there are none."""
     stalls: Sequence[StallGroup]
     """By phase and cause, the longest total first."""
     streams_with_derived_stalls: int
@@ -158,6 +161,7 @@ class _ModelCollector:
         self._sums: Counter[str] = Counter()
         self._stalls: list[StallFacts] = []
         self._buffering = BufferingCollector()
+        self._server_times = ServerTimesCollector()
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Add a stream, which has these stalls."""
@@ -169,6 +173,7 @@ class _ModelCollector:
         self._samples.extend(measures.itl_samples.nanoseconds)
         self._stalls.extend(stalls)
         self._buffering.add(measures)
+        self._server_times.add(stream)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
         if measures.decode_time and measures.time_per_output_token:
@@ -205,6 +210,7 @@ class _ModelCollector:
             excluded=self._sums["excluded"],
             consumer_bound=self._sums["consumer_bound"],
             buffered=self._buffering.summary(),
+            server=self._server_times.summary(),
             stalls=group_stalls(self._stalls),
             streams_with_derived_stalls=self._sums["streams_with_derived_stalls"],
             finished=self._sums["finished"],

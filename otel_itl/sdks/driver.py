@@ -86,6 +86,9 @@ class StreamingCall:
     """The call may go through another hooked SDK, which takes over the recording then."""
     is_imported_late: bool = False
     """The SDK imports the module when it first needs it, or has it in some releases only: the patch waits for it."""
+    response_of: Callable[[Any], Any] | None = None
+    """Returns the HTTP response of an iterator that has given its first chunk, so that its stream can be aborted; None:
+    it is found elsewhere, or not at all. Only for a request that is sent with the first pull."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +208,8 @@ class Driver:
             flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
             if flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR) or streaming.sent == "first_pull":
                 result = wrapped(*args, **kwargs)
+                if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
+                    return self._await_lazy(streaming, description, result)
                 recorded = self._bind_lazily(streaming, description, result)
                 return result if recorded is None else recorded
             if flags & inspect.CO_COROUTINE:
@@ -248,6 +253,12 @@ class Driver:
         bound = self._bind(streaming, result, opening)
         return result if bound is None else bound
 
+    async def _await_lazy(self, streaming: StreamingCall, description: Description, making: Awaitable[Any]) -> Any:
+        """Await an iterator that sends its request with the first pull, and record it from there on."""
+        result = await making
+        recorded = self._bind_lazily(streaming, description, result)
+        return result if recorded is None else recorded
+
     @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
         """Attach the recorder to what a call returned; returns what the caller gets, None where that is `result`."""
@@ -258,7 +269,9 @@ class Driver:
     def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
         """Return what the caller iterates over instead of `result`: it opens the recording with its first pull."""
         begin = partial(self.begin, description, has_inner_layer=streaming.has_inner_layer)
-        return iterate_recorded(result, FirstPull(begin, self.errors))
+        response_of = streaming.response_of
+        find_response = None if response_of is None else partial(response_of, result)
+        return iterate_recorded(result, FirstPull(begin, self.errors, find_response))
 
     @never_raises(Where.STREAM_OPEN, None)
     def begin(self, description: Description, *, has_inner_layer: bool = False) -> OpenCall | None:

@@ -14,6 +14,7 @@ from otel_itl.recording.chunk_log import AppendTargets, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.http_clients import make_aborter
 from otel_itl.sdks.open_call import OpenCall
 
 
@@ -26,10 +27,17 @@ class FirstPull:
     Args:
         begin: opens the recording; None: the request is not to be measured.
         errors: where failures of our own are reported.
+        find_response: returns the HTTP response once the first chunk is there; None: the stream is not aborted by it.
     """
 
-    def __init__(self, begin: Callable[[], OpenCall | None], errors: InternalErrors) -> None:
+    def __init__(
+        self,
+        begin: Callable[[], OpenCall | None],
+        errors: InternalErrors,
+        find_response: Callable[[], Any] | None = None,
+    ) -> None:
         self._begin = begin
+        self._find_response = find_response
         self.errors = errors
         self._opening: OpenCall | None = None
         self._is_async = False
@@ -43,6 +51,7 @@ class FirstPull:
         self.response = ResponseInfo()
 
     @property
+    @never_raises(Where.STREAM_END, default=False)
     def is_collected(self) -> bool:
         """Whether the stream is in the hands of the garbage collector."""
         return self._recorder is not None and self._recorder.is_collected
@@ -118,7 +127,17 @@ class FirstPull:
         """Classify the first chunk, unless another layer has taken over the recording."""
         recorder = None if self._opening is None else self._opening.release()
         self.is_taken_over = recorder is None
-        return 0 if recorder is None else recorder.classify(chunk, response)
+        if recorder is None:
+            return 0
+        self._enable_abort(recorder)
+        return recorder.classify(chunk, response)
+
+    @never_raises(Where.STREAM_ABORT, None)
+    def _enable_abort(self, recorder: StreamRecorder) -> None:
+        """Have the stream aborted by the HTTP response that it is read from, where that is found."""
+        aborter = None if self._find_response is None else make_aborter(self._find_response())
+        if aborter is not None:
+            recorder.enable_abort(aborter)
 
     def _append_code(self, code: int) -> None:
         """Record the first chunk, unless another layer has taken over the recording."""

@@ -34,13 +34,28 @@ def find_response(result: Any) -> Any:
     return next(one for one in candidates if one is not None)
 
 
+def find_generators_response(generator: Any) -> Any:
+    """Return the HTTP response among the local variables of a suspended generator; None where there is none.
+
+    For SDKs that keep it nowhere else.
+    """
+    frame = getattr(generator, "gi_frame", None) or getattr(generator, "ag_frame", None)
+    variables = () if frame is None else frame.f_locals.values()
+    return next((value for value in variables if _library_of(value) is not None), None)
+
+
+def _library_of(response: Any) -> str | None:
+    """Return the HTTP client that an object belongs to; None: to none that is known here."""
+    libraries = (kind.__module__.partition(".")[0] for kind in type(response).__mro__)
+    return next((library for library in libraries if library in _TIMEOUTS), None)
+
+
 def make_aborter(response: Any) -> HTTPAborter | None:
     """Make what aborts a stream that is read from this response; None where it is of no client that is known here.
 
     For SDKs that pass the errors of their HTTP client on, or make their own of them.
     """
-    libraries = (kind.__module__.partition(".")[0] for kind in type(response).__mro__)
-    library = next((library for library in libraries if library in _TIMEOUTS), None)
+    library = _library_of(response)
     if library is None:
         return None
     return HTTPAborter(response, getattr(response, "request", None), partial(_TIMEOUTS[library], library))

@@ -19,12 +19,14 @@ class SDKEntry:
         package: what an application imports.
         distribution: what an application installs.
         oldest: the oldest release that is measured.
+        pins_others: it asks for certain releases of other SDKs, so that the extra of all SDKs leaves it out.
     """
 
     name: str
     package: str
     distribution: str
     oldest: tuple[int, ...]
+    pins_others: bool = False
 
     @property
     def module(self) -> str:
@@ -51,6 +53,9 @@ _ENTRIES: Final = (
     SDKEntry("cerebras", "cerebras.cloud.sdk", "cerebras-cloud-sdk", (1, 12)),
     SDKEntry("google-genai", "google.genai", "google-genai", (1, 56)),
     SDKEntry("bedrock", "botocore", "botocore", (1, 34, 116)),
+    SDKEntry("litellm", "litellm", "litellm", (1, 72), pins_others=True),
+    SDKEntry("ollama", "ollama", "ollama", (0, 4)),
+    SDKEntry("cohere", "cohere", "cohere", (5, 16)),
 )
 
 REGISTRY: Final[Mapping[str, SDKEntry]] = {entry.name: entry for entry in _ENTRIES}

@@ -9,6 +9,8 @@ from otel_itl.conventions import REQUEST_PARAMETERS
 
 MAX_STR_LENGTH: Final = 256
 MAX_STOP_SEQUENCES: Final = 64
+MAX_DURATION: Final = 1 << 63
+"""A duration in any unit that is this long, or no number (NaN), is no duration."""
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -28,6 +30,18 @@ def items_of(value: Any) -> Sequence[Any]:
 def valid_count(value: Any) -> int | None:
     """Return a provider's token count; None for what is no count, or is more than a span attribute can hold."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def valid_seconds(value: Any, units_per_second: int) -> float | None:
+    """Return a provider's duration in seconds; None for what is no number, negative, or not finite.
+
+    Args:
+        value: as the provider sends it.
+        units_per_second: 1 for seconds, 1,000 for milliseconds, and so on.
+    """
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < MAX_DURATION:
+        return None
+    return value / units_per_second
 
 
 def short_str(value: Any) -> str | None:

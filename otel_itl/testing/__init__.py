@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
+from . import bedrock, chat, cohere, completions, faults, gemini, interactions, messages, ollama, responses
 from .clock import FakeClock
 from .exchange import Exchange, Sent
 from .script import Event, Script, Step
@@ -30,11 +30,13 @@ __all__ = [
     "bedrock",
     "capture_telemetry",
     "chat",
+    "cohere",
     "completions",
     "faults",
     "gemini",
     "interactions",
     "messages",
+    "ollama",
     "responses",
 ]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from . import bedrock, chat, completions, faults, gemini, interactions, messages, responses
+from . import bedrock, chat, cohere, completions, faults, gemini, interactions, messages, ollama, responses
 from ._http import Connection, PeerLeftError, Received
 from ._player import ConnectionDroppedError, Player
 from .exchange import Progress, Request
@@ -32,6 +32,10 @@ _WIRES: tuple[tuple[Wire, re.Pattern[str]], ...] = (
     ("interactions", re.compile(r"/interactions(/(?P<id>[^/]+))?$")),
     ("converse", re.compile(r"/converse-stream$")),
     ("invoke_model", re.compile(r"/invoke-with-response-stream$")),
+    ("ollama_chat", re.compile(r"/api/chat$")),
+    ("ollama_generate", re.compile(r"/api/generate$")),
+    ("cohere", re.compile(r"/v2/chat$")),
+    ("cohere_v1", re.compile(r"/v1/chat$")),
 )
 _MODEL_IN_PATH = re.compile(r"/(?:deployments|model)/([^/]+)/|/([^/:]+):streamGenerateContent$")
 _ID_PREFIX: Final[dict[Wire, str]] = {
@@ -43,6 +47,10 @@ _ID_PREFIX: Final[dict[Wire, str]] = {
     "interactions": "interaction",
     "converse": "bdrk",
     "invoke_model": "msg_bdrk",
+    "ollama_chat": "ollama",
+    "ollama_generate": "ollama",
+    "cohere": "cohere",
+    "cohere_v1": "cohere",
 }
 _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "chat": chat.reply,
@@ -53,6 +61,10 @@ _DEFAULTS: Final[dict[Wire, Callable[[], Script]]] = {
     "interactions": interactions.reply,
     "converse": bedrock.reply,
     "invoke_model": bedrock.anthropic_reply,
+    "ollama_chat": ollama.reply,
+    "ollama_generate": ollama.generate_reply,
+    "cohere": cohere.reply,
+    "cohere_v1": cohere.v1_reply,
 }
 
 

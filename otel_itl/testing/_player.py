@@ -10,6 +10,8 @@ from http import HTTPStatus
 
 from ._event_stream import CONTENT_TYPE as EVENT_STREAM
 from ._http import LAST_CHUNK, Connection, PeerLeftError, frame, head
+from ._lines import CONTENT_TYPE as LINES
+from ._lines import encode_line
 from .exchange import Progress, Sent
 from .script import SEQUENCE, Script, Step
 
@@ -129,8 +131,10 @@ class Player:
 
 def _content_type(script: Script) -> str:
     """Return the content type of the stream of a script."""
-    is_binary = any(step.event.frame is not None for step in script.steps)
-    return EVENT_STREAM if is_binary else "text/event-stream; charset=utf-8"
+    frames = {step.event.frame for step in script.steps} - {None}
+    if encode_line in frames:
+        return LINES
+    return EVENT_STREAM if frames else "text/event-stream; charset=utf-8"
 
 
 def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:

@@ -7,9 +7,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, overload
 
-Wire = Literal["chat", "completions", "responses", "messages", "gemini", "interactions", "converse", "invoke_model"]
+Wire = Literal[
+    "chat",
+    "completions",
+    "responses",
+    "messages",
+    "gemini",
+    "interactions",
+    "converse",
+    "invoke_model",
+    "ollama_chat",
+    "ollama_generate",
+    "cohere",
+    "cohere_v1",
+]
 """A wire format: OpenAI chat completions, legacy completions, OpenAI responses, Anthropic messages, Google's
-`streamGenerateContent` and interactions, and Bedrock's `converse_stream` and `invoke_model_with_response_stream`."""
+`streamGenerateContent` and interactions, Bedrock's `converse_stream` and `invoke_model_with_response_stream`, Ollama's
+`/api/chat` and `/api/generate`, Cohere's `/v2/chat` and `/v1/chat`."""
 
 Kind = Literal[
     "role",
@@ -64,7 +78,7 @@ class Event:
     wire: Wire | None = None
     """The format it belongs to; None fits all. A server refuses to play one format to a client of another."""
     frame: Callable[[str, bytes], bytes] | None = None
-    """Encodes `name` and `data` for a wire that is no SSE, as AWS's binary event stream; None: SSE."""
+    """Encodes `name` and `data` for a wire that is no SSE, as AWS's binary event stream or lines of JSON; None: SSE."""
 
     @property
     def output(self) -> bool:

@@ -14,8 +14,8 @@ class ScriptedServer:
     """A server on 127.0.0.1 that answers streaming requests by scripts.
 
     The path's end chooses the wire format: `/chat/completions`, `/completions`, `/responses` (and `/responses/{id}`),
-    `/messages`, `/converse-stream`, `/invoke-with-response-stream`. Point a client at `openai_url`, `anthropic_url` or
-    `bedrock_url`.
+    `/messages`, `/converse-stream`, `/invoke-with-response-stream`, `/api/chat`, `/api/generate`, `/v2/chat`,
+    `/v1/chat`. Point a client at `openai_url`, `anthropic_url` or `bedrock_url`, and any other at `url`.
 
     A request gets the first of these that there is: the next script queued for its model, the standing script of its
     model, the next one queued for all, the standing one of all, a short well-formed reply.

@@ -23,6 +23,7 @@ CHUNKS, FIRST, GAP = 60, 0.1, 0.018
 STREAMS = 3
 OURS = "otel_itl"
 CHAT, REQUEST = "chat gpt-4o", "POST /chat/completions"
+CLAUDE = "chat claude-sonnet-4-5"
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -34,6 +35,8 @@ class Observed:
     client: list[Any]
     claude: Any
     """The client's span of a stream that the proxy asks Anthropic for."""
+    claude_at_proxy: ExportedSpan
+    """The proxy's span of that stream, which litellm asks for by an HTTP client of its own."""
     program: ExportedSpan
     """The span of the page's program, in a process of its own."""
     http: list[Any]
@@ -80,11 +83,13 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
         (program_span,) = receiver.wait_for_spans("application", CHAT, 1).values()
         ours = receiver.wait_for_spans("gateway", CHAT, STREAMS + 1)
         served = receiver.wait_for_spans("gateway", REQUEST, STREAMS + 2)
+        (claude_at_proxy,) = receiver.wait_for_spans("gateway", CLAUDE, 1).values()
         *chats, claude = [span for span in telemetry.spans if span.instrumentation_scope.name == OURS]
         http = {trace_of(span): span for span in telemetry.spans if span.instrumentation_scope.name != OURS}
         yield Observed(
             client=chats,
             claude=claude,
+            claude_at_proxy=claude_at_proxy,
             program=program_span,
             program_at_proxy=ours.get(program_span.trace_id),
             http=[http[trace_of(span)] for span in chats],
@@ -107,13 +112,15 @@ def hex_of(span_id: int) -> str:
 def test_a_request_is_one_record_at_the_client_and_one_at_the_proxy(observed: Observed) -> None:
     asked = [path for path in observed.upstream if path.endswith("/chat/completions")]
     assert (len(observed.client), len(asked)) == (STREAMS, STREAMS + 1)  # one more is that of the page's program
-    assert observed.records == [CHAT] * (STREAMS + 1)
+    assert sorted(observed.records) == [CLAUDE, *[CHAT] * (STREAMS + 1)]
 
 
-def test_a_model_that_the_proxy_asks_without_an_sdk_is_recorded_at_the_client_alone(observed: Observed) -> None:
-    assert any(path.endswith("/messages") for path in observed.upstream)
-    assert observed.claude.attributes["itl.output_chunk.count"] == 5
-    assert "chat claude-sonnet-4-5" not in observed.records
+def test_a_model_that_the_proxy_asks_without_an_sdk_is_recorded_by_litellm(observed: Observed) -> None:
+    assert [path for path in observed.upstream if path.endswith("/messages")] == ["/v1/messages"]
+    attributes = observed.claude_at_proxy.attributes
+    assert (observed.claude.attributes["itl.output_chunk.count"], attributes["itl.output_chunk.count"]) == (5, 5)
+    assert attributes["gen_ai.provider.name"] == "anthropic"
+    assert attributes["itl.stream.outcome"] == "completed"
 
 
 def test_the_program_of_the_page_is_in_one_trace_with_the_proxy(observed: Observed) -> None:

@@ -176,3 +176,57 @@ ODD_EVENTS["invoke_model"] = [
     *(encode_chunk("", members) for members in _ODD_MEMBERS),
     *ODD_EVENTS["converse"][-6:],
 ]
+
+
+def _lines(*data: str) -> list[bytes]:
+    return [f"{text}\n".encode() for text in data]
+
+
+_NO_OBJECTS: Final = [b"{garbled\n", b"\xff\xfe\n", *_lines("", "{}", "null", "[1]", '"text"', '{"error": {"a": 1}}')]
+_ODD_FIGURES: Final = (
+    '{"done": true, "done_reason": 7, "eval_count": "5", "eval_duration": "x", "load_duration": -1}',
+    '{"done": true, "eval_count": 99999999999999999999, "eval_duration": 99999999999999999999}',
+    '{"done": true, "total_duration": 1e400}',
+    '{"done": "yes", "model": 5, "prompt_eval_count": 1.5}',
+)
+ODD_EVENTS["ollama_chat"] = _NO_OBJECTS + _lines(
+    *_ODD_FIGURES,
+    '{"message": null}',
+    '{"message": {"role": "assistant"}}',
+    '{"message": {"role": "assistant", "content": 5}}',
+    '{"message": {"role": "assistant", "content": null, "thinking": "x"}}',
+    '{"message": {"role": "assistant", "content": "x", "tool_calls": []}, "logprobs": [{"token": "x", "logprob": -1}]}',
+    '{"message": {"role": "assistant", "content": "x", "tool_calls": [{"function": {"name": 5}}]}, "later": 1}',
+)
+ODD_EVENTS["ollama_generate"] = _NO_OBJECTS + _lines(
+    *_ODD_FIGURES,
+    '{"response": null}',
+    '{"response": 5}',
+    '{"response": "x", "thinking": "y"}',
+    '{"completed": 1, "total": 2}',
+)
+ODD_EVENTS["cohere"] = _GARBAGE + _events(
+    '{"type": "content-delta", "delta": null}',
+    '{"type": "content-delta", "index": "0", "delta": {"message": {"content": {"text": 5}}}}',
+    '{"type": "content-delta", "delta": {"message": {"content": "x"}}, "logprobs": {"token_ids": 5}}',
+    '{"type": "content-start", "delta": {"message": {"content": {"type": "new", "text": "x"}}}}',
+    '{"type": "tool-plan-delta", "delta": {"message": {"tool_plan": ["x"]}}}',
+    '{"type": "tool-call-delta", "delta": {"message": {"tool_calls": [{"function": {"arguments": "{"}}]}}}',
+    '{"type": "message-start", "id": 5}',
+    '{"type": "message-end", "delta": {"finish_reason": 7, "usage": {"tokens": {"output_tokens": "5"}}}}',
+    '{"type": "message-end", "delta": {"finish_reason": "NEW", "usage": {"tokens": {"output_tokens": 1e400}}}}',
+    '{"type": "message-end", "delta": {"usage": [1]}}',
+    '{"type": "later-event", "x": {"a": [1]}}',
+    '{"type": 7}',
+)
+ODD_EVENTS["cohere_v1"] = _NO_OBJECTS + _lines(
+    '{"event_type": "text-generation", "text": 5}',
+    '{"event_type": "text-generation", "text": null}',
+    '{"event_type": "tool-calls-chunk", "tool_call_delta": null}',
+    '{"event_type": "tool-calls-chunk", "tool_call_delta": {"name": 5, "parameters": ["x"]}}',
+    '{"event_type": "stream-start"}',
+    '{"event_type": "stream-end"}',
+    '{"event_type": "stream-end", "finish_reason": 7, "response": {"meta": {"tokens": {"output_tokens": -1.5}}}}',
+    '{"event_type": "later", "x": 1}',
+    '{"event_type": 7}',
+)

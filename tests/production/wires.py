@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aws_wire
 from clients import make_client, sdk_of
-from surfaces import BEDROCK, GEMINI
+from surfaces import BEDROCK, COHERE, GEMINI, OLLAMA
 
 if TYPE_CHECKING:
     from faces import Face
@@ -50,6 +50,8 @@ def http_of(host: Host) -> ModuleType:
     sdk = sdk_of(host)
     if host.sdk == GEMINI.sdk:
         return sys.modules["httpx2" if getattr(sdk._api_client, "httpx2", None) is not None else "httpx"]
+    if host.sdk in {OLLAMA.sdk, COHERE.sdk}:
+        return sys.modules["httpx"]
     return sys.modules[sdk.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]]
 
 

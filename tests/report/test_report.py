@@ -183,7 +183,8 @@ def test_the_data_with_another_tools_figures_has_these_keys(made: Any) -> None:
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "buffered", "stalls", "streams_with_derived_stalls", "finished"),
+        *("imputed", "excluded", "consumer_bound", "buffered", "server", "stalls"),
+        *("streams_with_derived_stalls", "finished"),
         "figures",
     }
     assert set(data["worst"]) == {
@@ -261,7 +262,8 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "buffered", "stalls", "streams_with_derived_stalls", "finished"),
+        *("imputed", "excluded", "consumer_bound", "buffered", "server", "stalls"),
+        *("streams_with_derived_stalls", "finished"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {

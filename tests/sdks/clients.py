@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
 import aws
+import httpx
 import pytest
 from faces import Face, entered, run
 from measuring import measured, timeline_of
@@ -19,10 +20,13 @@ from surfaces import (
     AZURE,
     BEDROCK,
     CEREBRAS,
+    COHERE,
+    COHERE_V1,
     COMPATIBLE,
     FIREWORKS,
     GEMINI,
     GROQ,
+    OLLAMA,
     OPENAI,
     TOGETHER,
     VERTEX,
@@ -63,6 +67,9 @@ CLIENTS: Final[dict[Host, tuple[str, Callable[[str], dict[str, Any]]]]] = {
     CEREBRAS: ("Cerebras", lambda origin: {"base_url": origin, "warm_tcp_connection": False}),
     GEMINI: ("Client", lambda origin: {"base_url": origin}),
     VERTEX: ("Client", lambda origin: {"base_url": origin, "vertexai": True}),
+    OLLAMA: ("Client", lambda origin: {"host": origin}),
+    COHERE: ("ClientV2", lambda origin: {"base_url": origin, "api_key": "none"}),
+    COHERE_V1: ("Client", lambda origin: {"base_url": origin, "api_key": "none"}),
 }
 """Name of a host's sync client, and the options that point it at an origin (scheme, host and port)."""
 
@@ -80,6 +87,15 @@ def make_client(host: Host, face: Face, origin: str, **options: Any) -> Any:
     if host.sdk == GEMINI.sdk:
         return google_client(sdk_of(host), face, **{**location(origin), **OPTIONS, **options})
     make = getattr(sdk_of(host), f"Async{name}" if face == "async" else name)
+    if host.sdk in {OLLAMA.sdk, COHERE.sdk}:
+        http_client = options.pop("http_client", None)
+        options = {"timeout": OPTIONS["timeout"], **options}
+        if host.sdk == OLLAMA.sdk:  # the options of its httpx client are its own
+            transport = {} if http_client is None else {"transport": http_client._transport}
+            return make(**location(origin), verify=NO_CERTIFICATES, **transport, **options)
+        make_http_client = httpx.AsyncClient if face == "async" else httpx.Client
+        http_client = http_client or make_http_client(verify=NO_CERTIFICATES, timeout=options["timeout"])
+        return make(**location(origin), httpx_client=http_client, **options)
     return make(**location(origin), **{**OPTIONS, **options})
 
 
@@ -88,7 +104,7 @@ def client_of(host: Host, face: Face, server: ScriptedServer, **options: Any) ->
 
     `request_hooks` are called with each HTTP request; every other option is the client's own.
     """
-    if host.sdk == GEMINI.sdk:
+    if host.sdk in {GEMINI.sdk, OLLAMA.sdk, COHERE.sdk}:
         return make_client(host, face, server.url, **options)
     if host is BEDROCK:
         sdk_of(host)
@@ -208,6 +224,8 @@ def run_with_client(
 def keep_what_is_made(client: Any) -> list[Any]:
     """Return a list to which every chunk object is appended when the SDK makes it."""
     made: list[Any] = []
+    if type(client).__module__.startswith(("ollama", "cohere")):  # which yield all that they make
+        return made
     if hasattr(client, "_api_client"):
         client._api_client._verify_response = made.append
         return made

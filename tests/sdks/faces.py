@@ -63,8 +63,14 @@ async def taken(iterable: Any, enough: Callable[[], bool] = lambda: False) -> li
 
 @asynccontextmanager
 async def entered(manager: Any) -> AsyncIterator[Any]:
-    """The block of `with` or `async with`; of one that closes it for what is no context manager."""
-    if hasattr(manager, "__aenter__"):
+    """The block of `with` or `async with`; of one that closes it for what is no context manager.
+
+    The clients of ollama are both kinds of one, whichever they are, or none: their HTTP client is closed.
+    """
+    if type(manager).__module__ == "ollama._client":
+        async with entered(manager._client):
+            yield manager
+    elif hasattr(manager, "__aenter__"):
         async with manager as inside:
             yield inside
     elif isasyncgen(manager):

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from otel_itl.testing import Script, bedrock, chat, completions, gemini, interactions, messages, responses
+from otel_itl.testing import (
+    Script,
+    bedrock,
+    chat,
+    cohere,
+    completions,
+    gemini,
+    interactions,
+    messages,
+    ollama,
+    responses,
+)
 from otel_itl.testing._pace import paced
 from otel_itl.testing.script import CREATED, ID, MODEL
 
@@ -36,6 +47,7 @@ class Scripted:
     usage: dict[str, int]
     model: str | None = RESPONSE_MODEL
     """Of the response."""
+    response_id: str | None = RESPONSE_ID
 
     def paced(self, gap: float) -> Script:
         """The script with the same time before and between its output events."""
@@ -108,6 +120,17 @@ _MESSAGES_USAGE: Final = _usage(
     cache_creation__input_tokens=1,
     reasoning__output_tokens=2,
 )
+
+_OLLAMA_REPLY: Final = pinned(
+    Script(
+        [
+            *(ollama.text(text) for text in ("one ", "two ", "three")),
+            ollama.finish("length", figures=ollama.figures(5, prompt=11)),
+        ]
+    )
+)
+_OLLAMA_USAGE: Final = _usage(input_tokens=11, output_tokens=5)
+_COHERE_USAGE: Final = cohere.usage_object(5, prompt=11, billed=3, cached=4)
 
 WIRES: Final = {
     "chat": Scripted(
@@ -208,6 +231,43 @@ WIRES: Final = {
         chunks=7,
         finish_reasons=("completed",),
         usage=_OPENAI_USAGE,
+    ),
+    "ollama_chat": Scripted(_OLLAMA_REPLY, chunks=4, finish_reasons=("length",), usage=_OLLAMA_USAGE, response_id=None),
+    "ollama_generate": Scripted(
+        ollama.generated(_OLLAMA_REPLY), chunks=4, finish_reasons=("length",), usage=_OLLAMA_USAGE, response_id=None
+    ),
+    "cohere": Scripted(
+        pinned(
+            Script(
+                [
+                    cohere.start(),
+                    cohere.content_start(),
+                    *(cohere.text(text) for text in ("one ", "two ", "three")),
+                    cohere.content_end(),
+                    cohere.finish("MAX_TOKENS", usage=_COHERE_USAGE),
+                    cohere.done(),
+                ]
+            )
+        ),
+        chunks=7,
+        finish_reasons=("max_tokens",),
+        usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4),
+        model=None,
+    ),
+    "cohere_v1": Scripted(
+        pinned(
+            Script(
+                [
+                    cohere.v1_start(),
+                    *(cohere.v1_text(text) for text in ("one ", "two ", "three")),
+                    cohere.v1_finish("MAX_TOKENS", usage=_COHERE_USAGE),
+                ]
+            )
+        ),
+        chunks=5,
+        finish_reasons=("max_tokens",),
+        usage=_usage(input_tokens=11, output_tokens=5, cache_read__input_tokens=4),
+        model=None,
     ),
 }
 """By wire format. Each has three output events."""

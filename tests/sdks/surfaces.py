@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
@@ -30,6 +30,9 @@ CONVERSE: Final = {
     "messages": [{"role": "user", "content": [{"text": "hello"}]}],
     "inferenceConfig": {"maxTokens": 9},
 }
+OLLAMA_OPTIONS: Final = {"num_predict": 9}
+COHERE_CHAT: Final = {"model": "m", "messages": QUESTION, "max_tokens": 9}
+COHERE_V1_CHAT: Final = {"model": "m", "message": "hello", "max_tokens": 9}
 INVOCATION: Final = {"modelId": "m", "body": json.dumps({"messages": QUESTION, "max_tokens": 9})}
 
 
@@ -56,6 +59,19 @@ CEREBRAS: Final = Host("cerebras", "Cerebras", "127.0.0.1", "cerebras")
 GEMINI: Final = Host("google-genai", "Client", "127.0.0.1", "gcp.gemini")
 VERTEX: Final = Host("google-genai", "Client(vertexai=True)", "127.0.0.1", "gcp.vertex_ai")
 BEDROCK: Final = Host("bedrock", 'client("bedrock-runtime")', "127.0.0.1", "aws.bedrock")
+OLLAMA: Final = Host("ollama", "Client", "127.0.0.1", "ollama")
+COHERE: Final = Host("cohere", "ClientV2", "127.0.0.1", "cohere")
+COHERE_V1: Final = Host("cohere", "Client", "127.0.0.1", "cohere")
+
+LITELLM_ROUTES: Final = (
+    ("anthropic", "anthropic"),
+    ("bedrock", "aws.bedrock"),
+    ("deepseek", "deepseek"),
+    ("gemini", "gcp.gemini"),
+    ("openai", "openai"),
+    ("azure", "azure.ai.openai"),
+)
+"""litellm's name of a provider, and `gen_ai.provider.name`."""
 
 
 class Reading(NamedTuple):
@@ -127,7 +143,7 @@ class Surface:
 
     def __str__(self) -> str:
         """The row, as a test's name shows it."""
-        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE, VERTEX} else ""
+        client = f"{self.host.client}." if self.host in {AZURE, COMPATIBLE, VERTEX, COHERE_V1} else ""
         return f"{self.sdk}:{client}{self.call}{'.parse()' if self.parsed else ''}:{self.reading.text}"
 
     @property
@@ -404,6 +420,95 @@ def _bedrock() -> list[Surface]:
     ]
 
 
+def _litellm() -> list[Surface]:
+    """The functions of litellm, which has no client: by the routes whose every ending is tested."""
+
+    def row(call: str, route: str, provider: str, wire: str = "", **more: Any) -> Surface:
+        return Surface(
+            call=call,
+            wire=wire,
+            open=lambda client: client.completion(),
+            needs="completion",
+            host=Host("litellm", f"{route}/…", "127.0.0.1", provider),
+            **more,
+        )
+
+    return [
+        *(row("completion(stream=True)", route, provider) for route, provider in LITELLM_ROUTES),
+        row("text_completion(stream=True)", "text-completion-openai", "openai", operation="text_completion"),
+        row("responses(stream=True)", "openai", "openai"),
+        *(row("Router().completion(stream=True)", route, route) for route in ("anthropic", "openai")),
+    ]
+
+
+ROUTED: Final = tuple(_litellm())
+"""The rows of litellm, which `test_litellm.py` tests: its stream object makes chunks of its own, so that neither the
+count nor the ids of the others hold."""
+
+
+def _ollama() -> list[Surface]:
+    """Generators of the ollama SDK, which send their request when they are first pulled."""
+
+    def row(call: str, wire: str, opens: Callable[[Any], Any], operation: str) -> Surface:
+        return Surface(
+            call=f"{call}(stream=True)",
+            wire=wire,
+            open=opens,
+            needs=call,
+            host=OLLAMA,
+            operation=operation,
+            is_generator=True,
+        )
+
+    def chat(client: Any) -> Any:
+        return client.chat(model="m", messages=QUESTION, options=OLLAMA_OPTIONS, stream=True)
+
+    def generate(client: Any) -> Any:
+        return client.generate(model="m", prompt="hello", options=OLLAMA_OPTIONS, stream=True)
+
+    return [
+        row("chat", "ollama_chat", chat, "chat"),
+        row("generate", "ollama_generate", generate, "text_completion"),
+    ]
+
+
+@contextmanager
+def _chunks_of(block: Any) -> Iterator[Any]:
+    """The chunks in the block of a raw client of cohere."""
+    with block as response:
+        yield response.data
+
+
+@asynccontextmanager
+async def _async_chunks_of(block: Any) -> AsyncIterator[Any]:
+    """Do what `_chunks_of` does, for an asynchronous block."""
+    async with block as response:
+        yield response.data
+
+
+def _cohere() -> list[Surface]:
+    """Generators of the cohere SDK, which send their request when they are first pulled, and the blocks under them."""
+
+    def row(call: str, wire: str, opens: Callable[[Any], Any], host: Host = COHERE, **more: Any) -> Surface:
+        return Surface(call=call, wire=wire, open=opens, needs="chat_stream", host=host, yields_errors=True, **more)
+
+    def raw(client: Any) -> Any:
+        block = client.v2.with_raw_response.chat_stream(**COHERE_CHAT)
+        return _async_chunks_of(block) if hasattr(block, "__aenter__") else _chunks_of(block)
+
+    return [
+        row("chat_stream()", "cohere", lambda client: client.chat_stream(**COHERE_CHAT), is_generator=True),
+        row(
+            "chat_stream()",
+            "cohere_v1",
+            lambda client: client.chat_stream(**COHERE_V1_CHAT),
+            COHERE_V1,
+            is_generator=True,
+        ),
+        row("v2.with_raw_response.chat_stream()", "cohere", raw, COHERE_V1, managed=True),
+    ]
+
+
 SURFACES: Final = (
     *_chat(),
     *_completions(),
@@ -413,12 +518,14 @@ SURFACES: Final = (
     *_content(),
     *_interactions(),
     *_bedrock(),
+    *_ollama(),
+    *_cohere(),
 )
 STREAMS: Final = tuple(
     surface
     for surface in SURFACES
     if surface.reading is LOOP
-    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX}
+    and surface.host not in {AZURE, COMPATIBLE, BEDROCK, GEMINI, VERTEX, OLLAMA, COHERE, COHERE_V1}
     and surface.operation == "chat"
     and not surface.call.startswith("beta.")
 )
@@ -427,7 +534,10 @@ streaming responses of each API."""
 OTHER_STREAMS: Final = tuple(
     surface
     for surface in SURFACES
-    if surface.host in {BEDROCK, GEMINI} and surface.reading is LOOP and surface.operation != "fetch_response"
+    if surface.host in {BEDROCK, GEMINI, OLLAMA, COHERE, COHERE_V1}
+    and surface.reading is LOOP
+    and surface.operation != "fetch_response"
+    and (not surface.managed or surface.host is GEMINI)
 )
 """The rows of the other SDKs that give a caller a stream object, or a generator."""
 CREATED: Final = tuple(surface for surface in STREAMS if surface.call.endswith("s.create(stream=True)"))
@@ -437,7 +547,8 @@ EVERY_CREATED: Final = (
     *(
         surface
         for surface in OTHER_STREAMS
-        if surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()"))
+        if (surface.host is GEMINI and surface.call.endswith(("s.create(stream=True)", "generate_content_stream()")))
+        or (surface.host in {OLLAMA, COHERE} and surface.operation == "chat")
     ),
 )
-"""The same, with what is called so in google-genai."""
+"""The same, with what corresponds to it in google-genai, ollama and cohere."""

@@ -247,6 +247,31 @@ def test_an_invocation_of_each_family_is_measured(
     assert {name: attributes.get(name) for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("surface", "script", "expected"),
+    [
+        (CONVERSE_STREAM, bedrock.reply(2), {"itl.server.total_duration": 0.1}),
+        (
+            INVOCATION,
+            bedrock.anthropic_reply(2),
+            {"itl.server.total_duration": 0.1, "itl.server.first_byte_duration": 0.01},
+        ),
+    ],
+    ids=str,
+)
+def test_the_latencies_of_the_service_are_on_the_span_in_seconds(
+    surface: Surface,
+    script: Script,
+    expected: dict[str, float],
+    face: Face,
+    server: ScriptedServer,
+    telemetry: CapturedTelemetry,
+) -> None:
+    server.always(script)
+    play(read, surface, face, server)
+    assert {name: value for name, value in only(telemetry).items() if name.startswith("itl.server.")} == expected
+
+
 def test_the_id_of_the_request_identifies_a_response_that_has_none(
     face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
 ) -> None:

@@ -41,10 +41,12 @@ from otel_itl.testing import (
     Step,
     bedrock,
     chat,
+    cohere,
     faults,
     gemini,
     interactions,
     messages,
+    ollama,
     responses,
 )
 
@@ -56,7 +58,13 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "invoke_model": bedrock,
     "gemini": gemini,
     "interactions": interactions,
+    "ollama_chat": ollama,
+    "ollama_generate": ollama,
+    "cohere": cohere,
+    "cohere_v1": cohere,
 }
+YIELDING_ALL: Final = ("google-genai", "ollama", "cohere")
+"""SDKs that yield every chunk that they make."""
 OPENING: Final = {
     "chat": 2,
     "responses": 5,
@@ -65,12 +73,19 @@ OPENING: Final = {
     "invoke_model": 3,
     "gemini": 1,
     "interactions": 3,
+    "ollama_chat": 1,
+    "ollama_generate": 1,
+    "cohere": 3,
+    "cohere_v1": 2,
 }
 """Chunks up to and including the first token."""
-REPLIES: Final[dict[str, Script]] = {
-    wire: (bedrock.anthropic_reply if wire == "invoke_model" else builder.reply)(4, first=0.004, gaps=0.002)
-    for wire, builder in BUILDERS.items()
+MAKERS: Final[dict[str, Callable[..., Script]]] = {
+    **{wire: builder.reply for wire, builder in BUILDERS.items()},
+    "invoke_model": bedrock.anthropic_reply,
+    "ollama_generate": ollama.generate_reply,
+    "cohere_v1": cohere.v1_reply,
 }
+REPLIES: Final[dict[str, Script]] = {wire: make(4, first=0.004, gaps=0.002) for wire, make in MAKERS.items()}
 ALL: Final = {
     "chat": 7,
     "responses": 12,
@@ -79,6 +94,10 @@ ALL: Final = {
     "invoke_model": 9,
     "gemini": 5,
     "interactions": 8,
+    "ollama_chat": 5,
+    "ollama_generate": 5,
+    "cohere": 8,
+    "cohere_v1": 6,
 }
 """Chunks of a whole reply."""
 
@@ -149,8 +168,11 @@ class Ending:
         """The outcome that is recorded; none of a generator that was never pulled, as it has sent no request.
 
         Closing a generator, dropping it and throwing into it look the same from inside. What is thrown into the stream
-        of an interaction, its own generator gets, which closes the one under it.
+        of an interaction, its own generator gets, which closes the one under it. In ollama, what the caller throws into
+        is what is recorded.
         """
+        if surface.sdk == "ollama" and self.act in THROWING:
+            return [self.outcome]
         if surface.wire == "interactions" and self.act is throw_a_cancellation:
             return ["closed"]
         if not surface.is_generator or self.act not in LEAVING:
@@ -187,7 +209,7 @@ async def within(surface: Surface, client: Any) -> AsyncIterator[Any]:
 
 async def first_token(surface: Surface, client: Any, stream: Any) -> None:
     """Read up to the first token, and break out of the loop."""
-    if surface.sdk == "google-genai":  # which yields all that it makes
+    if surface.sdk in YIELDING_ALL:
         seen = count(1)
         await taken(stream, lambda: next(seen) >= OPENING[surface.wire])
     else:
@@ -295,7 +317,7 @@ async def uninstrument(surface: Surface, client: Any) -> Left:
     await first_token(surface, client, stream)
     otel_itl.uninstrument()
     rest = await taken(stream)
-    read = OPENING[surface.wire] + len(rest) if surface.sdk == "google-genai" else len(client.made)
+    read = OPENING[surface.wire] + len(rest) if surface.sdk in YIELDING_ALL else len(client.made)
     assert read == ALL[surface.wire], "the stream goes on for its reader"
     return Left(stream)
 
@@ -386,7 +408,8 @@ def broken_by(*steps: Step) -> Callable[[str], Script]:
 
 
 def error_event(wire: str) -> Script:
-    return REPLIES[wire].cut(1) + BUILDERS[wire].error("the server had an error")
+    error = cohere.v1_error() if wire == "cohere_v1" else BUILDERS[wire].error("the server had an error")
+    return REPLIES[wire].cut(1) + error
 
 
 def invalid_json(wire: str) -> Script:
@@ -408,7 +431,8 @@ def no_answer(_: str) -> Script:
 
 BINARY: Final = ("converse", "invoke_model")
 """Wire formats of AWS's event stream, over which each loop is a generator of its own."""
-SERVER_SENT: Final = ("chat", "responses", "messages", "gemini", "interactions")
+PASSING: Final = ("chat", "responses", "messages", "gemini", "interactions", "ollama_chat", "ollama_generate")
+"""Wire formats of the SDKs out of which an exception comes that is thrown in."""
 SILENCE: Final = broken_by(faults.hold())
 STREAMED: Final = {
     "chat": 5,
@@ -418,6 +442,10 @@ STREAMED: Final = {
     "invoke_model": 6,
     "gemini": 4,
     "interactions": 6,
+    "ollama_chat": 4,
+    "ollama_generate": 4,
+    "cohere": 6,
+    "cohere_v1": 5,
 }
 """Chunks up to and including the last token."""
 OPENED: Final = {wire: chunks - 1 for wire, chunks in OPENING.items()}
@@ -436,6 +464,7 @@ def every(outcome: str, act: Act, **more: Any) -> Ending:
     return Ending(outcome=outcome, act=act, **more)
 
 
+THROWING: Final[set[Act]] = {throw_an_exception, throw_a_cancellation}
 LEAVING: Final[set[Act]] = {
     close_it,
     aclose_it,
@@ -443,8 +472,7 @@ LEAVING: Final[set[Act]] = {
     leave_the_block,
     leave_the_block_unread,
     fail_in_the_block,
-    throw_an_exception,
-    throw_a_cancellation,
+    *THROWING,
     break_and_drop,
     drop_unread,
 }
@@ -460,8 +488,8 @@ ENDINGS: Final = {
     "end of the block before the first pull": every("closed", leave_the_block_unread, chunks=UNREAD),
     "exception in the block": every("closed", fail_in_the_block),
     "response closed": every("closed", close_the_response, has_response=True),
-    "exception thrown in": every("closed", throw_an_exception, wires=SERVER_SENT),
-    "cancellation thrown in": some("cancelled", throw_a_cancellation, wires=SERVER_SENT),
+    "exception thrown in": every("closed", throw_an_exception, wires=PASSING),
+    "cancellation thrown in": some("cancelled", throw_a_cancellation, wires=PASSING),
     "break and drop": every("abandoned", break_and_drop),
     "dropped before the first pull": every("abandoned", drop_unread, chunks=UNREAD),
     "uninstrument": every("abandoned", uninstrument),
@@ -482,7 +510,7 @@ ENDINGS: Final = {
         "error",
         read_into_an_error,
         script=invalid_json,
-        wires=("chat", "responses", "messages", "gemini"),
+        wires=("chat", "responses", "messages", "gemini", "ollama_chat", "ollama_generate"),
     ),
     "error event": every("error", read_into_an_error, script=error_event, error_chunks=1),
     "response.failed": some(
@@ -508,8 +536,16 @@ ENDINGS: Final = {
         "completed",
         exhaust,
         script=without("done", "usage"),
-        chunks={"chat": 6, "messages": 8, "converse": 7, "invoke_model": 8, "gemini": 5, "interactions": 8},
-        wires=("chat", "messages", "gemini", "interactions", *BINARY),
+        chunks={
+            "chat": 6,
+            "messages": 8,
+            "converse": 7,
+            "invoke_model": 8,
+            "gemini": 5,
+            "interactions": 8,
+            "cohere": 8,
+        },
+        wires=("chat", "messages", "gemini", "interactions", "cohere", *BINARY),
     ),
     "response.incomplete": some(
         "completed", exhaust, script=lambda _: responses.reply(4, end="incomplete"), chunks=ALL, wires=("responses",)
@@ -573,7 +609,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
         outcomes=outcomes,
         counted=dict.fromkeys(outcomes, 1),
         failed=ending.outcome == "error",
-        error_types=[error_type(ending, error)] * len(outcomes),
+        error_types=[error_type(ending, surface, error)] * len(outcomes),
         chunks=[ending.chunks[surface.wire] + ending.error_chunks * surface.yields_errors] * len(outcomes),
         # A caller that was slow, be it for the machine's load, cannot know when the first token came.
         first_tokens=sum("itl.time_to_first_token" in span.attributes for span in spans)
@@ -585,7 +621,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
 WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
 
 
-def error_type(ending: Ending, error: BaseException | None) -> str | None:
+def error_type(ending: Ending, surface: Surface, error: BaseException | None) -> str | None:
     """The type of the exception that the SDK raised, or the code in it; where it raised none, the provider's code.
 
     A stream of an interaction makes an exception of its own of the HTTP client's where it hands out its events.
@@ -595,6 +631,6 @@ def error_type(ending: Ending, error: BaseException | None) -> str | None:
     if ending.act is read_into_an_error and type(error).__module__.startswith("google.genai._gaos."):
         error = error.__cause__
     if error is None:
-        return "server_error"
+        return "error" if surface.sdk == "cohere" else "server_error"
     service_code = getattr(error, "response", None)  # of botocore's exceptions
     return service_code["Error"]["Code"] if isinstance(service_code, dict) else type(error).__qualname__

@@ -19,10 +19,12 @@ from otel_itl.testing import (
     ScriptedServer,
     Step,
     chat,
+    cohere,
     faults,
     gemini,
     interactions,
     messages,
+    ollama,
     responses,
 )
 
@@ -33,6 +35,8 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "messages": messages,
     "gemini": gemini,
     "interactions": interactions,
+    "ollama_chat": ollama,
+    "cohere": cohere,
 }
 REPLIES: Final[dict[str, Script]] = {wire: builder.reply(3) for wire, builder in BUILDERS.items()}
 FAULTS: Final[dict[str, Step]] = {

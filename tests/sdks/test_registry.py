@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 from clients import CLIENTS
-from surfaces import BEDROCK, CREATED, OTHER_STREAMS, SURFACES
+from surfaces import BEDROCK, CREATED, OTHER_STREAMS, ROUTED, SURFACES
 
 from otel_itl.config import load
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
@@ -66,8 +66,9 @@ def test_an_sdk_has_an_extra_with_its_oldest_release(sdk: SDKEntry) -> None:
     assert EXTRAS[sdk.name] == [sdk.requirement]
 
 
-def test_one_extra_has_every_sdk() -> None:
-    assert EXTRAS["sdks"] == [f"otel-itl[{','.join(SDK_NAMES)}]"]
+def test_one_extra_has_every_sdk_that_leaves_the_others_their_newest_release() -> None:
+    names = [sdk.name for sdk in REGISTRY.values() if not sdk.pins_others]
+    assert EXTRAS["sdks"] == [f"otel-itl[{','.join(names)}]"]
 
 
 def test_the_extra_of_the_command_has_the_same_oldest_releases() -> None:
@@ -94,16 +95,16 @@ def test_an_sdk_is_a_keyword_of_the_package(sdk: SDKEntry) -> None:
 
 @every
 def test_the_tests_have_a_client_of_an_sdk(sdk: SDKEntry) -> None:
-    assert sdk.name in {host.sdk for host in (*CLIENTS, BEDROCK)}
+    assert sdk.name in {*(host.sdk for host in (*CLIENTS, BEDROCK)), *(row.sdk for row in ROUTED)}
 
 
 @every
 def test_the_tests_of_every_ending_have_a_stream_of_an_sdk(sdk: SDKEntry) -> None:
-    assert sdk.name in {surface.sdk for surface in (*CREATED, *OTHER_STREAMS)}
+    assert sdk.name in {surface.sdk for surface in (*CREATED, *OTHER_STREAMS, *ROUTED)}
 
 
 def test_the_tests_have_no_surface_of_another_sdk() -> None:
-    assert {surface.sdk for surface in SURFACES} == set(SDK_NAMES)
+    assert {surface.sdk for surface in (*SURFACES, *ROUTED)} == set(SDK_NAMES)
 
 
 @every

@@ -14,7 +14,7 @@ from clients import client_of, disturbed, skip_what_is_missing
 from faces import FACES, Face, entered, run
 from measuring import bare, measured, timeline_of
 from opentelemetry.trace import SpanKind, StatusCode
-from scripts import OUTPUTS, RESPONSE_ID, WIRES
+from scripts import OUTPUTS, WIRES
 from surfaces import SURFACES, Surface
 
 from otel_itl.core.timeline import OUTPUT
@@ -211,7 +211,7 @@ def test_the_span_has_the_parameters_of_the_request(asked: Run) -> None:
 @CHUNKS
 def test_the_span_has_id_model_and_finish_reasons_of_the_response(asked: Run) -> None:
     expected = {
-        "gen_ai.response.id": RESPONSE_ID,
+        "gen_ai.response.id": WIRES[asked.surface.wire].response_id,
         "gen_ai.response.model": WIRES[asked.surface.wire].model,
         "gen_ai.response.finish_reasons": WIRES[asked.surface.wire].finish_reasons,
     }

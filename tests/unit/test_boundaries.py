@@ -19,11 +19,24 @@ MAY_IMPORT = {
     "export": {"core", "conventions", "config", "recording", "export"},
     "report": {"core", "conventions", "report"},
     "view": {"core", "conventions", "report", "view"},
+    "compare": {"core", "conventions", "report", "compare"},
     "testing": {"core", "conventions", "testing"},
     "wiring": {"core", "conventions", "config", "option_values", "recording", "sdks", "export", "wiring"},
     "cli": {
-        *("core", "conventions", "config", "option_values", "recording", "sdks", "export", "report", "testing"),
-        *("view", "wiring", "cli"),
+        *(
+            "core",
+            "conventions",
+            "config",
+            "option_values",
+            "recording",
+            "sdks",
+            "export",
+            "report",
+            "compare",
+            "view",
+            "testing",
+        ),
+        *("wiring", "cli"),
     },
 }
 """Part → the parts it may import, at any depth of its code.

@@ -27,6 +27,7 @@ ATTRIBUTES = {
     *NAMES.values(),
     *conventions.SPAN_MEASURES,
     *conventions.REQUEST_PARAMETERS.values(),
+    *conventions.SERVER_DURATIONS.values(),
 }
 OURS = {name: metric for name, metric in CONSTANTS.items() if isinstance(metric, Metric)}
 

@@ -16,11 +16,12 @@ Event = tuple[str, int, Mapping[str, Any]]
 
 
 class OTLPSpan(NamedTuple):
-    """A span with its attributes, its token events and its stall events."""
+    """A span with its attributes, those of its resource, its token events and its stall events."""
 
     trace_id: str
     span_id: str
     attributes: Mapping[str, Any]
+    resource: Mapping[str, Any]
     token_events: Sequence[Event]
     stall_events: Sequence[Event]
     name: str = ""
@@ -47,17 +48,20 @@ def iterate_spans(document: Mapping[str, Any]) -> Iterator[OTLPSpan]:
     Raises:
         TypeError, ValueError, KeyError, AttributeError: the document is not of OTLP's shape.
     """
-    for span in _records(document, "resourceSpans", "scopeSpans", "spans"):
-        yield OTLPSpan(
-            trace_id=_identifier(span, "traceId"),
-            span_id=_identifier(span, "spanId"),
-            attributes=_attributes(span),
-            token_events=_events(span, TOKEN_EVENTS),
-            stall_events=_events(span, {names.STALL_EVENT}),
-            name=str(span.get("name") or ""),
-            start_unix_ns=int(span.get("startTimeUnixNano") or 0),
-            end_unix_ns=int(span.get("endTimeUnixNano") or 0),
-        )
+    for of_resource in document.get("resourceSpans") or ():
+        resource = _attributes(of_resource.get("resource") or {})
+        for span in _records(of_resource, "scopeSpans", "spans"):
+            yield OTLPSpan(
+                trace_id=_identifier(span, "traceId"),
+                span_id=_identifier(span, "spanId"),
+                attributes=_attributes(span),
+                resource=resource,
+                token_events=_events(span, TOKEN_EVENTS),
+                stall_events=_events(span, {names.STALL_EVENT}),
+                name=str(span.get("name") or ""),
+                start_unix_ns=int(span.get("startTimeUnixNano") or 0),
+                end_unix_ns=int(span.get("endTimeUnixNano") or 0),
+            )
 
 
 def iterate_token_logs(document: Mapping[str, Any], wanted: Container[str] = TOKEN_EVENTS) -> Iterator[TokenLogRecord]:
@@ -66,18 +70,18 @@ def iterate_token_logs(document: Mapping[str, Any], wanted: Container[str] = TOK
     Raises:
         TypeError, ValueError, KeyError, AttributeError: the document is not of OTLP's shape.
     """
-    for record in _records(document, "resourceLogs", "scopeLogs", "logRecords"):
-        # Before log records had an event name of their own, it was an attribute.
-        name = str(record.get("eventName") or _name_from_attributes(record) or "")
-        if name in wanted:
-            event = (name, int(record.get("timeUnixNano", 0)), _attributes(record))
-            yield TokenLogRecord(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
+    for of_resource in document.get("resourceLogs") or ():
+        for record in _records(of_resource, "scopeLogs", "logRecords"):
+            # Before log records had an event name of their own, it was an attribute.
+            name = str(record.get("eventName") or _name_from_attributes(record) or "")
+            if name in wanted:
+                event = (name, int(record.get("timeUnixNano", 0)), _attributes(record))
+                yield TokenLogRecord(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
 
 
-def _records(document: Mapping[str, Any], resources: str, scopes: str, records: str) -> Iterator[Mapping[str, Any]]:
-    for resource in document.get(resources) or ():
-        for scope in resource.get(scopes) or ():
-            yield from scope.get(records) or ()
+def _records(resource: Mapping[str, Any], scopes: str, records: str) -> Iterator[Mapping[str, Any]]:
+    for scope in resource.get(scopes) or ():
+        yield from scope.get(records) or ()
 
 
 def _events(span: Mapping[str, Any], wanted: Container[str]) -> list[Event]:

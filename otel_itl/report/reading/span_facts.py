@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from otel_itl import conventions as names
@@ -56,6 +56,10 @@ class SpanFacts:
     slo: SLOFacts | None = None
     stalls: Sequence[StallFacts] | None = None
     error_type: str | None = None
+    is_host_bound: bool = False
+    """The machine had too little CPU for the figures to be the upstream's."""
+    server_durations: Mapping[str, float] = field(default_factory=dict)
+    """What the server reported of its own time (s), by the keys of `conventions.SERVER_DURATIONS`."""
 
 
 NO_FACTS = SpanFacts()
@@ -69,6 +73,8 @@ def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mappin
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
         error_type=_text(attributes, names.ERROR_TYPE),
+        is_host_bound=attributes.get("itl.host.bound") is True,
+        server_durations=_server_durations(attributes),
     )
 
 
@@ -102,6 +108,12 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
         itl=_number(attributes, names.SLO_ITL),
         fluidity=_number(attributes, names.SLO_FLUIDITY),
     )
+
+
+def _server_durations(attributes: Mapping[str, Any]) -> dict[str, float]:
+    """Read the server's own durations; empty without any."""
+    found = {key: _number(attributes, name) for key, name in names.SERVER_DURATIONS.items()}
+    return {key: seconds for key, seconds in found.items() if seconds is not None}
 
 
 def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> list[StallFacts] | None:

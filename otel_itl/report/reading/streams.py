@@ -38,6 +38,9 @@ class StoredStream:
     timeline: Timeline
     measures: Measures
     span_facts: SpanFacts = NO_FACTS
+    group: str | None = None
+    """The value of the attribute that streams are grouped by; None: not asked for, or neither the span nor its resource
+    has it."""
 
 
 class Identity(NamedTuple):
@@ -46,6 +49,7 @@ class Identity(NamedTuple):
     provider: str = UNKNOWN
     model: str = UNKNOWN
     operation: str = UNKNOWN
+    group: str | None = None
 
 
 class _BareSpan(NamedTuple):
@@ -65,7 +69,7 @@ class _LoggedStream(NamedTuple):
     events: list[Event]
 
 
-def read_streams(sources: Iterable[str], skipped: SkippedInput) -> Iterator[StoredStream]:
+def read_streams(sources: Iterable[str], skipped: SkippedInput, group_by: str | None = None) -> Iterator[StoredStream]:
     """Yield the streams of files.
 
     A stream on a span is yielded as soon as it is read. Token events in logs wait for the end of the input, because
@@ -74,11 +78,12 @@ def read_streams(sources: Iterable[str], skipped: SkippedInput) -> Iterator[Stor
     Args:
         sources: paths of files; `-` is standard input.
         skipped: receives what cannot be used.
+        group_by: the attribute, of the span or else of its resource, whose value is the streams' `group`.
 
     Raises:
         UnreadableSourceError: a source is missing, a directory, binary, or the permission is missing.
     """
-    reader = _Reader(skipped)
+    reader = _Reader(skipped, group_by)
     for source in sources:
         for document in read_documents(source, skipped):
             yield from reader.read(document)
@@ -88,8 +93,9 @@ def read_streams(sources: Iterable[str], skipped: SkippedInput) -> Iterator[Stor
 class _Reader:
     """Assembles streams from documents, in any order."""
 
-    def __init__(self, skipped: SkippedInput) -> None:
+    def __init__(self, skipped: SkippedInput, group_by: str | None) -> None:
         self._skipped = skipped
+        self._group_by = group_by
         self._seen: set[tuple[str, str, int]] = set()
         self._bare_spans: dict[_SpanKey, _BareSpan] = {}
         self._logged: dict[tuple[_SpanKey, int], _LoggedStream] = {}
@@ -124,13 +130,13 @@ class _Reader:
 
     def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         """Yield the streams on a span; keep the span for token events in logs where it has none itself."""
-        key, identity = (span.trace_id, span.span_id), read_identity(span.attributes)
+        key, identity = (span.trace_id, span.span_id), read_identity(span.attributes, span.resource, self._group_by)
         if span.attributes.get(names.TEST) is True:
             self._tests.add(key)
             return
         if not span.token_events:
             is_measured = names.STREAM_OUTCOME in span.attributes
-            if is_measured or identity != Identity():
+            if is_measured or identity[:3] != Identity()[:3]:
                 facts = read_span_facts(span.attributes, [attributes for _, _, attributes in span.stall_events])
                 self._bare_spans[key] = _BareSpan(identity, facts, where if is_measured else None)
             return
@@ -177,8 +183,11 @@ class _Reader:
         )
 
 
-def read_identity(attributes: Mapping[str, Any]) -> Identity:
+def read_identity(
+    attributes: Mapping[str, Any], resource: Mapping[str, Any] | None = None, group_by: str | None = None
+) -> Identity:
     """Read the names of a stream from its span's attributes; `unknown` where they are missing."""
+    group = None if group_by is None else attributes.get(group_by, (resource or {}).get(group_by))
 
     def text(*candidates: str) -> str:
         found = (attributes.get(name) for name in candidates)
@@ -188,6 +197,7 @@ def read_identity(attributes: Mapping[str, Any]) -> Identity:
         provider=text(names.PROVIDER_NAME, "gen_ai.system"),
         model=text(names.REQUEST_MODEL, names.RESPONSE_MODEL),
         operation=text(names.OPERATION_NAME),
+        group=None if group is None else str(group),
     )
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from otel_itl.report.render.buffering_notes import buffering_notes
 from otel_itl.report.render.model_tables import latency_table, stream_table
 from otel_itl.report.render.other_tool_tables import other_tool_tables
+from otel_itl.report.render.server_table import server_table
 from otel_itl.report.render.session_tables import request_table, session_table
 from otel_itl.report.render.slo_table import slo_table
 from otel_itl.report.render.stall_table import stall_table
@@ -43,6 +44,9 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
     yield from buffering_notes(report.rows)
     yield Text()
     yield from stream_table(report.rows, terminal)
+    if any(row.server for row in report.rows):
+        yield Text()
+        yield from server_table(report.rows, terminal)
     if any(row.stalls for row in report.rows):
         yield Text()
         yield from stall_table(report.rows, terminal)

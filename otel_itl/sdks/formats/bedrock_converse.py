@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
-from otel_itl.sdks.values import fields_of, short_str, valid_count
+from otel_itl.sdks.values import fields_of, short_str, valid_count, valid_seconds
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
 EMPTY, ROLE, LIFECYCLE = int(Kind.EMPTY), int(Kind.ROLE), int(Kind.LIFECYCLE)
@@ -51,7 +51,10 @@ def classify_converse_event(event: Any, response_info: ResponseInfo) -> int:
     elif "metadata" in fields:
         kind = USAGE
         response_info.is_terminated = True
-        _record_usage(response_info, fields_of(fields_of(fields["metadata"]).get("usage")))
+        metadata = fields_of(fields["metadata"])
+        _record_usage(response_info, fields_of(metadata.get("usage")))
+        latency = valid_seconds(fields_of(metadata.get("metrics")).get("latencyMs"), 1000)
+        response_info.update_server_durations(total=latency)
     return kind
 
 

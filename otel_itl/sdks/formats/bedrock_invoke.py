@@ -12,7 +12,7 @@ from otel_itl.core.timeline import Kind
 from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
 from otel_itl.sdks.formats.bedrock_converse import EVENTS, classify_converse_event
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion, record_metadata
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count, valid_seconds
 
 ANSWER, EMPTY, LIFECYCLE = int(Kind.ANSWER), int(Kind.EMPTY), int(Kind.LIFECYCLE)
 FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
@@ -123,8 +123,12 @@ def _text_kind(text: Any, reason: Any, response_info: ResponseInfo) -> int:
 
 
 def _record_metrics(response_info: ResponseInfo, metrics: dict[str, Any]) -> None:
-    """Record the token counts that Bedrock itself adds, where the model's format has none."""
+    """Record the latencies that Bedrock itself adds, and its token counts where the model's format has none."""
     response_info.is_terminated = True
+    response_info.update_server_durations(
+        total=valid_seconds(metrics.get("invocationLatency"), 1000),
+        first_byte=valid_seconds(metrics.get("firstByteLatency"), 1000),
+    )
     read = valid_count(metrics.get("cacheReadInputTokenCount"))
     written = valid_count(metrics.get("cacheWriteInputTokenCount"))
     uncached = valid_count(metrics.get("inputTokenCount"))

@@ -69,6 +69,7 @@ def _read_span(span: Any) -> OTLPSpan:
         trace_id=_identifier(span.trace_id),
         span_id=_identifier(span.span_id),
         attributes=keep_attributes(_attributes(span.attributes)),
+        resource={},
         token_events=[event for event in events if event[0] in TOKEN_EVENTS],
         stall_events=[event for event in events if event[0] == names.STALL_EVENT],
         name=span.name,

@@ -1,0 +1,136 @@
+"""`otel-itl compare`: reads two sides, compares them, prints the answers."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_COMPARED
+from otel_itl.compare.comparison import Comparison, compare
+from otel_itl.compare.gate import exit_code
+from otel_itl.compare.otava import write_series
+from otel_itl.compare.render.html import comparison_to_html
+from otel_itl.compare.render.json import comparison_to_json
+from otel_itl.compare.render.markdown import comparison_to_markdown
+from otel_itl.compare.render.words import headline
+from otel_itl.compare.requests import Side
+from otel_itl.compare.sides import (
+    ByAttribute,
+    ByTime,
+    CannotSplitError,
+    read_by_attribute,
+    read_by_time,
+    read_files,
+    read_runs,
+)
+from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
+from otel_itl.report.reading.skipped_input import SkippedInput
+
+
+def run_compare(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl compare`, and return its exit code."""
+    skipped = SkippedInput()
+    try:
+        for source in arguments.files:
+            check_readable(source)
+        if arguments.otava is not None:
+            return _write_series(arguments, skipped)
+        a, b = _read_sides(arguments, skipped)
+    except (UnreadableSourceError, CannotSplitError) as error:
+        return _refuse(str(error))
+    _print_skipped(skipped)
+    for side in (a, b):
+        if not side.requests:
+            aside = f": {side.set_aside.total():,} were set aside" if side.set_aside else ""
+            return _refuse(f"no stream of {side.name!r} can be compared{aside}.", NOTHING_COMPARED)
+    comparison = compare(a, b, arguments.margin, seed=arguments.seed)
+    code = exit_code(comparison, arguments.fail_on)
+    if arguments.html is not None and not _write_html(comparison, arguments):
+        return BAD_USAGE
+    _print(comparison, arguments, code)
+    return code
+
+
+def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[Side, Side]:
+    """Read the two sides that the arguments name.
+
+    Raises:
+        CannotSplitError: they do not name two sides, or the input does not have them.
+        UnreadableSourceError: a file cannot be read.
+    """
+    files: Sequence[str] = arguments.files
+    if arguments.by is not None and (arguments.before is not None or arguments.after is not None):
+        message = "--by and --before or --after both split the input: leave one out."
+        raise CannotSplitError(message)
+    if arguments.by is not None:
+        attribute, _, values = arguments.by.partition("=")
+        chosen = tuple(value.strip() for value in values.split(",")) if values else None
+        if not attribute or (chosen is not None and (len(chosen) != 2 or not all(chosen))):  # noqa: PLR2004 - two sides
+            message = f"--by {arguments.by!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B."
+            raise CannotSplitError(message)
+        split = ByAttribute(attribute, None if chosen is None else (chosen[0], chosen[1]))
+        return read_by_attribute(files, split, skipped, arguments.slo)
+    if arguments.before is not None or arguments.after is not None:
+        before = arguments.after if arguments.before is None else arguments.before
+        after = arguments.before if arguments.after is None else arguments.after
+        if before > after:
+            message = "--before is later than --after: a stream would be on both sides."
+            raise CannotSplitError(message)
+        return read_by_time(files, ByTime(before, after), skipped, arguments.slo)
+    if len(files) != 2:  # noqa: PLR2004 - two sides
+        message = f"name two files, A and B, or split one with --by, --before or --after: got {len(files)}."
+        raise CannotSplitError(message)
+    return read_files(files[0], files[1], skipped, arguments.slo)
+
+
+def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
+    """Write the runs for apache-otava, and print how to analyze them."""
+    runs = read_runs(arguments.files, skipped, arguments.slo)
+    _print_skipped(skipped)
+    if not runs:
+        return _refuse("no stream in any of the files.", NOTHING_COMPARED)
+    path = Path(arguments.otava)
+    try:
+        configuration = write_series(runs, path)
+    except OSError as error:
+        return _refuse(f"{path} cannot be written: {error.strerror or error}.")
+    print(f"{len(runs)} runs in {path}. Next: OTAVA_CONFIG={configuration} otava analyze streams")
+    return 0
+
+
+def _write_html(comparison: Comparison, arguments: argparse.Namespace) -> bool:
+    """Write the page; print a sentence where that is not possible."""
+    try:
+        page = comparison_to_html(comparison, headline(comparison, arguments.fail_on))
+        Path(arguments.html).write_text(page, encoding="utf-8")
+    except OSError as error:
+        _refuse(f"{arguments.html} cannot be written: {error.strerror or error}.")
+        return False
+    return True
+
+
+def _print(comparison: Comparison, arguments: argparse.Namespace, code: int) -> None:
+    """Print the answers in the form that is asked for."""
+    sentence = headline(comparison, arguments.fail_on)
+    if arguments.json:
+        print(comparison_to_json(comparison, sentence, code))
+    elif arguments.markdown:
+        print(comparison_to_markdown(comparison, sentence), end="")
+    else:
+        from otel_itl.compare.render.terminal import print_comparison  # noqa: PLC0415 - only this form needs rich
+        from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+
+        print_comparison(comparison, sentence, open_terminal())
+
+
+def _print_skipped(skipped: SkippedInput) -> None:
+    for line in skipped.describe():
+        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+
+
+def _refuse(sentence: str, code: int = BAD_USAGE) -> int:
+    """Print a sentence, and return the exit code."""
+    print(f"otel-itl compare: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,1 @@
+"""Prints comparisons: in a terminal, as JSON, as Markdown, and as an HTML page."""

@@ -1,0 +1,115 @@
+"""The words and numbers of a comparison, which all its forms share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from otel_itl.compare.comparison import Comparison, Figure, Row
+from otel_itl.compare.gate import deciding_rows
+from otel_itl.compare.quantities import Quantity, Unit
+from otel_itl.compare.requests import Side
+from otel_itl.compare.verdicts import Answer
+from otel_itl.report.render.number_format import ABSENT, format_milliseconds, format_three_digits, pluralize
+
+HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
+
+
+def headline(comparison: Comparison, keys: Sequence[str]) -> str:
+    """Return the answer in one sentence, from the rows that decide."""
+    rows = deciding_rows(comparison, keys)
+    slower = [row for row in rows if row.answer is Answer.SLOWER]
+    if slower:
+        worst = max(slower, key=lambda row: row.ratio or 0.0)
+        more = f", and {pluralize(len(slower) - 1, 'more row')} too" if len(slower) > 1 else ""
+        return f"B is slower: {describe_row(worst)}{more}."
+    unknown = [row for row in rows if row.answer is Answer.NOT_ENOUGH_DATA and row.quantity.is_latency]
+    if unknown or not rows:
+        return f"Not enough data to know whether B is slower: {describe_gap(unknown, comparison)}."
+    faster = [row for row in rows if row.answer is Answer.FASTER]
+    if faster:
+        best = min(faster, key=lambda row: row.ratio or 1.0)
+        return f"B is not slower, and in part faster: {describe_row(best)}."
+    return f"B is the same as A: no latency differs by more than {comparison.margin * 100:.3g} %."
+
+
+def describe_row(row: Row) -> str:
+    """Return a row as a clause: `ITL p99 of openai / m is 1.32 times A's (1.18 to 1.47)`."""
+    return f"{row.quantity.title} of {row.model} is {format_ratio(row.ratio)} times A's ({format_interval(row)})"
+
+
+def describe_gap(unknown: Sequence[Row], comparison: Comparison) -> str:
+    """Return as a clause what is missing for an answer."""
+    if not comparison.rows:
+        return "no model has streams on both sides"
+    if not unknown:
+        return "no row of those chosen can be compared"
+    row = max(unknown, key=lambda row: row.enough or 0)
+    enough = f"; about {format_enough(row.enough)} a side would be enough" if row.enough else ""
+    return f"for {row.quantity.title} of {row.model}, {row.why}{enough}"
+
+
+def describe_side(side: Side) -> str:
+    """Return what a side consists of: `10 sessions, 60 streams; set aside: 2 caller-bound`."""
+    sessions = len({request.cluster for request in side.requests if request.is_in_session})
+    parts = ([pluralize(sessions, "session")] if sessions else []) + [pluralize(len(side.requests), "stream")]
+    aside = ", ".join(f"{count:,} {reason}" for reason, count in sorted(side.set_aside.items()))
+    return ", ".join(parts) + (f"; set aside: {aside}" if aside else "")
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    """Return the cells of a row, in the order of `HEADINGS`."""
+    return (
+        format_figure(row.a, row.quantity),
+        format_figure(row.b, row.quantity),
+        format_ratio(row.ratio),
+        format_interval(row),
+        ABSENT if row.adjusted_p is None else format_p(row.adjusted_p),
+        row.answer.value,
+    )
+
+
+def title_of(quantity: Quantity) -> str:
+    """Return the title of a row with its unit."""
+    unit = {Unit.SECONDS: ", ms", Unit.SHARE: ", %", Unit.PER_THOUSAND_TOKENS: ""}[quantity.unit]
+    return quantity.title + unit
+
+
+def note_of(row: Row) -> str:
+    """Return why a row has not enough data, and what would be enough; empty for the other answers."""
+    if not row.why:
+        return ""
+    enough = f"; about {format_enough(row.enough)} a side would be enough" if row.enough else ""
+    return f"{row.why}{enough}"
+
+
+def format_figure(figure: Figure, quantity: Quantity) -> str:
+    """Format the value of a figure in its unit."""
+    if figure.value is None:
+        return ABSENT
+    if quantity.unit is Unit.SECONDS:
+        return format_milliseconds(figure.value)
+    return format_three_digits(figure.value * (100 if quantity.unit is Unit.SHARE else 1))
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Format a ratio with two decimals, from ten on with three digits."""
+    return ABSENT if ratio is None else format_three_digits(ratio)
+
+
+def format_interval(row: Row) -> str:
+    """Format the interval of a row's ratio."""
+    return ABSENT if row.low is None or row.high is None else f"{format_ratio(row.low)} to {format_ratio(row.high)}"
+
+
+def format_p(p: float) -> str:
+    """Format a p-value with two or three decimals."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004 - digits that matter
+
+
+def format_enough(clusters: int | None) -> str:
+    """Format a number of clusters that would be enough, with two digits."""
+    if clusters is None:
+        return ABSENT
+    digits = max(len(str(clusters)) - 2, 0)
+    rounded = -(-clusters // 10**digits) * 10**digits
+    return f"{rounded:,} sessions" if rounded < 1_000_000 else "a million sessions and more"  # noqa: PLR2004

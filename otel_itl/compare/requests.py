@@ -1,0 +1,108 @@
+"""Reduces stored streams to what a comparison needs of them: a few numbers and the gaps of each request."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field
+
+from otel_itl.core.slo import PROFILES, Objectives
+from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.report.reading.streams import StoredStream
+from otel_itl.report.stalls import collect_stalls
+
+CALLER_BOUND = "caller-bound"
+"""Why a stream is set aside: its caller was too slow to observe the upstream's pace."""
+HOST_BOUND = "host-bound"
+"""Why a stream is set aside: the machine that read it had too little CPU for its figures to be the upstream's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. Times are seconds; None is what cannot be known."""
+
+    cluster: str
+    """Id of its session; of the request itself where it belongs to none."""
+    is_in_session: bool
+    model: str
+    """`PROVIDER / MODEL`."""
+    time_to_first_token: float | None
+    gaps: array[float]
+    """ITL samples, ascending."""
+    decode_time: float
+    """From the first to the last token; 0 where the token count is unknown."""
+    later_tokens: int
+    """Tokens after the first, which took `decode_time`."""
+    tokens: int
+    stalls: int
+    outcome: Outcome
+    itl_objective: float | None
+    """The ITL objective that it is judged by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """The requests of one side of a comparison."""
+
+    name: str
+    requests: list[Request] = field(default_factory=list)
+    set_aside: Counter[str] = field(default_factory=Counter)
+    """Why streams are in no figure → how many."""
+
+    @property
+    def clusters(self) -> int:
+        """Number of sessions, and of requests outside of any session."""
+        return len({request.cluster for request in self.requests})
+
+
+def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None = None) -> None:
+    """Add a stream to a side, or count it as set aside where its figures are not the upstream's.
+
+    Args:
+        side: what it is added to.
+        stream: a stored stream.
+        objectives: whose ITL objective its gaps are judged by; None: the one on its span.
+    """
+    reason = _reason_to_set_aside(stream)
+    if reason is None:
+        side.requests.append(_reduce(stream, objectives))
+    else:
+        side.set_aside[reason] += 1
+
+
+def _reason_to_set_aside(stream: StoredStream) -> str | None:
+    if stream.span_facts.is_host_bound:
+        return HOST_BOUND
+    return CALLER_BOUND if stream.measures.is_consumer_bound else None
+
+
+def _reduce(stream: StoredStream, objectives: Objectives | None) -> Request:
+    """Reduce a stream to a request."""
+    measures, session = stream.measures, stream.span_facts.session_id
+    per_token = measures.time_per_output_token
+    decode_time = measures.decode_time if per_token and measures.decode_time else 0.0
+    return Request(
+        cluster=session or stream.trace_id + stream.span_id or f"{stream.where} {stream.timeline.request_unix_ns}",
+        is_in_session=session is not None,
+        model=f"{stream.provider} / {stream.model}",
+        time_to_first_token=measures.time_to_first_token,
+        gaps=array("d", sorted(sample / SECOND for sample in measures.itl_samples.nanoseconds)),
+        decode_time=decode_time,
+        later_tokens=round(decode_time / per_token) if per_token else 0,
+        tokens=measures.token_count,
+        stalls=sum(stall.count for stall in collect_stalls(stream)),
+        outcome=stream.timeline.outcome,
+        itl_objective=_itl_objective(stream, objectives),
+    )
+
+
+def _itl_objective(stream: StoredStream, objectives: Objectives | None) -> float | None:
+    """Return the ITL objective (seconds) that a stream is judged by; None: it has none."""
+    if objectives is not None:
+        slo = objectives.for_model(stream.model)
+        return None if slo is None else slo.itl
+    facts = stream.span_facts.slo
+    if facts is None:
+        return None
+    profile = PROFILES.get(facts.profile)
+    return facts.itl if profile is None else profile.itl

@@ -1,0 +1,122 @@
+"""Classifies the events of Cohere's chat: of the second API by their `type`, of the first by their `event_type`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
+from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+
+REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
+EMPTY, ROLE, LIFECYCLE = int(Kind.EMPTY), int(Kind.ROLE), int(Kind.LIFECYCLE)
+FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+
+ERRORS: Final = frozenset({"error", "error_limit", "error_toxic", "timeout"})
+"""Finish reasons of a generation that failed."""
+
+
+def classify_event(event: Any, response_info: ResponseInfo) -> int:
+    """Classify an event of the second API, and record its metadata in `response_info`.
+
+    Called with every event while the stream runs: plain text, which nearly every event is, is recognized first.
+    """
+    try:
+        if event.type == "content-delta" and event.delta.message.content.text and event.logprobs is None:
+            return ANSWER
+    except AttributeError:
+        pass  # no plain text
+    fields = fields_of(event)
+    classify = CLASSIFIERS.get(short_str(fields.get("type")))
+    return LIFECYCLE if classify is None else classify(fields, fields_of(fields.get("delta")), response_info)
+
+
+def _content(fields: dict[str, Any], delta: dict[str, Any], _: ResponseInfo) -> int:
+    """Classify the start of a content item, or a piece of it."""
+    content = fields_of(fields_of(delta.get("message")).get("content"))
+    kind = (ANSWER if content.get("text") else EMPTY) | (REASONING if content.get("thinking") else EMPTY)
+    return chunk_code(kind, len(items_of(fields_of(fields.get("logprobs")).get("token_ids"))))
+
+
+def _tool_plan(_: dict[str, Any], delta: dict[str, Any], __: ResponseInfo) -> int:
+    """Classify a piece of what the model intends before it calls tools: reasoning."""
+    return REASONING if fields_of(delta.get("message")).get("tool_plan") else EMPTY
+
+
+def _tool_call(_: dict[str, Any], delta: dict[str, Any], __: ResponseInfo) -> int:
+    """Classify the start of a tool call, or a piece of its arguments."""
+    function = fields_of(fields_of(fields_of(delta.get("message")).get("tool_calls")).get("function"))
+    return TOOL if function.get("name") or function.get("arguments") else EMPTY
+
+
+def _message_start(fields: dict[str, Any], _: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Record the id of the response."""
+    response_info.response_id = short_str(fields.get("id"))
+    return ROLE
+
+
+def _message_end(_: dict[str, Any], delta: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Record how the response ended."""
+    return _record_end(delta.get("finish_reason"), delta.get("usage"), response_info)
+
+
+CLASSIFIERS: Final[dict[str | None, Callable[[dict[str, Any], dict[str, Any], ResponseInfo], int]]] = {
+    "content-start": _content,
+    "content-delta": _content,
+    "tool-plan-delta": _tool_plan,
+    "tool-call-start": _tool_call,
+    "tool-call-delta": _tool_call,
+    "message-start": _message_start,
+    "message-end": _message_end,
+}
+"""Type of an event of the second API → what classifies it by its fields and those of its `delta`; any other carries
+neither output nor figures."""
+
+
+def classify_v1_event(event: Any, response_info: ResponseInfo) -> int:
+    """Do what `classify_event` does, for the first API."""
+    try:
+        if event.event_type == "text-generation" and event.text:
+            return ANSWER
+    except AttributeError:
+        pass  # no plain text
+    fields = fields_of(event)
+    name = short_str(fields.get("event_type"))
+    if name == "text-generation":
+        return EMPTY
+    if name == "tool-calls-chunk":
+        call = fields_of(fields.get("tool_call_delta"))
+        kind = REASONING if fields.get("text") or call.get("text") else EMPTY
+        return kind | (TOOL if call.get("name") or call.get("parameters") else EMPTY)
+    if name == "stream-start":
+        response_info.response_id = short_str(fields.get("generation_id"))
+        return LIFECYCLE
+    if name == "stream-end":
+        meta = fields_of(fields.get("response")).get("meta")
+        return _record_end(fields.get("finish_reason"), meta, response_info)
+    return LIFECYCLE
+
+
+def _record_end(reason: Any, usage: Any, response_info: ResponseInfo) -> int:
+    """Record the finish reason in lower case, as the conventions write it, and the usage; return what the event is."""
+    response_info.is_terminated = True
+    text = (short_str(reason) or "unknown").lower()
+    response_info.add_finish_reason(text)
+    if text in ERRORS:
+        response_info.error_type = text
+    usage = fields_of(usage)
+    counts = fields_of(usage.get("tokens")) or fields_of(usage.get("billed_units"))
+    output = _count(counts.get("output_tokens"))
+    response_info.update_token_counts(
+        input_tokens=_count(counts.get("input_tokens")),
+        output_tokens=output,
+        cache_read_tokens=_count(usage.get("cached_tokens")),
+    )
+    return FINISH if output is None else FINISH | USAGE
+
+
+def _count(value: Any) -> int | None:
+    """Return a token count, which the SDK declares as a float; None for what is none."""
+    return valid_count(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -1,0 +1,114 @@
+"""Classifies what litellm's routes stream: chunks of chat completions, and dicts of litellm's own make.
+
+A route makes them of the provider's events one by one, before litellm's stream object handles them: also of events
+that never reach the caller. A chunk with nothing in it stands for a line that is no event.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.sdks.formats.openai_chat import ANSWER, DELTA_FIELDS, EMPTY, FINISH, REASONING, classify_chat
+from otel_itl.sdks.formats.openai_responses import classify_response_event
+from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+
+OWN_ID: Final = re.compile(r"chatcmpl-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id that litellm made up, for a provider that has none or whose id it does not pass on."""
+INPUT_COUNTS: Final = ("input_tokens", "cache_read_tokens", "cache_creation_tokens")
+"""Counts that the last usage of a stream may lack."""
+
+
+def classify_litellm_chunk(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a chunk of one of litellm's routes, and record its metadata in `response_info`.
+
+    Called with every chunk while the stream runs: plain text, which nearly every chunk is, is recognized first.
+    """
+    if type(chunk) is dict and "is_finished" in chunk:
+        return _classify_own(chunk, response_info)
+    try:
+        (choice,) = chunk.choices
+        known = choice.__pydantic_extra__
+        delta = known["delta"]
+        carried = delta.__pydantic_extra__
+        reasoning = delta.__dict__.get("reasoning_content")
+        if (
+            (carried["content"] or reasoning)
+            and carried["tool_calls"] is None
+            and carried["function_call"] is None
+            and known["finish_reason"] is None
+            and known["logprobs"] is None
+            and not known["index"]
+            and chunk.__pydantic_extra__.get("usage") is None
+            and response_info.response_id is not None
+        ):
+            return ANSWER if not reasoning else REASONING | ANSWER if carried["content"] else REASONING
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass  # no plain text
+    return _classify_chat(chunk, response_info)
+
+
+def _classify_chat(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a chunk of chat completions."""
+    fields = fields_of(chunk)
+    if response_info.response_id is None:
+        _record_metadata(fields, response_info)
+    reasons = len(response_info.finish_reasons)
+    code = _classify_counted(chunk, fields_of(fields.get("usage")), response_info)
+    if code & FINISH and reasons and hasattr(chunk, "vertex_ai_grounding_metadata"):
+        del response_info.finish_reasons[:reasons]  # it gives each chunk of Gemini one, "stop" where there is none yet
+    return code
+
+
+def _classify_counted(chunk: Any, usage: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a chunk of chat completions, and record the counts in its usage that only litellm has.
+
+    Usage that comes in two parts has the input in the first one, and then 0.
+    """
+    if not usage:
+        return classify_chat(chunk, response_info)
+    earlier = {name: getattr(response_info, name) for name in INPUT_COUNTS}
+    code = classify_chat(chunk, response_info)
+    response_info.cache_creation_tokens = valid_count(usage.get("cache_creation_input_tokens"))
+    response_info.update_token_counts(
+        **{name: count for name, count in earlier.items() if not getattr(response_info, name)}
+    )
+    return code
+
+
+def _record_metadata(fields: dict[str, Any], response_info: ResponseInfo) -> None:
+    """Record the response's id and model, and whether usage is on every chunk, from the first chunk's fields."""
+    response_id = short_str(fields.get("id")) or ""
+    response_info.response_id = "" if OWN_ID.fullmatch(response_id) else response_id
+    response_info.model = short_str(fields.get("model")) or response_info.model
+    deltas = (fields_of(fields_of(choice).get("delta")) for choice in items_of(fields.get("choices")))
+    has_output = any(delta.get(name) for delta in deltas for name in DELTA_FIELDS)
+    if has_output and fields_of(fields.get("usage")):  # Anthropic's first chunk has usage, and the last one again
+        response_info.streamed_tokens = 0
+
+
+def _classify_own(chunk: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a dict of litellm's own make, as the chunk of chat completions that it stands for."""
+    text, tool, reason = chunk.get("text"), chunk.get("tool_use"), short_str(chunk.get("finish_reason"))
+    if chunk.get("is_finished") and not text and response_info.is_finished:  # `[DONE]` behind the provider's own reason
+        reason = None
+    usage = fields_of(chunk.get("usage"))
+    if not (text or tool or reason or usage):
+        return EMPTY
+    response_info.response_id = response_info.response_id or ""
+    own = fields_of(chunk.get("provider_specific_fields"))
+    delta = {"content": text, "tool_calls": [tool] if tool else None, "reasoning_content": own.get("reasoning_content")}
+    choice = {"index": chunk.get("index"), "delta": delta, "finish_reason": reason}
+    return _classify_counted({"choices": [choice], "usage": usage}, usage, response_info)
+
+
+def classify_response_data(event: Any, response_info: ResponseInfo) -> int:
+    """Classify a server-sent event of the Responses API, or a line of one, and record its metadata."""
+    data = event.removeprefix("data:") if isinstance(event, str) else event.data
+    try:
+        fields = json.loads(data)
+    except ValueError:  # the end marker, or a line without data
+        return EMPTY
+    return classify_response_event(fields, response_info) if isinstance(fields, dict) else EMPTY

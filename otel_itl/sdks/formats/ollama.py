@@ -1,0 +1,100 @@
+"""Classifies the chunks of Ollama's `chat` and `generate`, the last of which has the server's own figures."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import Kind
+from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count, valid_seconds
+
+REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
+EMPTY, LIFECYCLE, FINISH, USAGE = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.FINISH), int(Kind.USAGE)
+
+NANOSECONDS: Final = 1_000_000_000
+"""Units per second of the server's durations."""
+
+
+def classify_chat_chunk(chunk: Any, response_info: ResponseInfo) -> int:
+    """Classify a `ChatResponse`, and record its metadata in `response_info`.
+
+    Called with every chunk while the stream runs: plain text, which nearly every chunk is, is recognized first.
+    """
+    try:
+        fields = chunk.__dict__
+        message = fields["message"].__dict__
+        if (
+            message["content"]
+            and not fields["done"]
+            and not message.get("thinking")
+            and not message["tool_calls"]
+            and not fields.get("logprobs")
+            and response_info.model is not None
+        ):
+            return ANSWER
+    except (AttributeError, KeyError):
+        pass  # no plain text
+    fields = fields_of(chunk)
+    message = fields_of(fields.get("message"))
+    return _classify(fields, message, message.get("content"), response_info)
+
+
+def classify_generate_chunk(chunk: Any, response_info: ResponseInfo) -> int:
+    """Do what `classify_chat_chunk` does, for a `GenerateResponse`."""
+    try:
+        fields = chunk.__dict__
+        if (
+            fields["response"]
+            and not fields["done"]
+            and not fields.get("thinking")
+            and not fields.get("logprobs")
+            and response_info.model is not None
+        ):
+            return ANSWER
+    except (AttributeError, KeyError):
+        pass  # no plain text
+    fields = fields_of(chunk)
+    return _classify(fields, fields, fields.get("response") or fields.get("image"), response_info)
+
+
+def _classify(fields: dict[str, Any], output: dict[str, Any], text: Any, response_info: ResponseInfo) -> int:
+    """Classify a chunk by its fields, one by one: they may be of any type.
+
+    Args:
+        fields: of the chunk.
+        output: the fields of what holds the output.
+        text: the answer in it.
+        response_info: receives the metadata.
+    """
+    kind = EMPTY
+    if text:
+        kind |= ANSWER
+    if output.get("thinking"):
+        kind |= REASONING
+    if output.get("tool_calls"):
+        kind |= TOOL
+    if not kind and fields.get("total") is not None:  # the progress of an image
+        kind = LIFECYCLE
+    if response_info.model is None:
+        response_info.model = short_str(fields.get("model"))
+    if fields.get("done") is True:
+        kind |= _record_end(fields, response_info)
+    return chunk_code(kind, len(items_of(fields.get("logprobs"))))
+
+
+def _record_end(fields: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Record what only the last chunk has, and return the kind that it adds."""
+    response_info.is_terminated = True
+    reason = short_str(fields.get("done_reason"))
+    if reason is not None:
+        response_info.add_finish_reason(reason)
+    output = valid_count(fields.get("eval_count"))
+    response_info.update_token_counts(input_tokens=valid_count(fields.get("prompt_eval_count")), output_tokens=output)
+    response_info.update_server_durations(
+        total=valid_seconds(fields.get("total_duration"), NANOSECONDS),
+        load=valid_seconds(fields.get("load_duration"), NANOSECONDS),
+        prompt=valid_seconds(fields.get("prompt_eval_duration"), NANOSECONDS),
+        decode=valid_seconds(fields.get("eval_duration"), NANOSECONDS),
+    )
+    return FINISH if output is None else FINISH | USAGE

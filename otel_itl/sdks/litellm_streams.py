@@ -1,0 +1,87 @@
+"""litellm's stream objects: what they read from is recorded, and how they stop reading it is noticed.
+
+The caller keeps litellm's own stream object. It reads from a stream of its route, which a recording proxy stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from otel_itl.conventions import Where
+from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.stream_proxy import recorder_of
+from otel_itl.sdks.driver import Driver
+from otel_itl.sdks.patching import Target
+
+_MODULE: Final = "litellm.litellm_core_utils.streaming_handler"
+_RESPONSES: Final = "litellm.responses.streaming_iterator"
+
+
+def bind(proxy: Callable[[Any, StreamRecorder], Any], result: Any, recorder: StreamRecorder) -> Any:
+    """Record the stream that a route returned, alone or beside the headers of its response.
+
+    Args:
+        proxy: which proxy the stream gets: most of litellm's streams can be read synchronously and asynchronously.
+        result: what the route returned.
+        recorder: records the stream.
+    """
+    if recorder.headers is None:
+        recorder.record_headers(None)
+    if not isinstance(result, tuple):
+        return proxy(result, recorder)
+    return tuple(proxy(part, recorder) if _is_stream(part) else part for part in result)
+
+
+def bind_events(proxy: Callable[[Any, StreamRecorder], Any], result: Any, recorder: StreamRecorder) -> Any:
+    """Record the server-sent events that litellm's stream of the Responses API reads, and return that stream."""
+    result.stream_iterator = proxy(result.stream_iterator, recorder)
+    return result
+
+
+def _is_stream(part: Any) -> bool:
+    return hasattr(part, "__next__") or hasattr(part, "__anext__")
+
+
+def stream_targets(driver: Driver) -> tuple[Target, ...]:
+    """Make the patch targets of litellm's stream classes.
+
+    They stop reading before the end of what they read from: with a chunk without content behind a finish reason, and
+    with the last event of the Responses API. Closing one closes the stream of its route only where that can be closed.
+    """
+    errors = driver.errors
+
+    def handle(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Have litellm handle a chunk, and end the recording where litellm has done with the stream."""
+        try:
+            return wrapped(*args, **kwargs)
+        except StopIteration:
+            end(instance.completion_stream, StreamRecorder.end_exhausted)
+            raise
+
+    def process(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Have litellm process an event of the Responses API, and end the recording with the last one."""
+        try:
+            return wrapped(*args, **kwargs)
+        finally:
+            if instance.finished:
+                end(instance.stream_iterator, StreamRecorder.end_exhausted)
+
+    def close(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Close litellm's stream, and end the recording."""
+        end(instance.completion_stream, StreamRecorder.end_closed)
+        return wrapped(*args, **kwargs)
+
+    def end(stream: Any, end_recording: Callable[[Any], object]) -> None:
+        try:
+            recorder = recorder_of(stream)
+            if recorder is not None:
+                end_recording(recorder)
+        except Exception as error:  # noqa: BLE001 - the guard
+            errors.report(Where.STREAM_END, error)
+
+    return (
+        Target(_MODULE, "CustomStreamWrapper.chunk_creator", handle),
+        Target(_MODULE, "CustomStreamWrapper.aclose", close, is_optional=True),
+        Target(_RESPONSES, "BaseResponsesAPIStreamingIterator._process_chunk", process),
+    )

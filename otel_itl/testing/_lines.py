@@ -1,0 +1,10 @@
+"""Newline-delimited JSON: the wire of Ollama, and of Cohere's first API."""
+
+from __future__ import annotations
+
+CONTENT_TYPE = "application/x-ndjson"
+
+
+def encode_line(_: str, data: bytes) -> bytes:
+    """Encode an event, which has no name on this wire, as a line."""
+    return data + b"\n"

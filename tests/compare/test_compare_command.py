@@ -1,0 +1,172 @@
+"""`otel-itl compare`: sides, forms, exit codes, and bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_itl.cli import main
+from otel_itl.compare.otava import write_series
+from otel_itl.compare.sides import read_runs
+from otel_itl.report.reading.skipped_input import SkippedInput
+from tests.report.conftest import REQUESTED
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def slower(session_file: Write) -> list[str]:
+    return [session_file("before", 20), session_file("after.", 40)]
+
+
+def test_a_slower_side_is_named_first(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["compare", *slower])
+    printed = capsys.readouterr()
+    first = printed.out.splitlines()[0]
+    assert (code, first.startswith("B is slower: "), "of openai / gpt-4o is 2" in first) == (1, True, True)
+
+
+def test_the_same_file_on_both_sides_is_the_same(session_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = session_file("one", 20)
+    code = main(["compare", file, file])
+    printed = capsys.readouterr().out
+    assert (code, "B is the same as A" in printed, "each is compared with itself" in printed) == (0, True, True)
+
+
+def test_json_has_the_answers(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["compare", "--json", *slower])
+    data = json.loads(capsys.readouterr().out)
+    row = next(row for row in data["rows"] if row["quantity"] == "itl_p50")
+    assert (data["schema"], data["exit_code"], row["answer"], row["interval"][0] > 1.05) == (
+        "otel-itl.compare.v1",
+        1,
+        "slower",
+        True,
+    )
+
+
+def test_markdown_is_a_table_for_a_pull_request(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["compare", "--markdown", *slower])
+    lines = capsys.readouterr().out.splitlines()
+    table = [line for line in lines if line.startswith("| ITL p50, ms |")]
+    assert (lines[0].startswith("**B is slower"), len(table), table[0].count("|")) == (True, 1, 8)
+
+
+def test_a_page_is_written_without_scripts(slower: list[str], tmp_path: Path) -> None:
+    main(["compare", "--html", str(tmp_path / "out.html"), *slower])
+    page = (tmp_path / "out.html").read_text()
+    assert (page.count("<polyline"), "<script" in page, "default-src 'none'" in page) == (4, False, True)
+
+
+def test_a_name_from_the_input_is_text_on_the_page(made: Any, write: Write, tmp_path: Path) -> None:
+    spans = made.spans(*(made.span(made.timeline(*[20] * 30), model="<script>") for _ in range(3)))
+    file = write(spans)
+    main(["compare", "--html", str(tmp_path / "out.html"), file, file])
+    page = (tmp_path / "out.html").read_text()
+    assert ("<script" in page, "&lt;script&gt;" in page) == (False, True)
+
+
+def test_one_file_is_split_by_an_attribute(
+    session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [session_file("a", 20, version="1.0"), session_file("bb", 40, version="1.1")]
+    both = write("".join(Path(part).read_text() for part in parts), name="both")
+    code = main(["compare", "--by", "version", "--json", both])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, data["a"]["name"], data["b"]["name"]) == (1, "1.0", "1.1")
+
+
+def test_the_sides_of_an_attribute_are_chosen(session_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [session_file("x" * (1 + number), 20 + number, version=f"{number}") for number in range(3)]
+    main(["compare", "--by", "version=2,0", "--json", *files])
+    data = json.loads(capsys.readouterr().out)
+    assert (data["a"]["name"], data["b"]["name"]) == ("2", "0")
+
+
+def test_one_file_is_split_by_time(session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    both = write(
+        "".join(Path(part).read_text() for part in (session_file("a", 20), session_file("bb", 40))), name="both"
+    )
+    second = REQUESTED // 1_000_000_000
+    main(["compare", "--before", str(second + 49), "--json", both])
+    data = json.loads(capsys.readouterr().out)
+    assert (data["a"]["streams"] + data["b"]["streams"], data["b"]["streams"] > 0) == (48, True)
+
+
+def test_streams_that_their_caller_held_up_are_set_aside(
+    made: Any, session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound = made.spans(made.span(made.timeline(*[20] * 30), **{"itl.host.bound": True}))
+    file = session_file("one", 20)
+    both = write(Path(file).read_text(), bound, name="both")
+    main(["compare", "--json", file, both])
+    assert json.loads(capsys.readouterr().out)["b"]["set_aside"] == {"host-bound": 1}
+
+
+BAD = [
+    (["FILE"], "name two files, A and B, or split one with --by, --before or --after: got 1."),
+    (["--by", "service.version", "FILE"], "no stream has the attribute 'service.version', neither on its span nor"),
+    (["--by", "service.name", "FILE"], "all streams have the same service.name: 'shop' (24 streams)."),
+    (["--by", "session.id", "FILE"], "session.id has 8 values, 'one a' (3 streams)"),
+    (["--by", "session.id=one a,x", "FILE"], "no stream has session.id='x'."),
+    (["--by", "=1,2", "FILE"], "--by '=1,2' is not accepted: it takes an attribute, or ATTRIBUTE=A,B."),
+    (["--by", "a", "--before", "1", "FILE"], "--by and --before or --after both split the input: leave one out."),
+    (["--before", "2", "--after", "1", "FILE"], "--before is later than --after: a stream would be on both sides."),
+    (["FILE", "missing"], "missing does not exist."),
+    (["--html", "/nowhere/x.html", "FILE", "FILE"], "/nowhere/x.html cannot be written: No such file or directory."),
+    (["--otava", "/nowhere/x.csv", "FILE"], "/nowhere/x.csv cannot be written: No such file or directory."),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD, ids=[" ".join(arguments) for arguments, _ in BAD])
+def test_bad_input_gets_one_sentence(
+    arguments: list[str], sentence: str, session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = session_file("one", 20)
+    code = main(["compare", *(file if word == "FILE" else word for word in arguments)])
+    printed = capsys.readouterr().err
+    assert (code, printed.startswith(f"otel-itl compare: {sentence}"), printed.count("\n")) == (2, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--margin", "5", "'5' is not a margin: it takes a share such as 0.05, or 5%"),
+        ("--fail-on", "itl_p90", "'itl_p90' is not a row: it takes ttft_p50,"),
+        ("--before", "noon", "'noon' is not a time: it takes ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds"),
+    ],
+)
+def test_a_bad_option_gets_one_sentence(
+    option: str, value: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["compare", option, value, "a", "b"])
+    assert (code, sentence in capsys.readouterr().err) == (2, True)
+
+
+def test_a_side_without_streams_is_not_known(made: Any, session_file: Write, write: Write) -> None:
+    bound = write(made.spans(made.span(made.timeline(20, 20), **{"itl.host.bound": True})), name="bound")
+    assert main(["compare", session_file("one", 20), bound]) == 3
+
+
+def test_without_numpy_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['numpy'] = None; from otel_itl.cli import main; sys.exit(main(['compare', 'a', 'b']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "otel-itl needs numpy for this: pip install 'otel-itl[cli,compare]'\n",
+    )
+
+
+def test_a_series_has_a_row_for_each_run_in_order_of_time(session_file: Write, tmp_path: Path) -> None:
+    files = [session_file(name, gap) for name, gap in (("a", 20), ("bb", 20), ("ccc", 40))]
+    write_series(read_runs(files[::-1], SkippedInput()), tmp_path / "runs.csv")
+    lines = (tmp_path / "runs.csv").read_text().splitlines()
+    assert [line.split(",")[1].rsplit("/", 1)[-1] for line in lines] == ["run", "a", "bb", "ccc"]
