@@ -238,10 +238,10 @@ export class Lanes {
   }
 
   describe() {
-    const { shown, streams, now } = this.page;
+    const { shown, streams, now, view } = this.page;
     const running = shown.filter(isRunning).length;
     const all = streams.byId.size;
-    const count = shown.length === all ? `${all.toLocaleString("en")}` : `${shown.length.toLocaleString("en")} of ${all.toLocaleString("en")}`;
+    const count = view.isFiltered ? `${shown.length.toLocaleString("en")} of ${all.toLocaleString("en")}` : all.toLocaleString("en");
     const open = running ? `, ${running} open` : "";
     const stalled = shown.filter((stream) => isRunning(stream) && ongoingStall(stream, now)).length;
     return `${count}${open}${stalled ? `, ${stalled} stalled now` : ""}`;
