@@ -101,6 +101,7 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
     session_from: str | Callable[[Mapping[str, Any], Mapping[str, Any]], object] | Unset | None = _UNSET,
     file: str | PathLike[str] | Unset | None = _UNSET,
     summary: bool | Unset = _UNSET,
+    progress: float | str | Unset | None = _UNSET,
     tracer_provider: TracerProvider | Unset | None = _UNSET,
     meter_provider: MeterProvider | Unset | None = _UNSET,
     logger_provider: LoggerProvider | Unset | None = _UNSET,
@@ -128,6 +129,7 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
         file: A file that spans, metrics and log events are appended to as OTLP JSON lines, beside whatever exporters
             there are.
         summary: Whether a line about each stream that ended is printed on the standard error.
+        progress: Seconds between the log events with the chunks of a stream that runs, which show it before it ends.
         tracer_provider: Makes the spans; None: the global provider.
         meter_provider: Makes the metrics; None: the global provider.
         logger_provider: Makes the log events; None: the global provider. Where neither these arguments nor the

@@ -18,6 +18,7 @@ from otel_itl.core.spelling import did_you_mean, find_nearest
 from otel_itl.core.stalls import Stall, StallPolicy
 from otel_itl.option_values import (
     FILE,
+    PROGRESS,
     NotAcceptedError,
     SessionFrom,
     parse_callback,
@@ -26,6 +27,7 @@ from otel_itl.option_values import (
     parse_objectives,
     parse_one_of,
     parse_positive,
+    parse_progress,
     parse_session_from,
     parse_some_of,
     parse_stall,
@@ -59,6 +61,8 @@ class Config:
     file: str | None = None
     """An absolute path; None: no file is written."""
     summary: bool = False
+    progress: float | None = None
+    """Seconds between two progress events of a stream that runs; None: there are none."""
 
 
 class Option(NamedTuple):
@@ -245,6 +249,12 @@ OPTIONS: Final = (
         "Whether a line about each stream that ended is printed on the standard error.",
         "true or false",
         parse_switch,
+    ),
+    Option(
+        "progress",
+        "Seconds between the log events with the chunks of a stream that runs, which show it before it ends.",
+        PROGRESS,
+        parse_progress,
     ),
 )
 

@@ -16,6 +16,9 @@ from otel_itl.core.stalls import StallPolicy
 OFF: Final = ("off", "none")
 FILE: Final = "the path of a file that may be written, or off"
 """Completes the sentence "it takes …"."""
+MIN_PROGRESS_SECONDS: Final = 0.05
+MAX_PROGRESS_SECONDS: Final = 60.0
+PROGRESS: Final = f"seconds from {MIN_PROGRESS_SECONDS:g} to {MAX_PROGRESS_SECONDS:g}, or off"
 _SWITCHES: Final = {"1": True, "true": True, "0": False, "false": False}
 _ALL_MODELS: Final = "*"
 
@@ -87,6 +90,19 @@ def parse_positive(value: Any) -> int:
     if number < 1 or isinstance(value, (bool, float)):
         raise NotAcceptedError
     return number
+
+
+def parse_progress(value: Any) -> float | None:
+    """Parse the seconds between two progress events; None: there are none."""
+    if value is None or value is False or _is_off(value):
+        return None
+    try:
+        seconds = parse_seconds(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise NotAcceptedError from None
+    if isinstance(value, bool) or not MIN_PROGRESS_SECONDS <= seconds <= MAX_PROGRESS_SECONDS:
+        raise NotAcceptedError
+    return seconds
 
 
 def parse_stall(value: Any) -> StallPolicy | None:

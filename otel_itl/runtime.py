@@ -41,6 +41,7 @@ from otel_itl.recording.host_delay import HostClock, HostDelay
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
+from otel_itl.recording.progress import ProgressRounds
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.reporters import ReporterThreads
 from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
@@ -76,6 +77,7 @@ class Runtime:
         self.loop_lags = LoopLags(self.errors)
         self.host_clock = HostClock(self.errors)
         self.watchdog = Watchdog(self.open_streams, self.errors, clock, lateness=self.host_clock.wake_lateness)
+        self.progress = ProgressRounds(self.errors, clock)
         self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses)
         self.log_threads = ReporterThreads(
             "reports", self.errors, where=Where.STALL_REPORT, max_threads=8, max_waiting=4_096
@@ -234,6 +236,9 @@ class Runtime:
                 on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)
+        if config.progress is not None and not recorder.request.is_test:
+            emit = pipeline.progress_log(handle, recorder.request, recorder.unix_ns)
+            self.progress.follow(recorder, emit, config.progress)
         if handle.is_adopted:
             hold_end(recorder)
         elif not handle.is_own:
@@ -296,7 +301,7 @@ class Runtime:
         return Pipeline(
             SpanStarter(get_tracer(tracer_provider, config.standard_names), Sessions(), self.measured_spans),
             SpanSink(self.measured_spans, generation, config.token_events, self.errors),
-            EndLog(stream_logger, config.token_events),
+            EndLog(stream_logger, config.token_events, has_progress=config.progress is not None),
             logger=stream_logger,
             metrics=stream_metrics,
             objectives=config.slo,
@@ -361,7 +366,7 @@ class Runtime:
         resume: list[Callable[[], None]] = []
 
         def before() -> None:
-            threads = (self.watchdog, self.finalizer, self.file, self.summary_lines.queue)
+            threads = (self.watchdog, self.progress, self.finalizer, self.file, self.summary_lines.queue)
             resume.extend(thread.pause() for thread in threads)
 
         def after_in_parent() -> None:
@@ -378,16 +383,11 @@ class Runtime:
         """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
         self._lock = Lock()
         self._pipeline, self._exports = None, []
-        self.flusher.forget_after_fork()
-        self.finalizer.forget_after_fork()
-        self.open_streams.forget_after_fork()
-        self.watchdog.forget_after_fork()
-        self.metrics.forget_after_fork()
-        self.log_threads.forget_after_fork()
-        self.callback_threads.forget_after_fork()
-        self.file.forget_after_fork()
-        self.summary_lines.queue.forget_after_fork()
-        self._provider_choice.forget_after_fork()
+        for part in (
+            *(self.flusher, self.finalizer, self.open_streams, self.watchdog, self.progress, self.metrics),
+            *(self.log_threads, self.callback_threads, self.file, self.summary_lines.queue, self._provider_choice),
+        ):
+            part.forget_after_fork()
 
 
 def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedStream | None:

@@ -115,6 +115,23 @@ exit codes:
   1  something is not fine
   2  bad usage, or the program cannot be started
 """
+_VIEW = """\
+Show streams on a page in the browser: a row for each with a tick per chunk,
+stalls while they last, latency over time, sessions and models. Without FILE,
+telemetry is received (OTLP over HTTP and gRPC, from this machine alone); with
+FILE, what the files hold is shown, and what is appended to them.
+"""
+_VIEW_EXAMPLES = """\
+examples:
+  otel-itl view
+  otel-itl view spans.jsonl
+  otel-itl view --port 8080 --grpc-port off --no-open
+  OTEL_ITL_PROGRESS=0.25 opentelemetry-instrument python app.py
+
+exit codes:
+  0    ended by Ctrl-C
+  2    bad usage, a port in use, or a file that cannot be read
+"""
 _COMPARE = """\
 Compare two sides, model by model and over all models: is B slower than A, the
 same, or is there not enough data to know? Whole sessions are resampled, as the
@@ -147,6 +164,7 @@ _WITH_VALUE = ("-o", "--output", "-m")
 """Their options that take the next word."""
 _PORTS = (0, 65_535)
 _SEEDS = (0, 2**32 - 1)
+_KEPT = (1, 1_000_000)
 
 
 def build_parser() -> CommandParser:
@@ -164,6 +182,7 @@ def build_parser() -> CommandParser:
     _add_report(subparsers)
     _add_compare(subparsers)
     _add_demo(subparsers)
+    _add_view(subparsers)
     return made
 
 
@@ -209,7 +228,9 @@ def _add_run(subparsers: Any) -> None:
     )
     run.add_argument("--append", action="store_true", help="add to the file, and report on all that it holds")
     run.add_argument("--quiet", action="store_true", help="print nothing at the end")
-    _add_program(run, "[-h] [-o FILE] [--append] [--quiet]")
+    run.add_argument("--view", action="store_true", help="show the streams on a page, while they run")
+    run.add_argument("--no-open", action="store_true", help="with --view: do not open a browser")
+    _add_program(run, "[OPTION ...]")
     run.set_defaults(run=commands.run_run)
 
 
@@ -262,7 +283,47 @@ def _add_report(subparsers: Any) -> None:
     report.add_argument(
         "--session", metavar="ID", help="show the requests of one session, in order of time; not with --as"
     )
+    outputs = report.add_mutually_exclusive_group()
+    outputs.add_argument("--html", metavar="OUT", help="write a page that draws every stream, as one file")
+    outputs.add_argument("--perfetto", metavar="OUT", help="write a trace for ui.perfetto.dev")
     report.set_defaults(run=commands.run_report)
+
+
+def _add_view(subparsers: Any) -> None:
+    """Add the command `view` and its arguments."""
+    view = _add_command(subparsers, "view", "show streams on a page, while they run", _VIEW, _VIEW_EXAMPLES)
+    view.add_argument(
+        "files", nargs="*", metavar="FILE", help="OTLP JSON lines to show and follow; - is standard input"
+    )
+    view.add_argument(
+        "--port",
+        type=_number(int, *_PORTS, "port"),
+        default=None,
+        metavar="N",
+        help="port of the page and of OTLP over HTTP (default: 4318; with FILE any free one)",
+    )
+    view.add_argument(
+        "--grpc-port",
+        type=_port_or_off,
+        default=4317,
+        metavar="N",
+        help="port of OTLP over gRPC, which needs grpcio, or off (default: 4317)",
+    )
+    view.add_argument(
+        "--listen",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on (default: 127.0.0.1); beyond loopback, the page's address holds a token",
+    )
+    view.add_argument(
+        "--keep",
+        type=_number(int, *_KEPT, "number of streams"),
+        default=10_000,
+        metavar="N",
+        help="streams that are kept; older ones are let go (default: 10000)",
+    )
+    view.add_argument("--no-open", action="store_true", help="do not open a browser")
+    view.set_defaults(run=commands.run_view)
 
 
 def _add_compare(subparsers: Any) -> None:
@@ -335,6 +396,8 @@ def _add_demo(subparsers: Any) -> None:
         help="port of the scripted server (default: any free one)",
     )
     demo.add_argument("--quiet", action="store_true", help="print only the report")
+    demo.add_argument("--view", action="store_true", help="show the streams on a page, while they run")
+    demo.add_argument("--no-open", action="store_true", help="with --view: do not open a browser")
     demo.set_defaults(run=commands.run_demo)
 
 
@@ -367,6 +430,11 @@ def _number(kind: type[int | float], minimum: float, maximum: float, noun: str) 
         return number
 
     return convert
+
+
+def _port_or_off(text: str) -> int | None:
+    """Convert the argument of `--grpc-port`."""
+    return None if text == "off" else int(_number(int, *_PORTS, "port, or off")(text))
 
 
 def _tool(text: str) -> str:

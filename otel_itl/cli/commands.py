@@ -13,14 +13,17 @@ from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_US
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_COMPARE = ("numpy", "scipy")
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
+_NEEDED_BY_VIEW = ("starlette", "uvicorn", "opentelemetry.proto.collector")
 
 
 def run_run(arguments: argparse.Namespace) -> int:
     """Run `otel-itl run`, and return its exit code."""
     from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - what only this command needs
-    from otel_itl.cli.run import run_command  # noqa: PLC0415 - likewise
+    from otel_itl.cli.run import ViewOptions, run_command  # noqa: PLC0415 - likewise
 
     if not _names_program("run", arguments) or not (arguments.quiet or _are_installed(_NEEDED_BY_TABLES)):
+        return BAD_USAGE
+    if arguments.view and not _are_installed(_NEEDED_BY_VIEW, "view"):
         return BAD_USAGE
     try:
         return run_command(
@@ -29,6 +32,7 @@ def run_run(arguments: argparse.Namespace) -> int:
             output=arguments.output,
             append=arguments.append,
             quiet=arguments.quiet,
+            view=ViewOptions(opens=not arguments.no_open, stays=sys.stderr.isatty()) if arguments.view else None,
         )
     except CannotLaunchError as error:
         _print_error("run", str(error))
@@ -70,6 +74,12 @@ def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     if not _can_report(arguments):
         return BAD_USAGE
+    has_file = arguments.html is not None or arguments.perfetto is not None
+    return _write_export(arguments) if has_file else _print_report(arguments)
+
+
+def _print_report(arguments: argparse.Namespace) -> int:
+    """Print the report, and return the exit code."""
     from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
     from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
     from otel_itl.report.reading.streams import read_streams  # noqa: PLC0415 - likewise
@@ -114,12 +124,67 @@ def run_report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def run_view(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl view`, and return its exit code."""
+    if not _are_installed(_NEEDED_BY_VIEW, "view"):
+        return BAD_USAGE
+    from otel_itl.cli.view import ViewOptions, show_until_interrupted  # noqa: PLC0415 - what only this command needs
+    from otel_itl.report.reading.lines import UnreadableSourceError, check_readable  # noqa: PLC0415 - likewise
+    from otel_itl.view.server.serve import CannotServeError  # noqa: PLC0415 - likewise
+
+    options = ViewOptions(
+        files=tuple(arguments.files),
+        port=arguments.port,
+        grpc_port=arguments.grpc_port,
+        address=arguments.listen,
+        keep=arguments.keep,
+        opens=not arguments.no_open,
+    )
+    try:
+        for source in arguments.files:
+            check_readable(source)
+        show_until_interrupted(options)
+    except (UnreadableSourceError, CannotServeError) as error:
+        _print_error("view", str(error))
+        return BAD_USAGE
+    return 0
+
+
+def _write_export(arguments: argparse.Namespace) -> int:
+    """Write what `report --html` or `--perfetto` asks for, and return the exit code."""
+    from otel_itl.cli.exporting import CannotWriteError, NothingToWriteError, write_html, write_perfetto_file  # noqa: PLC0415 - what only these options need
+    from otel_itl.report.reading.lines import UnreadableSourceError  # noqa: PLC0415 - likewise
+    from otel_itl.report.reading.skipped_input import SkippedInput  # noqa: PLC0415 - likewise
+
+    skipped = SkippedInput()
+    try:
+        if arguments.html is not None:
+            sentence = write_html(arguments.files, arguments.html, skipped)
+        else:
+            sentence = write_perfetto_file(arguments.files, arguments.perfetto, skipped)
+    except (UnreadableSourceError, CannotWriteError) as error:
+        _print_error("report", str(error))
+        return BAD_USAGE
+    except NothingToWriteError as error:
+        _print_error("report", str(error))
+        return NOTHING_USABLE
+    for line in skipped.describe():
+        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+    print(sentence)
+    return 0
+
+
 def _can_report(arguments: argparse.Namespace) -> bool:
     """Return whether the arguments go together and what they need is installed; print a sentence where not."""
     if arguments.session is not None and arguments.tool is not None:
         _print_error("report", f"--session has no figures of another tool: leave out --as {arguments.tool}.")
         return False
-    return bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
+    has_file = arguments.html is not None or arguments.perfetto is not None
+    if has_file and (arguments.json or arguments.tool or arguments.session or arguments.slo):
+        option = "--html" if arguments.html is not None else "--perfetto"
+        _print_error("report", f"{option} goes with no other option: it draws every stream of the files.")
+        return False
+    return has_file or bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -134,7 +199,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
-    if not _are_installed(_NEEDED_BY_DEMO):
+    if not _are_installed(_NEEDED_BY_DEMO) or (arguments.view and not _are_installed(_NEEDED_BY_VIEW, "view")):
         return BAD_USAGE
     wanted = arguments.sdks or DEFAULT_SDKS
     sdks = [name for name in wanted if SDKS[name].is_installed]
@@ -154,7 +219,8 @@ def run_demo(arguments: argparse.Namespace) -> int:
     from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
     plans = plan_requests(arguments.seed, arguments.seconds, sdks)
-    demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet)
+    view = run.DemoView(opens=not arguments.no_open, stays=sys.stderr.isatty()) if arguments.view else None
+    demo = run.Demo(plans, line, interrupts, is_quiet=arguments.quiet, view=view)
     code, sentence = 0, ""
     try:
         demo.run(output=arguments.output, port=arguments.port)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_itl.cli.launch.command import resolve_command
+from otel_itl.cli.exit_codes import BAD_USAGE
+from otel_itl.cli.launch.command import CannotLaunchError, resolve_command
 from otel_itl.cli.launch.environment import launch_environment
 from otel_itl.cli.launch.notes import Notes, open_notes
 from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT, OutputFile
@@ -20,10 +21,35 @@ from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
 from otel_itl.report.summary import Report, summarize
 
+if TYPE_CHECKING:
+    from otel_itl.cli.view import ShownFile
+
 FILE_VARIABLE = "OTEL_ITL_FILE"
 
 
-def run_command(words: Sequence[str], *, module: str | None, output: str | None, append: bool, quiet: bool) -> int:
+PROGRESS_VARIABLE = "OTEL_ITL_PROGRESS"
+PROGRESS_SECONDS = "0.25"
+"""How often a stream that runs is shown, unless the caller's environment has another value."""
+
+
+class ViewOptions(NamedTuple):
+    """How the streams of a run are shown on a page."""
+
+    opens: bool
+    """Open a browser."""
+    stays: bool
+    """Keep the page after the program's end, until Ctrl-C."""
+
+
+def run_command(  # noqa: PLR0913 - the options of the command
+    words: Sequence[str],
+    *,
+    module: str | None,
+    output: str | None,
+    append: bool,
+    quiet: bool,
+    view: ViewOptions | None = None,
+) -> int:
     """Run a program that is measured, and print a report on standard error at its end.
 
     Args:
@@ -32,20 +58,23 @@ def run_command(words: Sequence[str], *, module: str | None, output: str | None,
         output: the file for the telemetry; None: the one that `OTEL_ITL_FILE` names, which is added to, else a new one.
         append: add to the file; else it is begun anew.
         quiet: print nothing at the end.
+        view: show the streams on a page while they run, and after the program's end until Ctrl-C; None: do not.
 
     Returns:
         The program's exit code. Where a signal ended the program, the same signal ends this process.
 
     Raises:
-        CannotLaunchError: the program or the file cannot be used; nothing was run.
+        CannotLaunchError: the program or the file cannot be used, or the page cannot be served; nothing was run.
     """
     command = resolve_command(words, module=module)
     named = os.environ.get(FILE_VARIABLE, "").strip()
     is_named = output is None and named.lower() not in {"", *OFF}
     file = OutputFile(named if is_named else DEFAULT_OUTPUT if output is None else output)
     file.begin(append=append or is_named)
-    with open_notes() as notes:
+    with open_notes() as notes, _shown(file, view) as page:
         environ = {**launch_environment(os.environ, notes.path), FILE_VARIABLE: str(file.path)}
+        if page is not None:
+            environ.setdefault(PROGRESS_VARIABLE, PROGRESS_SECONDS)
         exit_code = run_program(command, environ)
         # The end of the program is the result: no failure of the report, and no closed terminal, may hide it.
         with suppress(OSError, KeyboardInterrupt):
@@ -54,7 +83,24 @@ def run_command(words: Sequence[str], *, module: str | None, output: str | None,
                 _print_end(file, notes, " ".join(map(quote, shown)))
         with suppress(OSError):
             file.finish()
+        if page is not None and view is not None and view.stays:
+            page.wait_for_reader()
     return end_like(exit_code)
+
+
+@contextmanager
+def _shown(file: OutputFile, view: ViewOptions | None) -> Iterator[ShownFile | None]:
+    """Show the file of a run on a page for the `with` block, where that was asked for."""
+    if view is None:
+        yield None
+        return
+    from otel_itl.cli.view import CannotServeError, shown_file  # noqa: PLC0415 - needs the extra `view`
+
+    try:
+        with shown_file(file.path, "run", opens=view.opens) as page:
+            yield page
+    except CannotServeError as error:
+        raise CannotLaunchError(str(error), BAD_USAGE) from error
 
 
 def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:

@@ -182,7 +182,7 @@ def _describe_misfit(error: Exception) -> str:
     return "an attribute holds a value of another type or range than its definition"
 
 
-def _encode_runs(kinds: bytes) -> list[int]:
+def encode_runs(kinds: bytes) -> list[int]:
     """Encode kinds as runs, `[kind, count, kind, count, …]`: most streams have a handful."""
     runs: list[int] = []
     while kinds:
@@ -193,7 +193,7 @@ def _encode_runs(kinds: bytes) -> list[int]:
 
 
 def _decode_runs(runs: Sequence[int], chunks: int) -> bytes:
-    """Decode the runs of `_encode_runs`.
+    """Decode the runs of `encode_runs`.
 
     Raises:
         MalformedEventsError: they are not the kinds of `chunks` chunks.
@@ -218,7 +218,7 @@ def _pack(timeline: Timeline, part: slice, *, is_last: bool = False) -> dict[str
         attributes = {
             names.TOKENS_OFFSETS: offsets,
             names.TOKENS_WAITS: waits,
-            names.TOKENS_KINDS: _encode_runs(timeline.kinds[part]),
+            names.TOKENS_KINDS: encode_runs(timeline.kinds[part]),
         }
         if timeline.tokens:
             attributes[names.TOKENS_COUNTS] = timeline.tokens[part].tolist()

@@ -24,7 +24,7 @@ from otel_itl.export.measured_stream import MeasuredStream, measured_stream
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.export.others_spans import describe_before_end
 from otel_itl.export.span import SpanSink, SpanStarter, end_span
-from otel_itl.export.stream_log import EndLog, StallLog
+from otel_itl.export.stream_log import EndLog, ProgressLog, StallLog
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors
 
@@ -86,6 +86,10 @@ class Pipeline:
     def stall_log(self, handle: SpanHandle, request: Request, unix_ns: int) -> StallLog:
         """Make what emits the log events of a stream's stalls. It refers to the span by its ids alone."""
         return StallLog(EventLog(self._logger, _ids_of(handle), request, unix_ns))
+
+    def progress_log(self, handle: SpanHandle, request: Request, unix_ns: int) -> ProgressLog:
+        """Make what emits a stream's chunks while it runs. It refers to the span by its ids alone."""
+        return ProgressLog(EventLog(self._logger, _ids_of(handle), request, unix_ns))
 
     def follow_foreign_span(self, handle: SpanHandle, snapshot: Callable[[], FinishedStream | None]) -> None:
         """Describe a stream on another instrumentation's span at the latest when that ends it.

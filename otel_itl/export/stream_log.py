@@ -8,8 +8,9 @@ from opentelemetry._logs import Logger, SeverityNumber
 
 from otel_itl import conventions as names
 from otel_itl.core.codec import encode
+from otel_itl.core.progress import Progress, pack_progress
 from otel_itl.core.stalls import Stall
-from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.logs import EventLog
 from otel_itl.export.stream_report import StreamReport
@@ -35,23 +36,39 @@ class StallLog:
             self._log.emit_about_request(name, offset_ns, attributes.of_stall(stall), severity)
 
 
+class ProgressLog:
+    """Emits a log event with the chunks of a stream since the last one, while the stream runs."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    def __call__(self, progress: Progress) -> None:
+        """Emit the event of one look at the stream."""
+        packed = pack_progress(progress)
+        self._log.emit_about_request(names.PROGRESS_EVENT, progress.looked, packed, SeverityNumber.INFO)
+
+
 class EndLog:
     """Emits the log events of a stream's end: a failure, a truncation, the onset of a session's degradation.
 
     Args:
         logger: emits them.
         token_events: the form of the token events; `log`: they are log events as well.
+        has_progress: streams that run are shown by progress events: the last one has the outcome.
     """
 
-    def __init__(self, logger: Logger, token_events: str) -> None:
+    def __init__(self, logger: Logger, token_events: str, *, has_progress: bool = False) -> None:
         self._logger = logger
         self._token_events = token_events
+        self._has_progress = has_progress
 
     def __call__(self, report: StreamReport) -> None:
         """Emit the events of a stream that ended."""
         handle, finished = report.handle, report.finished
         timeline = finished.timeline
         log = EventLog(self._logger, handle.context, finished.request, timeline.request_unix_ns)
+        if self._has_progress and not finished.request.is_test:
+            log.emit_about_request(names.PROGRESS_EVENT, timeline.end, _last_progress(timeline), SeverityNumber.INFO)
         if self._token_events == "log":
             for event in encode(timeline):
                 log.emit(event.name, event.unix_ns, event.attributes)
@@ -65,3 +82,14 @@ class EndLog:
         if report.session is not None and report.session.onset is not None:
             onset = attributes.of_degradation(report.session.onset)
             log.emit_about_request(names.SESSION_DEGRADED, timeline.end, onset, SeverityNumber.WARN)
+
+
+def _last_progress(timeline: Timeline) -> dict[str, Any]:
+    """Make the attributes of a stream's last progress event: how it ended. Its chunks are in its token events."""
+    return {
+        names.STREAM_REQUEST_TIME: timeline.request_unix_ns,
+        names.PROGRESS_INDEX: len(timeline),
+        names.PROGRESS_OFFSET: timeline.end // MICROSECOND,
+        names.STREAM_OUTCOME: timeline.outcome.value,
+        names.STREAM_END: timeline.end // MICROSECOND,
+    }

@@ -43,7 +43,15 @@ def derive_stalls(timeline: Timeline) -> list[StallFacts]:
     if _longest_pause(timeline) < DEFAULT_POLICY.min_threshold:
         return []
     return [
-        StallFacts(silence.phase.value, None, 1, silence.waited / SECOND, silence.waited / SECOND)
+        StallFacts(
+            silence.phase.value,
+            None,
+            1,
+            silence.waited / SECOND,
+            silence.waited / SECOND,
+            start=silence.since / SECOND,
+            is_alive=silence.is_alive,
+        )
         for silence in find_silences(timeline, DEFAULT_POLICY)
         # A gap that contains thinned-out chunks is not a stall.
         if not any(timeline.skipped[silence.after + 1 : silence.after + 2])

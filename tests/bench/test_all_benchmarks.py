@@ -10,7 +10,7 @@ import pytest
 from bench import __main__ as bench
 
 ROOT = Path(__file__).resolve().parents[2]
-RUN_ALONE = {"gateway", "real", "soak"}
+RUN_ALONE = {"gateway", "real", "soak", "view"}
 """Benchmarks that need a server that is built for them, pass or fail, or print a line, instead of filling a page."""
 
 

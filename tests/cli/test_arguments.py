@@ -19,8 +19,8 @@ from otel_itl.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)
-COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["demo"]]
-IDS = ["otel-itl", "run", "doctor", "report", "demo"]
+COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["demo"], ["view"]]
+IDS = ["otel-itl", "run", "doctor", "report", "demo", "view"]
 
 
 def help_of(command: list[str]) -> str:
@@ -33,7 +33,7 @@ def help_of(command: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "otel-itl: name a command: run, doctor, report, compare or demo"),
+        ([], "otel-itl: name a command: run, doctor, report, compare, demo or view"),
         (
             ["demo", "--port", "99999"],
             "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
@@ -43,7 +43,10 @@ def help_of(command: list[str]) -> str:
         (["demo", "--seconds", "nan"], "'nan' is not a number of seconds: it takes a number from 0 to 3600"),
         (["demo", "--seed", "x"], "'x' is not a seed: it takes a whole number from 0 to 4294967295"),
         (["report"], "otel-itl report: the following arguments are required: FILE"),
-        (["report", "--xml", "f"], "otel-itl report: unrecognized arguments: --xml (see otel-itl report --help)"),
+        (
+            ["report", "--xml", "f"],
+            "otel-itl report: unrecognized arguments: --xml. Did you mean --html? (see otel-itl report --help)",
+        ),
         (["report", "--jsno", "f"], "unrecognized arguments: --jsno. Did you mean --json? (see"),
         (["demo", "--foo"], "otel-itl demo: unrecognized arguments: --foo (see otel-itl demo --help)"),
         (["demo", "--secnds=3"], "otel-itl demo: unrecognized arguments: --secnds=3. Did you mean --seconds? (see"),
@@ -75,9 +78,12 @@ def help_of(command: list[str]) -> str:
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (
             ["reprot", "f"],
-            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare or demo. Did you mean report?",
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare, demo or view. Did you mean",
         ),
-        (["xyz"], "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare or demo (see"),
+        (
+            ["xyz"],
+            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, demo or view (see otel-itl",
+        ),
     ],
 )
 def test_a_bad_argument_is_exit_code_2_and_one_sentence(

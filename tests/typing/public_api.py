@@ -67,6 +67,7 @@ def instrument_takes_every_option() -> None:
         session_from=an_id,
         file="otel-itl.jsonl",
         summary=True,
+        progress=0.25,
         tracer_provider=TracerProvider(),
         meter_provider=MeterProvider(),
         logger_provider=LoggerProvider(),
@@ -74,7 +75,8 @@ def instrument_takes_every_option() -> None:
     otel_itl.instrument(sdks=("openai",), chunk_events={"gen_ai.chunk"}, stall="next_token=1", slo="chat")
     otel_itl.instrument(session_from="metadata.session_id", slo=SLO(itl=0.05), stall=False)
     otel_itl.instrument(stall=None, on_stall=None, slo=None, session_from=None, file=None, tracer_provider=None)
-    otel_itl.instrument(file=Path("otel-itl.jsonl"), summary=False)
+    otel_itl.instrument(file=Path("otel-itl.jsonl"), summary=False, progress="250ms")
+    otel_itl.instrument(progress=None)
 
 
 def instrument_takes_nothing_else(number: float) -> None:
@@ -87,6 +89,7 @@ def instrument_takes_nothing_else(number: float) -> None:
     otel_itl.instrument(model_limit=number)  # type: ignore[arg-type]
     otel_itl.instrument(file=3)  # type: ignore[arg-type]
     otel_itl.instrument(summary="yes")  # type: ignore[arg-type]
+    otel_itl.instrument(progress=[1])  # type: ignore[arg-type]
     otel_itl.instrument(chunk_events=[3])  # type: ignore[list-item]
     otel_itl.instrument(stall=3)  # type: ignore[arg-type]
     otel_itl.instrument(on_stall=an_id)  # type: ignore[arg-type]

@@ -40,6 +40,7 @@ OTHERS = {
     "session_from": ("user", "metadata.id"),
     "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
     "summary": ("1", "0"),
+    "progress": ("0.5", "off"),
 }
 """Option → two values that are not its default, or at least not each other."""
 LOADED = {
@@ -54,7 +55,9 @@ LOADED = {
     "session_from": (BodyField(("user",)), BodyField(("metadata", "id"))),
     "file": (str(ROOT / "one.jsonl"), str(ROOT / "two.jsonl")),
     "summary": (True, False),
+    "progress": (0.5, None),
 }
+PROGRESS = "seconds from 0.05 to 60, or off"
 STALL_TEXT = (
     "first_token=10,reasoning=10,next_token=500ms,relative=20,abort_after=60 (above 0, in seconds without a unit, or "
     "off), or off"
@@ -144,6 +147,11 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
     ("summary", "yes", "true or false"),
     ("summary", 1, "true or false"),
     ("summary", None, "true or false"),
+    ("progress", 0, PROGRESS),
+    ("progress", True, PROGRESS),
+    ("progress", "often", PROGRESS),
+    ("progress", 61, PROGRESS),
+    ("progress", float("nan"), PROGRESS),
 ]
 """Option, a value that it does not take, what it takes by the message."""
 VARIABLES = [
@@ -197,6 +205,7 @@ def test_without_arguments_and_variables_there_are_the_defaults() -> None:
         session_from=None,
         file=None,
         summary=False,
+        progress=None,
     )
     assert load({}, {}) == expected
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -33,6 +34,15 @@ class NothingMeasuredError(Exception):
     """No stream was measured; the message is one sentence."""
 
 
+class DemoView(NamedTuple):
+    """How the demo is shown on a page."""
+
+    opens: bool
+    """Open a browser."""
+    stays: bool
+    """Keep the page after the report, until Ctrl-C."""
+
+
 class Demo:
     """One run of the scripted server and the clients, and the report on what was measured.
 
@@ -41,14 +51,25 @@ class Demo:
         line: shows the start; stopped when requests are sent.
         interrupts: Ctrl-C; gets the stage that the demo is in.
         is_quiet: print only the report.
+        view: show the streams on a page while they run; None: do not.
     """
 
-    def __init__(self, plans: Sequence[Plan], line: StartLine, interrupts: Interrupts, *, is_quiet: bool) -> None:
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        line: StartLine,
+        interrupts: Interrupts,
+        *,
+        is_quiet: bool,
+        view: DemoView | None = None,
+    ) -> None:
         self._plans = plans
         self._line = line
         self._interrupts = interrupts
         self._is_quiet = is_quiet
         self._terminal = open_terminal()
+        self._view = view
+        self._keep_page: Callable[[], None] = _do_nothing
 
     def run(self, *, output: str | None, port: int) -> None:
         """Run it.
@@ -61,9 +82,19 @@ class Demo:
             CannotStartError: the port or the file cannot be used.
             NothingMeasuredError: nothing was measured.
         """
+        with ExitStack() as page:
+            self._measure(output, port, page)
+            if self._view is not None and self._view.stays and not self._interrupts.is_requested:
+                self._interrupts.stage = Stage.OVER
+                self._keep_page()
+
+    def _measure(self, output: str | None, port: int, page: ExitStack) -> None:
+        """Measure the streams and print the report; `page` ends what serves the page."""
         skipped, measured = SkippedInput(), list[StoredStream]()
         self._line.show("starting the scripted server")
-        with _running_server(port) as server, _opened_telemetry(output) as telemetry:
+        is_shown = self._view is not None
+        with _running_server(port) as server, _opened_telemetry(output, is_shown=is_shown) as telemetry:
+            self._show(telemetry, page)
             with self._interrupts.cleaning_up(telemetry.discard):
                 self._send_requests(server, telemetry)
                 report = summarize(_keep(telemetry.finish(skipped), measured), skipped)
@@ -81,6 +112,14 @@ class Demo:
         if not self._is_quiet:
             lines = [*telemetry.describe_location(), _truth_sentence(deviation)]
             print_to(self._terminal, Text("\n" + "\n".join(lines), overflow="fold"))
+
+    def _show(self, telemetry: FileTelemetry | EnvironmentTelemetry, page: ExitStack) -> None:
+        """Show the streams on a page, where that was asked for, until `page` is closed."""
+        if self._view is not None:
+            from otel_itl.cli.view import shown_by_process  # noqa: PLC0415 - needs the extra `view`
+
+            self._line.stop()
+            self._keep_page = page.enter_context(shown_by_process(telemetry.path, opens=self._view.opens))
 
     def _send_requests(self, server: ScriptedServer, telemetry: FileTelemetry | EnvironmentTelemetry) -> None:
         """Send all requests, or those before Ctrl-C."""
@@ -110,6 +149,10 @@ class Demo:
         """Print a stall while it lasts. That nothing can be printed is noticed by the report, in the main thread."""
         with suppress(OSError):
             print_to(self._terminal, _stall_line(stall))
+
+
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 def _stall_line(stall: Stall) -> Text:
@@ -145,10 +188,10 @@ def _running_server(port: int) -> Iterator[ScriptedServer]:
 
 
 @contextmanager
-def _opened_telemetry(output: str | None) -> Iterator[FileTelemetry | EnvironmentTelemetry]:
+def _opened_telemetry(output: str | None, *, is_shown: bool) -> Iterator[FileTelemetry | EnvironmentTelemetry]:
     """Open the telemetry, and turn a failure into a `CannotStartError`; an empty file does not stay."""
     try:
-        telemetry = open_telemetry(output)
+        telemetry = open_telemetry(output, is_shown=is_shown)
     except FileExistsError as error:
         raise CannotStartError(f"{output} exists and is left as it is: give --output a new name.") from error
     except OSError as error:

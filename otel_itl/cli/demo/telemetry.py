@@ -35,6 +35,9 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "stall": StallPolicy(next_token=0.5),  # a stall of 2 s would make the demo long
     "slo": {"agent-*": "agent", "*": "chat"},
 }
+_PROGRESS_SECONDS: Final = 0.2
+_SHOWN_DELAY_MS: Final = 100
+"""How long ended spans and log events wait for others in one batch, where a page shows them."""
 _OWNER_ONLY = 0o600
 _DESTINATION_VARIABLES = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -85,28 +88,38 @@ class FileTelemetry:
 
     Args:
         output: the file; None: `otel-itl-demo.jsonl` in the current directory, with a number where it exists.
+        is_shown: the streams are shown on a page while they run: what happens is written at once.
 
     Raises:
         OSError: the file cannot be created; FileExistsError where `output` exists.
     """
 
-    def __init__(self, output: str | None) -> None:
+    def __init__(self, output: str | None, *, is_shown: bool = False) -> None:
         path = Path(output or DEFAULT_OUTPUT)
         self._path, self._file = (path, SharedFile(path)) if output else _create_with_free_name(path)
+        self._options = _options(is_shown=is_shown)
+        delay = _SHOWN_DELAY_MS if is_shown else None
         resource = Resource.create({"service.name": "otel-itl-demo"})
         self._tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._tracer_provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(stream=_as_text(self._file))))
+        self._tracer_provider.add_span_processor(
+            BatchSpanProcessor(FileSpanExporter(stream=_as_text(self._file)), schedule_delay_millis=delay)
+        )
         reader = PeriodicExportingMetricReader(FileMetricExporter(stream=_as_text(self._file)))
         self._meter_provider = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         self._logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
         self._logger_provider.add_log_record_processor(
-            BatchLogRecordProcessor(FileLogExporter(stream=_as_text(self._file)))
+            BatchLogRecordProcessor(FileLogExporter(stream=_as_text(self._file)), schedule_delay_millis=delay)
         )
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the streams."""
+        return self._path
 
     def instrument(self, on_stall: OnStall | None) -> None:
         """Start measuring; `on_stall` is called for each stall while it lasts."""
         otel_itl.instrument(
-            **_OPTIONS,
+            **self._options,
             on_stall=on_stall,
             tracer_provider=self._tracer_provider,
             meter_provider=self._meter_provider,
@@ -142,9 +155,14 @@ class EnvironmentTelemetry:
     """Traces, metrics and logs go where the `OTEL_*` variables direct them, through the global providers.
 
     A copy of spans and logs is kept in a temporary file for the report.
+
+    Args:
+        is_shown: the streams are shown on a page while they run: the copy is written at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_shown: bool = False) -> None:
+        self._options = _options(is_shown=is_shown)
+        self._delay = _SHOWN_DELAY_MS if is_shown else None
         self._resources = ExitStack()
         folder = self._resources.enter_context(TemporaryDirectory(prefix="otel-itl-demo-"))
         self._path = Path(folder, DEFAULT_OUTPUT)
@@ -153,9 +171,14 @@ class EnvironmentTelemetry:
         self._lock = threading.Lock()
         self._copies: list[Any] = []
 
+    @property
+    def path(self) -> Path:
+        """The file that holds the copy of the streams."""
+        return self._path
+
     def instrument(self, on_stall: OnStall | None) -> None:
         """Start measuring; the providers are set up from the environment when the first stream opens."""
-        otel_itl.instrument(**_OPTIONS, on_stall=on_stall)
+        otel_itl.instrument(**self._options, on_stall=on_stall)
 
     def on_stream_opened(self) -> None:
         """Add the copies' processors once: when the providers are set up, and no stream has ended yet."""
@@ -164,8 +187,12 @@ class EnvironmentTelemetry:
             is_set_up = isinstance(tracer_provider, TracerProvider) or isinstance(logger_provider, LoggerProvider)
             if self._copies or not is_set_up:
                 return
-            spans = BatchSpanProcessor(FileSpanExporter(stream=_as_text(self._file)))
-            logs = BatchLogRecordProcessor(FileLogExporter(stream=_as_text(self._file)))
+            spans_out, logs_out = (
+                FileSpanExporter(stream=_as_text(self._file)),
+                FileLogExporter(stream=_as_text(self._file)),
+            )
+            spans = BatchSpanProcessor(spans_out, schedule_delay_millis=self._delay)
+            logs = BatchLogRecordProcessor(logs_out, schedule_delay_millis=self._delay)
             self._copies = [spans, logs]
             if isinstance(tracer_provider, TracerProvider):
                 tracer_provider.add_span_processor(spans)
@@ -190,16 +217,24 @@ class EnvironmentTelemetry:
         return [f"telemetry: exported as configured by {', '.join(_set_variables())}"]
 
 
-def open_telemetry(output: str | None) -> FileTelemetry | EnvironmentTelemetry:
+def open_telemetry(output: str | None, *, is_shown: bool = False) -> FileTelemetry | EnvironmentTelemetry:
     """Open the telemetry of one run.
 
     Args:
         output: a new file; None: the environment decides, else a new file with a default name.
+        is_shown: the streams are shown on a page while they run.
 
     Raises:
         OSError: see `FileTelemetry`.
     """
-    return EnvironmentTelemetry() if output is None and _set_variables() else FileTelemetry(output)
+    if output is None and _set_variables():
+        return EnvironmentTelemetry(is_shown=is_shown)
+    return FileTelemetry(output, is_shown=is_shown)
+
+
+def _options(*, is_shown: bool) -> dict[str, Any]:
+    """Return the options of the measurement; where the streams are shown, with progress events."""
+    return {**_OPTIONS, "progress": _PROGRESS_SECONDS} if is_shown else dict(_OPTIONS)
 
 
 def _as_text(file: SharedFile) -> IO[str]:

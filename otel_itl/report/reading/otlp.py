@@ -24,10 +24,13 @@ class OTLPSpan(NamedTuple):
     resource: Mapping[str, Any]
     token_events: Sequence[Event]
     stall_events: Sequence[Event]
+    name: str = ""
+    start_unix_ns: int = 0
+    end_unix_ns: int = 0
 
 
 class TokenLogRecord(NamedTuple):
-    """A log record that is a token event, with the ids of its span."""
+    """A log record that is an event of ours, such as a token event, with the ids of its span."""
 
     trace_id: str
     span_id: str
@@ -55,11 +58,14 @@ def iterate_spans(document: Mapping[str, Any]) -> Iterator[OTLPSpan]:
                 resource=resource,
                 token_events=_events(span, TOKEN_EVENTS),
                 stall_events=_events(span, {names.STALL_EVENT}),
+                name=str(span.get("name") or ""),
+                start_unix_ns=int(span.get("startTimeUnixNano") or 0),
+                end_unix_ns=int(span.get("endTimeUnixNano") or 0),
             )
 
 
-def iterate_token_logs(document: Mapping[str, Any]) -> Iterator[TokenLogRecord]:
-    """Yield the log records of a document that are token events.
+def iterate_token_logs(document: Mapping[str, Any], wanted: Container[str] = TOKEN_EVENTS) -> Iterator[TokenLogRecord]:
+    """Yield the log records of a document that are token events, or the events of other names that are wanted.
 
     Raises:
         TypeError, ValueError, KeyError, AttributeError: the document is not of OTLP's shape.
@@ -67,8 +73,8 @@ def iterate_token_logs(document: Mapping[str, Any]) -> Iterator[TokenLogRecord]:
     for of_resource in document.get("resourceLogs") or ():
         for record in _records(of_resource, "scopeLogs", "logRecords"):
             # Before log records had an event name of their own, it was an attribute.
-            name = record.get("eventName") or _name_from_attributes(record)
-            if name in TOKEN_EVENTS:
+            name = str(record.get("eventName") or _name_from_attributes(record) or "")
+            if name in wanted:
                 event = (name, int(record.get("timeUnixNano", 0)), _attributes(record))
                 yield TokenLogRecord(_identifier(record, "traceId"), _identifier(record, "spanId"), event)
 

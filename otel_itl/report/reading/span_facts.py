@@ -20,6 +20,10 @@ class StallFacts:
     duration: float
     """Of all of them together."""
     longest: float
+    start: float | None = None
+    """When the consumer began to wait, after the request; None: not known, or several stalls."""
+    is_alive: bool = False
+    """Pings or empty chunks arrived during it."""
 
 
 class SLOFacts(NamedTuple):
@@ -53,6 +57,7 @@ class SpanFacts:
     stalls: Sequence[StallFacts] | None = None
     host_delay: float | None = None
     """Seconds in which the reader of the stream was ready to run and got no CPU."""
+    error_type: str | None = None
     is_host_bound: bool = False
     is_consumer_bound: bool = False
     """Also where other threads of its process kept the reader from running, which no timeline shows."""
@@ -70,6 +75,7 @@ def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mappin
         session=_session(attributes),
         slo=_slo(attributes),
         stalls=_stalls(attributes, stall_events),
+        error_type=_text(attributes, names.ERROR_TYPE),
         host_delay=_number(attributes, names.HOST_DELAY),
         is_consumer_bound=attributes.get(names.CONSUMER_BOUND) is True,
         is_host_bound=attributes.get(names.HOST_BOUND) is True,
@@ -121,7 +127,15 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
     if count is None:
         return None
     stalls = [
-        StallFacts(_text(event, names.STALL_PHASE), _text(event, names.STALL_CAUSE), 1, duration, duration)
+        StallFacts(
+            _text(event, names.STALL_PHASE),
+            _text(event, names.STALL_CAUSE),
+            1,
+            duration,
+            duration,
+            start=_number(event, names.STALL_START),
+            is_alive=event.get(names.STALL_ALIVE) is True,
+        )
         for event in events
         if (duration := _number(event, names.STALL_DURATION)) is not None
     ]

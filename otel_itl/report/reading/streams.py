@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import lt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from otel_itl import conventions as names
 from otel_itl.core.codec import MalformedEventsError, decode
@@ -18,7 +18,7 @@ from otel_itl.report.reading.span_facts import NO_FACTS, SpanFacts, read_session
 
 UNKNOWN = "unknown"
 
-_SHAPE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
+SHAPE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
 _SpanKey = tuple[str, str]
 """Trace id and span id."""
 
@@ -43,7 +43,7 @@ class StoredStream:
     has it."""
 
 
-class _Identity(NamedTuple):
+class Identity(NamedTuple):
     """The names that a stream is reported under."""
 
     provider: str = UNKNOWN
@@ -55,7 +55,7 @@ class _Identity(NamedTuple):
 class _BareSpan(NamedTuple):
     """A span without token events; they may follow in logs."""
 
-    identity: _Identity
+    identity: Identity
     facts: SpanFacts
     where_measured: str | None
     """Its place in the input, if it is the span of a measured stream."""
@@ -112,7 +112,7 @@ class _Reader:
                 yield from self._streams_of_span(span, document.where)
             for record in iterate_token_logs(document.value):
                 self._keep(record, document.where)
-        except _SHAPE_ERRORS as error:
+        except SHAPE_ERRORS as error:
             self._skipped.add(SkipReason.NOT_OTLP, document.where, _describe_shape_error(error))
 
     def finish(self) -> Iterator[StoredStream]:
@@ -122,7 +122,7 @@ class _Reader:
             keys.add(key)
             if key in self._tests:
                 continue
-            span = self._bare_spans.get(key, _BareSpan(_Identity(), NO_FACTS, None))
+            span = self._bare_spans.get(key, _BareSpan(Identity(), NO_FACTS, None))
             yield from self._stream(key, span.identity, span.facts, events, where)
         for key, span in self._bare_spans.items():
             if span.where_measured is not None and key not in keys:
@@ -130,39 +130,39 @@ class _Reader:
 
     def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
         """Yield the streams on a span; keep the span for token events in logs where it has none itself."""
-        key, identity = (span.trace_id, span.span_id), _identity(span, self._group_by)
+        key, identity = (span.trace_id, span.span_id), read_identity(span.attributes, span.resource, self._group_by)
         if span.attributes.get(names.TEST) is True:
             self._tests.add(key)
             return
         if not span.token_events:
             is_measured = names.STREAM_OUTCOME in span.attributes
-            if is_measured or identity[:3] != _Identity()[:3]:
+            if is_measured or identity[:3] != Identity()[:3]:
                 facts = read_span_facts(span.attributes, [attributes for _, _, attributes in span.stall_events])
                 self._bare_spans[key] = _BareSpan(identity, facts, where if is_measured else None)
             return
-        *earlier, last = _split_streams(span.token_events)
+        *earlier, last = split_streams(span.token_events)
         # Where several streams reported to one span, its attributes are those of the last.
         for events in earlier:
             facts = SpanFacts(session_id=read_session_id(span.attributes))
             yield from self._stream(key, identity, facts, events, where)
-        request_time = _request_time(last[-1]) if earlier else 0
+        request_time = find_request_time(last[-1]) if earlier else 0
         stalls = [attributes for _, start, attributes in span.stall_events if start >= request_time]
         yield from self._stream(key, identity, read_span_facts(span.attributes, stalls), last, where)
 
     def _keep(self, record: TokenLogRecord, where: str) -> None:
         key = (record.trace_id, record.span_id)
-        logged = self._logged.setdefault((key, _request_time(record.event)), _LoggedStream(key, where, []))
+        logged = self._logged.setdefault((key, find_request_time(record.event)), _LoggedStream(key, where, []))
         logged.events.append(record.event)
 
     def _stream(
-        self, key: _SpanKey, identity: _Identity, facts: SpanFacts, events: Sequence[Event], where: str
+        self, key: _SpanKey, identity: Identity, facts: SpanFacts, events: Sequence[Event], where: str
     ) -> Iterator[StoredStream]:
         """Yield the stream of these token events, unless they do not decode or it was read before."""
         try:
             timeline = decode(events)
-            _check_order(timeline)
+            check_order(timeline)
             measures = measure(timeline)
-        except _SHAPE_ERRORS as error:
+        except SHAPE_ERRORS as error:
             reason = str(error) if isinstance(error, MalformedEventsError) else "they do not make a timeline."
             self._skipped.add(SkipReason.NOT_DECODABLE, where, f"span {key[1]}: {reason}" if key[1] else reason)
             return
@@ -183,16 +183,17 @@ class _Reader:
         )
 
 
-def _identity(span: OTLPSpan, group_by: str | None) -> _Identity:
+def read_identity(
+    attributes: Mapping[str, Any], resource: Mapping[str, Any] | None = None, group_by: str | None = None
+) -> Identity:
     """Read the names of a stream from its span's attributes; `unknown` where they are missing."""
-    attributes = span.attributes
-    group = None if group_by is None else attributes.get(group_by, span.resource.get(group_by))
+    group = None if group_by is None else attributes.get(group_by, (resource or {}).get(group_by))
 
     def text(*candidates: str) -> str:
         found = (attributes.get(name) for name in candidates)
         return next((value for value in found if isinstance(value, str) and value), UNKNOWN)
 
-    return _Identity(
+    return Identity(
         provider=text(names.PROVIDER_NAME, "gen_ai.system"),
         model=text(names.REQUEST_MODEL, names.RESPONSE_MODEL),
         operation=text(names.OPERATION_NAME),
@@ -200,7 +201,7 @@ def _identity(span: OTLPSpan, group_by: str | None) -> _Identity:
     )
 
 
-def _split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
+def split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
     """Split the token events of one span by stream: the last event of each stream has its outcome."""
     stream: list[Event] = []
     for event in events:
@@ -212,7 +213,7 @@ def _split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
         yield stream
 
 
-def _request_time(event: Event) -> int:
+def find_request_time(event: Event) -> int:
     """Return the Unix time of the request (ns), which is the same for all token events of a stream."""
     _, unix_ns, attributes = event
     if names.STREAM_REQUEST_TIME in attributes:
@@ -228,7 +229,7 @@ def _describe_shape_error(error: Exception) -> str:
     return "a field has a value of another type than in OTLP"
 
 
-def _check_order(timeline: Timeline) -> None:
+def check_order(timeline: Timeline) -> None:
     """Raise MalformedEventsError where events that were put together do not make one stream."""
     if any(map(lt, timeline.arrived[1:], timeline.arrived)):
         raise MalformedEventsError("its chunks do not arrive in order.")

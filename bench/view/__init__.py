@@ -1,0 +1,1 @@
+"""Measures the page of `otel-itl view` in a real browser."""

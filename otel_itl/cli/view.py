@@ -1,0 +1,163 @@
+"""`otel-itl view`: runs the server of the page, alone or beside a program that is measured."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from otel_itl.view.server.serve import DEFAULT_PORT, LOOPBACK, CannotServeError, ServerOptions, ViewServer
+
+__all__ = ["CannotServeError", "ShownFile", "ViewOptions", "show_until_interrupted", "shown_by_process", "shown_file"]
+
+_STOP_SECONDS: Final = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions:
+    """The arguments of `otel-itl view`."""
+
+    files: tuple[str, ...]
+    port: int | None
+    grpc_port: int | None
+    address: str = LOOPBACK
+    keep: int
+    opens: bool
+
+
+def show_until_interrupted(options: ViewOptions) -> None:
+    """Serve the page until Ctrl-C.
+
+    Raises:
+        CannotServeError: a port cannot be listened on.
+    """
+    port = options.port if options.port is not None else 0 if options.files else DEFAULT_PORT
+    server = ViewServer(
+        ServerOptions(
+            sources=options.files,
+            address=options.address,
+            port=port,
+            grpc_port=options.grpc_port,
+            keep=options.keep,
+        )
+    )
+    try:
+        server.start()
+        _announce("view", server, opens=options.opens)
+        with suppress(KeyboardInterrupt):
+            server.wait()
+    finally:
+        server.stop()
+
+
+class ShownFile:
+    """The page that shows a file of telemetry while a command writes it.
+
+    Args:
+        server: serves the page.
+        command: names the command that writes the file.
+    """
+
+    def __init__(self, server: ViewServer, command: str) -> None:
+        self._server = server
+        self._command = command
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return self._server.url
+
+    def wait_for_reader(self) -> None:
+        """Keep the page after the file's end, until Ctrl-C."""
+        print(f"otel-itl {self._command}: the page stays at {self.url} until Ctrl-C", file=sys.stderr, flush=True)
+        with suppress(KeyboardInterrupt):
+            self._server.wait()
+
+
+@contextmanager
+def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[ShownFile]:
+    """Show a file that grows on a page for the `with` block.
+
+    Args:
+        path: of the file; it may not be there yet.
+        command: names the command that writes it.
+        opens: open a browser.
+
+    Raises:
+        CannotServeError: the server does not start.
+    """
+    server = ViewServer(ServerOptions(sources=(str(path),), port=0, grpc_port=None, name=f"otel-itl {command}"))
+    try:
+        with _signals_kept():
+            server.start()
+        _announce(command, server, opens=opens)
+        yield ShownFile(server, command)
+    finally:
+        server.stop()
+
+
+@contextmanager
+def shown_by_process(path: Path, *, opens: bool) -> Iterator[Callable[[], None]]:
+    """Show a file that grows on a page, served by a process of its own, for the `with` block.
+
+    The measured clients of this process are not delayed by the page. The process prints where the page is.
+
+    Yields:
+        A function that keeps the page until Ctrl-C.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "otel_itl",
+        "view",
+        "--port",
+        "0",
+        *([] if opens else ["--no-open"]),
+        "--",
+        str(path),
+    ]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - ourselves
+
+    def wait() -> None:
+        """Keep the page until Ctrl-C."""
+        print("otel-itl: the page stays until Ctrl-C", file=sys.stderr, flush=True)
+        with suppress(KeyboardInterrupt):
+            process.wait()
+
+    try:
+        yield wait
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Have the threads that are started in the `with` block leave all signals to the main thread."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+def _announce(command: str, server: ViewServer, *, opens: bool) -> None:
+    """Print where the page is, and open it in a browser."""
+    lines = [f"otel-itl {command}: {server.url}"]
+    if command == "view" and server.receives:
+        grpc = f", OTLP over gRPC on port {server.grpc_port}" if server.grpc_port else ""
+        lines.append(f"OTLP over HTTP on the same port{grpc}; Ctrl-C ends it")
+        if server.grpc_port is None:
+            lines.append("OTLP over gRPC is not received: it needs grpcio, or was switched off")
+    print("\n".join(lines), file=sys.stderr, flush=True)
+    if opens and not server.open_browser():
+        print("otel-itl: there is no browser here: open the address yourself", file=sys.stderr, flush=True)

@@ -1,0 +1,120 @@
+/* Sums up the streams that pass the filters, a few milliseconds at a time: latencies by time, and all of them together. */
+
+import { forEachGap } from "./packed.js";
+import { Samples, interpolateRanks } from "./samples.js";
+import { chunksOf, endOf, timeToFirstToken } from "./streams.js";
+
+const SLICE_MS = 7;
+const MAX_BINS = 720;
+const MIN_BIN_US = 50_000;
+export const ROWS_PER_DECADE = 30;
+export const MIN_LATENCY_US = 10;
+export const LATENCY_ROWS = ROWS_PER_DECADE * 7;
+
+export const rowOf = (us) => {
+  if (us <= MIN_LATENCY_US) return 0;
+  return Math.min(Math.floor(Math.log10(us / MIN_LATENCY_US) * ROWS_PER_DECADE), LATENCY_ROWS - 1);
+};
+export const latencyOf = (row) => MIN_LATENCY_US * 10 ** (row / ROWS_PER_DECADE);
+
+export class Aggregate {
+  constructor() {
+    this.reset();
+  }
+
+  reset() {
+    this.taken = new Set();
+    this.samples = new Samples();
+    this.firstTokens = [];
+    this.bins = new Map();
+    this.binUs = MIN_BIN_US;
+    this.waiting = [];
+    this.version = 0;
+  }
+
+  /* Takes the streams that pass the filters now. Where one that was taken does not any more, or a tenth of them was let
+     go, all is begun anew; `byId` holds the streams that are kept. */
+  expect(shown, byId) {
+    const ended = shown.filter((stream) => stream.m);
+    const present = new Set(ended);
+    let missing = 0;
+    for (const stream of this.taken) {
+      if (present.has(stream)) continue;
+      missing++;
+      if (byId.get(stream.id) === stream || missing > this.taken.size / 10) {
+        this.reset();
+        break;
+      }
+    }
+    this.waiting = ended.filter((stream) => !this.taken.has(stream));
+  }
+
+  /* Adds what waits, for some milliseconds; returns whether there is more. */
+  work() {
+    const until = performance.now() + SLICE_MS;
+    while (this.waiting.length && performance.now() < until) this.add(this.waiting.pop());
+    return this.waiting.length > 0;
+  }
+
+  add(stream) {
+    this.taken.add(stream);
+    this.version++;
+    const first = timeToFirstToken(stream);
+    if (first !== null) this.firstTokens.push({ at: stream.start + first, us: first });
+    forEachGap(chunksOf(stream), (end, gap, shares) => {
+      const size = gap / shares;
+      this.samples.add(size, shares);
+      const bin = Math.floor((stream.start + end) / this.binUs);
+      let rows = this.bins.get(bin);
+      if (!rows) {
+        rows = new Float32Array(LATENCY_ROWS);
+        this.bins.set(bin, rows);
+      }
+      rows[rowOf(size)] += shares;
+    });
+    while (this.bins.size > MAX_BINS) this.widenBins();
+  }
+
+  /* Joins each two neighbouring bins of time. */
+  widenBins() {
+    const joined = new Map();
+    for (const [bin, rows] of this.bins) {
+      const place = Math.floor(bin / 2);
+      const present = joined.get(place);
+      if (present) for (let row = 0; row < LATENCY_ROWS; row++) present[row] += rows[row];
+      else joined.set(place, rows);
+    }
+    this.bins = joined;
+    this.binUs *= 2;
+  }
+
+  /* The time that these streams take, in microseconds since the epoch. */
+  range(shown, now) {
+    let [from, until] = [Infinity, -Infinity];
+    for (const stream of shown) {
+      from = Math.min(from, stream.start);
+      until = Math.max(until, endOf(stream, now));
+    }
+    return from < until ? { from, until } : { from: now - 1e6, until: now };
+  }
+}
+
+/* The latency (µs) at a share of the samples of some rows; null: there is none. */
+export function quantileOfRows(rows, share) {
+  let total = 0;
+  for (const count of rows) total += count;
+  return interpolateRanks(rows, total, share, (row, part) => latencyOf(row + part));
+}
+
+/* The rows of latency per column of a picture: `columns` equal parts of the time from `from` to `until`. */
+export function sumColumns(aggregate, from, until, columns) {
+  const summed = Array.from({ length: columns }, () => null);
+  for (const [bin, rows] of aggregate.bins) {
+    const middle = (bin + 0.5) * aggregate.binUs;
+    const column = Math.floor(((middle - from) / (until - from)) * columns);
+    if (column < 0 || column >= columns) continue;
+    summed[column] ??= new Float32Array(LATENCY_ROWS);
+    for (let row = 0; row < LATENCY_ROWS; row++) summed[column][row] += rows[row];
+  }
+  return summed;
+}

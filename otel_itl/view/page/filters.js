@@ -1,0 +1,141 @@
+/* What is shown: the filters and the selection. They live in the URL, so that a link restores the view. */
+
+import { byId, make, makeButton } from "./dom.js";
+import { formatClock, formatDuration } from "./format.js";
+import { forEachGap } from "./packed.js";
+import { chunksOf, endOf, hasStalled, isPlain, isRunning } from "./streams.js";
+
+const FACETS = ["provider", "model", "session", "outcome"];
+const KEYS = [...FACETS, "stalled", "from", "to", "low", "high", "stream", "axis", "dense", "theme"];
+const RUNNING = "running";
+const MAX_CHOICES = 500;
+
+export class View {
+  constructor(onChange) {
+    this.onChange = onChange;
+    this.values = readUrl();
+    window.addEventListener("hashchange", () => {
+      this.values = readUrl();
+      onChange();
+    });
+  }
+
+  get(name) {
+    return this.values[name] ?? "";
+  }
+
+  /* A number of the URL; null: it has none. */
+  number(name) {
+    const value = Number.parseFloat(this.values[name]);
+    return Number.isFinite(value) ? value : null;
+  }
+
+  set(changes) {
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === "" || value === null || value === undefined) delete this.values[name];
+      else this.values[name] = String(value);
+    }
+    const query = new URLSearchParams(this.values).toString();
+    history.replaceState(null, "", query ? `#${query}` : location.pathname + location.search);
+    this.onChange();
+  }
+
+  clear() {
+    const kept = Object.fromEntries(["theme", "axis", "dense"].map((name) => [name, this.values[name]]));
+    this.values = {};
+    this.set(kept);
+  }
+
+  get isFiltered() {
+    return [...FACETS, "stalled", "from"].some((name) => this.values[name]);
+  }
+
+  /* Whether a stream passes the filters. */
+  accepts(stream, now) {
+    for (const name of FACETS) {
+      if (this.values[name] && facetOf(stream, name) !== this.values[name]) return false;
+    }
+    if (this.values.stalled && !hasStalled(stream)) return false;
+    const from = this.number("from");
+    if (from === null) return true;
+    const until = this.number("to") ?? from;
+    if (stream.start > until || endOf(stream, now) < from) return false;
+    const low = this.number("low");
+    return low === null || hasGap(stream, from, until, low, this.number("high") ?? Infinity);
+  }
+}
+
+function readUrl() {
+  const query = new URLSearchParams(location.hash.slice(1));
+  return Object.fromEntries(KEYS.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+}
+
+function facetOf(stream, name) {
+  if (name === "outcome") return isRunning(stream) ? RUNNING : isPlain(stream) ? "span" : stream.outcome;
+  return stream[name] ?? "";
+}
+
+/* Whether a stream has a latency sample within a time and a range of latencies (µs). */
+function hasGap(stream, from, until, low, high) {
+  let has = false;
+  forEachGap(chunksOf(stream), (end, gap, shares) => {
+    const moment = stream.start + end;
+    has ||= moment >= from && moment <= until && gap / shares >= low && gap / shares <= high;
+  });
+  return has;
+}
+
+/* The controls in the header. They are built once and filled with the values that occur. */
+export class FilterBar {
+  constructor(view) {
+    this.view = view;
+    this.selects = FACETS.map((name) => make("select", {
+      "aria-label": name, id: `filter-${name}`, onchange: (event) => view.set({ [name]: event.target.value }),
+    }));
+    this.stalled = makeButton("stalled", () => view.set({ stalled: view.get("stalled") ? "" : "1" }), {
+      id: "filter-stalled", "data-term": "stall",
+    });
+    this.range = makeButton("", () => view.set({ from: "", to: "", low: "", high: "" }), {
+      class: "chip", id: "filter-range", title: "Remove the selection of time and latency",
+    });
+    this.reset = makeButton("clear", () => view.clear(), { id: "filter-clear" });
+    byId("filters").append(...this.selects, this.stalled, this.range, this.reset);
+    this.shown = FACETS.map(() => "");
+  }
+
+  update(streams) {
+    FACETS.forEach((name, place) => this.fill(name, this.selects[place], place, streams));
+    this.stalled.setAttribute("aria-pressed", String(Boolean(this.view.get("stalled"))));
+    this.reset.hidden = !this.view.isFiltered;
+    this.range.hidden = this.view.number("from") === null;
+    if (!this.range.hidden) this.range.textContent = `${this.describeRange()} ×`;
+  }
+
+  fill(name, select, place, streams) {
+    const found = new Set();
+    for (const stream of streams) {
+      const value = facetOf(stream, name);
+      if (value && found.size < MAX_CHOICES) found.add(value);
+    }
+    const chosen = this.view.get(name);
+    if (chosen) found.add(chosen);
+    const values = [...found].sort();
+    const shown = JSON.stringify(values);
+    if (shown !== this.shown[place]) {
+      this.shown[place] = shown;
+      const all = make("option", { value: "" }, `all ${name}s`);
+      select.replaceChildren(all, ...values.map((value) => make("option", { value }, value)));
+    }
+    select.value = chosen;
+    select.classList.toggle("set", Boolean(chosen));
+    select.hidden = values.length === 0;
+  }
+
+  describeRange() {
+    const [from, until] = [this.view.number("from"), this.view.number("to") ?? this.view.number("from")];
+    const times = `${formatClock(from, until - from)}–${formatClock(until, until - from)}`;
+    const low = this.view.number("low");
+    if (low === null) return times;
+    return `${times}, ${formatDuration(low)}–${formatDuration(this.view.number("high") ?? low)}`;
+  }
+}

@@ -1,0 +1,54 @@
+/* Numbers as people read them: durations in the unit that fits, times of day, shares. Times come in microseconds. */
+
+const SECOND_US = 1e6;
+
+export function formatDuration(us) {
+  if (us === null || us === undefined || Number.isNaN(us)) return "–";
+  const size = Math.abs(us);
+  if (size < 1000) return `${Math.round(us)} µs`;
+  if (size < SECOND_US) return `${significant(us / 1000)} ms`;
+  if (size < 120 * SECOND_US) return `${significant(us / SECOND_US)} s`;
+  const minutes = Math.floor(us / 60 / SECOND_US);
+  if (minutes < 120) return `${minutes} min ${Math.round(us / SECOND_US - minutes * 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/* Three significant digits, without an exponent. */
+export function significant(value) {
+  const size = Math.abs(value);
+  if (size >= 100) return Math.round(value).toLocaleString("en");
+  return size >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
+/* Milliseconds without their unit, for columns and axes. */
+export function formatMs(us) {
+  return us === null || us === undefined ? "–" : significant(us / 1000);
+}
+
+export function formatCount(count) {
+  if (count === null || count === undefined) return "–";
+  if (count >= 1e7) return `${significant(count / 1e6)} M`;
+  return Math.round(count).toLocaleString("en");
+}
+
+export function formatShare(share) {
+  return share === null || share === undefined ? "–" : `${+(share * 100).toPrecision(3)} %`;
+}
+
+/* The time of day of a moment in microseconds since the epoch, with as many digits as a step of the axis needs. */
+export function formatClock(us, step = SECOND_US) {
+  const date = new Date(us / 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  const base = `${two(date.getHours())}:${two(date.getMinutes())}`;
+  if (step >= 60 * SECOND_US) return base;
+  const seconds = `${base}:${two(date.getSeconds())}`;
+  if (step >= SECOND_US) return seconds;
+  const digits = Math.min(6, Math.max(1, Math.ceil(-Math.log10(step / SECOND_US) - 1e-9)));
+  const fraction = String(Math.floor(((us % SECOND_US) + SECOND_US) % SECOND_US)).padStart(6, "0");
+  return `${seconds}.${fraction.slice(0, digits)}`;
+}
+
+export function formatDay(us) {
+  const date = new Date(us / 1000);
+  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" })} ${formatClock(us)}`;
+}

@@ -1,0 +1,330 @@
+/* The panel of live lanes: one row a stream, newest on top, by time of day or by time since the request. */
+
+import { drawTimeAxis } from "./axis.js";
+import { Plot, fitText, makeHatching, setFont } from "./canvas.js";
+import { make, makeButton, makeHead } from "./dom.js";
+import { formatClock, formatDuration } from "./format.js";
+import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
+import { chunksOf, endOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
+import { TableToggle } from "./tables.js";
+import { TimeWindow, handleGestures } from "./timescale.js";
+
+const AXIS_HEIGHT = 24;
+const MAX_HEIGHT = 460;
+const FOLLOWED_US = 30e6;
+const MIN_FOLLOWED_US = 4e6;
+const SHOWN_AT_FIRST = 26;
+const QUIET_US = 90e6;
+const ROW = Object.freeze({ normal: 25, dense: 6 });
+const MAX_TABLE_ROWS = 200;
+const LEGEND = [
+  ["wait", "until the first token", "TTFT"], ["reasoning", "reasoning"], ["answer", "answer"], ["tool", "tool call"],
+  ["hollow", "imputed", "imputed"], ["hold", "hold", "hold"], ["stall", "stall", "stall"],
+  ["span", "other span"],
+];
+
+export class Lanes {
+  constructor(section, page) {
+    this.page = page;
+    this.window = new TimeWindow();
+    this.isFollowing = true;
+    this.rows = [];
+    this.plot = new Plot(0, "Streams over time, one row each. The table has the same data.", () => page.draw());
+    this.ticks = make("canvas", { "aria-hidden": "true" });
+    this.plot.box.append(this.ticks);
+    this.spacer = make("div", { class: "spacer" });
+    this.scroller = make("div", { class: "scroller", tabindex: 0, "aria-label": "Streams: arrow keys move, Enter opens" },
+      make("div", { class: "pin" }, this.plot.box), this.spacer);
+    this.empty = make("div", { class: "empty" });
+    this.follow = makeButton("follow", () => this.setFollowing(!this.isFollowing), { id: "follow" });
+    this.axis = makeButton("since request", () => this.toggleAxis(), { id: "axis" });
+    this.dense = makeButton("dense", () => page.view.set({ dense: this.isDense ? "" : "1" }), { id: "dense" });
+    const fit = makeButton("fit", () => this.fit(), { title: "Show all of the time (0)" });
+    this.table = new TableToggle("the streams", () => this.makeRows());
+    this.note = make("span", { class: "note" });
+    const tools = [this.follow, fit, this.axis, this.dense, this.table.button];
+    section.append(makeHead("Streams", { term: "stream", note: this.note, tools, legend: LEGEND }),
+      this.scroller, this.empty, this.table.box);
+    this.scroller.addEventListener("scroll", () => page.draw());
+    handleGestures(this.plot.box, {
+      area: () => this.area, pan: (share) => this.move(() => this.window.pan(share)),
+      zoom: (factor, share) => this.move(() => this.window.zoom(factor, share)),
+      click: (event) => this.open(this.rowAt(event)),
+    });
+    this.plot.box.addEventListener("pointermove", (event) => this.hover(event));
+    this.plot.box.addEventListener("pointerleave", () => page.tip.hide());
+  }
+
+  get isDense() {
+    return this.page.view.get("dense") === "1";
+  }
+
+  get isByRequest() {
+    return this.page.view.get("axis") === "request";
+  }
+
+  get area() {
+    const left = this.plot.width < 560 ? 92 : 208;
+    return { left, right: this.plot.width - 4 };
+  }
+
+  setFollowing(isFollowing) {
+    this.isFollowing = isFollowing;
+    this.page.draw();
+  }
+
+  toggleAxis() {
+    this.page.view.set({ axis: this.isByRequest ? "" : "request" });
+    this.fit();
+  }
+
+  move(change) {
+    this.isFollowing = false;
+    change();
+    this.page.draw();
+  }
+
+  /* Shows the whole of the streams that pass the filters. */
+  fit() {
+    const { shown, now } = this.page;
+    if (!shown.length) return;
+    let [from, until] = [Infinity, -Infinity];
+    for (const stream of shown) {
+      const start = this.isByRequest ? 0 : stream.start;
+      from = Math.min(from, start);
+      until = Math.max(until, start + endOf(stream, now) - stream.start);
+    }
+    const margin = (until - from) * 0.04 || 1000;
+    this.isFollowing = this.isByRequest ? false : this.isFollowing && this.page.isLive;
+    this.window.set(from - (this.isByRequest ? 0 : margin), until + margin * 2.5);
+    this.isFollowing = false;
+    this.page.draw();
+  }
+
+  /* Places the window where new streams come in; without any, over the last ones. */
+  placeWindow() {
+    const { shown, now, isLive } = this.page;
+    if (!this.isFollowing) return;
+    if (this.isByRequest) {
+      let longest = 1e6;
+      for (const stream of shown.slice(0, 40)) longest = Math.max(longest, endOf(stream, now) - stream.start);
+      this.window.set(0, longest * 1.15);
+      return;
+    }
+    if (isLive && (!shown.length || shown.some(isRunning) || endOf(shown[0], now) > now - QUIET_US)) {
+      // As long as the rows in sight need; it changes slowly, so that the picture does not jump.
+      const seen = shown[Math.min(shown.length, Math.floor(this.plot.height / ROW.normal)) - 1];
+      const wanted = Math.min(Math.max((now - (seen?.start ?? now)) * 1.1, MIN_FOLLOWED_US), FOLLOWED_US);
+      this.followed = this.followed ? this.followed + (wanted - this.followed) * 0.06 : wanted;
+      this.window.set(now - this.followed, now + this.followed * 0.16);
+      return;
+    }
+    const last = shown.slice(0, SHOWN_AT_FIRST);
+    const from = last.reduce((least, stream) => Math.min(least, stream.start), Infinity);
+    const until = last.reduce((most, stream) => Math.max(most, endOf(stream, now)), 0);
+    if (last.length) this.window.set(from - (until - from) * 0.01, until + (until - from) * 0.14);
+  }
+
+  findRows() {
+    const { shown, now } = this.page;
+    if (this.isByRequest) return shown;
+    const { from, until } = this.window;
+    return shown.filter((stream) => stream.start <= until && endOf(stream, now) >= from);
+  }
+
+  update() {
+    const { page } = this;
+    const isEmpty = page.shown.length === 0;
+    this.scroller.hidden = isEmpty;
+    this.empty.hidden = !isEmpty;
+    if (isEmpty) this.empty.replaceChildren(...page.explainEmpty());
+    this.follow.hidden = !page.isLive;
+    this.follow.setAttribute("aria-pressed", String(this.isFollowing));
+    this.axis.setAttribute("aria-pressed", String(this.isByRequest));
+    this.dense.setAttribute("aria-pressed", String(this.isDense));
+    this.table.update();
+  }
+
+  draw() {
+    if (this.scroller.hidden) return;
+    this.placeWindow();
+    this.rows = this.findRows();
+    const rowHeight = this.isDense ? ROW.dense : ROW.normal;
+    const whole = AXIS_HEIGHT + this.rows.length * rowHeight + 8;
+    const most = Math.max(Math.min(window.innerHeight * 0.62, MAX_HEIGHT * 2), 240);
+    const height = Math.min(Math.max(whole, AXIS_HEIGHT + 130), most);
+    this.scroller.style.height = `${height}px`;
+    this.plot.box.style.height = `${height}px`;
+    this.spacer.style.height = `${Math.max(whole, height)}px`;
+    this.plot.box.style.width = `${this.scroller.clientWidth}px`;
+    this.note.textContent = this.describe();
+    this.drawRows(rowHeight);
+  }
+
+  drawRows(rowHeight) {
+    const { plot, page } = this;
+    const { colors, pixels } = page.theme;
+    const context = plot.begin();
+    const { left, right } = this.area;
+    const scale = this.window.scale(left, right);
+    const box = { left, width: right - left, top: AXIS_HEIGHT, height: plot.height - AXIS_HEIGHT, labelY: 10 };
+    drawTimeAxis(context, colors, box, this.window.from, this.window.until, this.isByRequest);
+    const buffer = this.tickBuffer();
+    const palette = makeKindPalette(pixels);
+    if (this.hatchingColor !== colors.hold + plot.ratio) {
+      this.hatchingColor = colors.hold + plot.ratio;
+      this.hatching = makeHatching(colors.hold, plot.ratio);
+    }
+    const places = [...this.placeRows(rowHeight, scale)];
+    clipTo(context, left, right - left, plot.height);
+    for (const { stream, lane, local, y } of places) {
+      if (stream.id === page.view.get("stream")) {
+        context.fillStyle = colors.grid;
+        context.fillRect(left, y, right - left, rowHeight);
+      }
+      drawLaneBase(context, colors, this.hatching, stream, lane, local, page.now);
+      drawLaneTicks(buffer, palette, stream, clipLane(lane, AXIS_HEIGHT), local);
+    }
+    this.ticks.getContext("2d").putImageData(buffer.image, 0, 0);
+    for (const { stream, lane, local } of places) drawLaneOver(context, colors, stream, lane, local, page.now);
+    context.restore();
+    if (this.isDense) return;
+    clipTo(context, 0, left, plot.height);
+    for (const { stream, y } of places) this.drawLabel(context, colors, stream, y, rowHeight, left);
+    context.restore();
+  }
+
+  /* The rows that are in sight: where each is, and its scale. */
+  *placeRows(rowHeight, scale) {
+    const { left, right } = this.area;
+    const top = this.scroller.scrollTop;
+    const first = Math.max(Math.floor(top / rowHeight), 0);
+    const last = Math.min(Math.ceil((top + this.plot.height - AXIS_HEIGHT) / rowHeight), this.rows.length);
+    const inset = this.isDense ? 0.5 : 5;
+    for (let row = first; row < last; row++) {
+      const stream = this.rows[row];
+      const y = AXIS_HEIGHT + row * rowHeight - top;
+      const lane = { left, right, top: y + inset, height: rowHeight - 2 * inset };
+      yield { stream, lane, y, local: this.isByRequest ? shiftScale(scale, stream.start) : scale };
+    }
+  }
+
+  /* The pixels of the ticks, cleared. They lie over the base, on a canvas of their own. */
+  tickBuffer() {
+    const { width, height } = this.plot.canvas;
+    if (!this.buffer || this.buffer.width !== width || this.buffer.height !== height) {
+      this.ticks.width = width;
+      this.ticks.height = height;
+      const image = new ImageData(width, height);
+      this.buffer = { image, data: new Uint32Array(image.data.buffer), width, height };
+    }
+    this.buffer.ratio = this.plot.ratio;
+    this.buffer.data.fill(0);
+    return this.buffer;
+  }
+
+  drawLabel(context, colors, stream, y, rowHeight, left) {
+    const middle = y + rowHeight / 2 + 0.5;
+    context.textAlign = "left";
+    setFont(context, 12, isRunning(stream) ? 600 : 450);
+    context.fillStyle = ongoingStall(stream) ? colors.bad : isPlain(stream) ? colors.dim : colors.ink;
+    const name = fitText(context, stream.model ?? stream.name ?? "span", left - (left > 120 ? 78 : 8));
+    context.fillText(name, 2, middle);
+    const used = context.measureText(name).width + 9;
+    setFont(context);
+    context.fillStyle = colors.faint;
+    const more = stream.session ?? stream.provider ?? "";
+    context.fillText(fitText(context, more, left - used - 12), used, middle);
+  }
+
+  describe() {
+    const { shown, streams, now, view } = this.page;
+    const running = shown.filter(isRunning).length;
+    const all = streams.byId.size;
+    const count = view.isFiltered ? `${shown.length.toLocaleString("en")} of ${all.toLocaleString("en")}` : all.toLocaleString("en");
+    const open = running ? `, ${running} open` : "";
+    const stalled = shown.filter((stream) => isRunning(stream) && ongoingStall(stream, now)).length;
+    return `${count}${open}${stalled ? `, ${stalled} stalled now` : ""}`;
+  }
+
+  rowAt(event) {
+    const box = this.plot.box.getBoundingClientRect();
+    const y = event.clientY - box.top - AXIS_HEIGHT;
+    if (y < 0) return undefined;
+    return this.rows[Math.floor((y + this.scroller.scrollTop) / (this.isDense ? ROW.dense : ROW.normal))];
+  }
+
+  open(stream) {
+    if (stream) this.page.view.set({ stream: stream.id });
+  }
+
+  hover(event) {
+    const stream = event.buttons ? undefined : this.rowAt(event);
+    if (!stream) return this.page.tip.hide();
+    return this.page.tip.show(describeBriefly(stream, this.page.now), event.clientX, event.clientY);
+  }
+
+  /* Scrolls to the row of a stream, where it has one. */
+  reveal(stream) {
+    const row = this.rows.indexOf(stream);
+    if (row < 0) return;
+    const height = this.isDense ? ROW.dense : ROW.normal;
+    const [top, bottom] = [row * height, (row + 1) * height + AXIS_HEIGHT];
+    if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;
+    else if (bottom > this.scroller.scrollTop + this.plot.height) this.scroller.scrollTop = bottom - this.plot.height;
+  }
+
+  makeRows() {
+    const { shown, now } = this.page;
+    return {
+      columns: ["started", "provider", "model", "session", "state", "TTFT", "duration", "ITL p50", "ITL p99", "chunks", "stalls"],
+      texts: 5,
+      rows: shown.slice(0, MAX_TABLE_ROWS).map((stream) => [
+        formatClock(stream.start, 1000), stream.provider ?? "", stream.model ?? stream.name ?? "", stream.session ?? "",
+        isRunning(stream) ? "running" : (stream.outcome ?? "span"), formatDuration(timeToFirstToken(stream)),
+        formatDuration(endOf(stream, now) - stream.start), inUs(stream.m?.p50), inUs(stream.m?.p99),
+        stream.m?.chunks ?? (isPlain(stream) ? "–" : chunksOf(stream).n), (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0),
+      ]),
+      more: Math.max(shown.length - MAX_TABLE_ROWS, 0),
+      onRow: (row) => this.open(shown[row]),
+    };
+  }
+}
+
+const inUs = (seconds) => formatDuration(seconds === undefined ? null : seconds * 1e6);
+
+function shiftScale(scale, shift) {
+  const shifted = (moment) => scale(moment - shift);
+  shifted.moment = (x) => scale.moment(x) + shift;
+  shifted.perPixel = scale.perPixel;
+  return shifted;
+}
+
+/* Draws in this part of the canvas alone, below the axis, until `restore()`. */
+function clipTo(context, left, width, height) {
+  context.save();
+  context.beginPath();
+  context.rect(left, AXIS_HEIGHT, width, height);
+  context.clip();
+}
+
+/* A lane without what is above a line: the axis is never drawn over. */
+function clipLane(lane, top) {
+  const above = Math.max(top - lane.top, 0);
+  return { ...lane, top: lane.top + above, height: Math.max(lane.height - above, 0) };
+}
+
+export function describeBriefly(stream, now) {
+  const lines = [`${stream.provider ?? ""} ${stream.model ?? stream.name ?? ""}`.trim()];
+  if (stream.session) lines.push(`session ${stream.session}${stream.turn ? `, request ${stream.turn}` : ""}`);
+  const first = timeToFirstToken(stream);
+  const facts = [`${isRunning(stream) ? "running for" : (stream.outcome ?? "span")} ${formatDuration(endOf(stream, now) - stream.start)}`];
+  if (first !== null && !isPlain(stream)) facts.push(`TTFT ${formatDuration(first)}`);
+  if (stream.m?.p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.m.p50)}, p99 ${inUs(stream.m.p99)}`);
+  lines.push(facts.join(" · "));
+  for (const stall of (stream.stalls ?? []).slice(0, 4)) {
+    const length = stall.open ? now - stream.start - stall.at : stall.waited;
+    lines.push(`${stall.open ? "stalled now for" : "stall of"} ${formatDuration(length)}, ${(stall.cause ?? "unknown cause").replace("_", " ")}`);
+  }
+  return lines.join("\n");
+}

@@ -1,0 +1,73 @@
+/* The tiles at the top: what is open and stalled now, and the figures of the streams that are shown. */
+
+import { byId, make } from "./dom.js";
+import { formatCount, formatDuration, formatShare } from "./format.js";
+import { quantileOf } from "./samples.js";
+import { countOutput, isPlain, isRunning, ongoingStall } from "./streams.js";
+
+const RATE_US = 3e6;
+const TILES = [["open", "open now"], ["stalled", "stalled now", "stall"], ["streams", "streams", "stream"], ["rate", "chunks/s"],
+  ["ttft50", "TTFT p50", "TTFT"], ["ttft99", "TTFT p99", "TTFT"], ["itl50", "ITL p50", "ITL"], ["itl99", "ITL p99", "ITL"],
+  ["stalls", "stalls", "stall"], ["failed", "failed"], ["slo", "objective met", "objective"]];
+
+export class Summary {
+  constructor(page) {
+    this.page = page;
+    this.tiles = new Map(TILES.map(([key, name, term]) => {
+      const value = make("dd", { id: `tile-${key}` });
+      const tile = make("div", { class: "tile" }, make("dl", {}, make("dt", {}, make("span", term ? { term } : {}, name)), value));
+      return [key, { tile, value }];
+    }));
+    byId("summary").append(...[...this.tiles.values()].map(({ tile }) => tile));
+  }
+
+  set(key, text, isAlarm = false) {
+    const { tile, value } = this.tiles.get(key);
+    const [, number, unit] = /^([\d.,]+)\s(.+)$/.exec(text) ?? [null, text, ""];
+    const shown = unit ? [number, make("small", {}, unit)] : [number];
+    if (value.dataset.text !== text) {
+      value.dataset.text = text;
+      value.replaceChildren(...shown);
+    }
+    tile.classList.toggle("alarm", isAlarm);
+  }
+
+  show(key, isShown) {
+    this.tiles.get(key).tile.hidden = !isShown;
+  }
+
+  /* The first tiles change as streams run, the others when some end. */
+  update() {
+    const { page } = this;
+    const running = page.shown.filter(isRunning);
+    const stalled = running.filter(ongoingStall).length;
+    for (const key of ["open", "stalled", "rate"]) this.show(key, page.isLive);
+    this.set("open", formatCount(running.length));
+    this.set("stalled", formatCount(stalled), stalled > 0);
+    let output = 0;
+    for (const stream of page.shown) {
+      if (stream.start < page.now - 6e8) break;
+      if (!isPlain(stream) && (isRunning(stream) || stream.start + stream.end > page.now - RATE_US)) output += countOutput(stream, page.now - RATE_US, page.now);
+    }
+    this.set("rate", formatCount(output / (RATE_US / 1e6)));
+  }
+
+  updateTotals() {
+    const { page } = this;
+    const measured = page.shown.filter((stream) => !isPlain(stream));
+    const first = page.aggregate.firstTokens.map((token) => token.us).sort((a, b) => a - b);
+    const { samples } = page.aggregate;
+    const stalls = measured.reduce((sum, stream) => sum + (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0), 0);
+    const failed = measured.filter((stream) => stream.outcome === "error" || stream.outcome === "truncated").length;
+    const judged = measured.filter((stream) => stream.slo?.met !== undefined);
+    this.set("streams", formatCount(measured.length));
+    this.set("ttft50", formatDuration(quantileOf(first, 0.5)));
+    this.set("ttft99", formatDuration(quantileOf(first, 0.99)));
+    this.set("itl50", formatDuration(samples.quantile(0.5)));
+    this.set("itl99", formatDuration(samples.quantile(0.99)));
+    this.set("stalls", formatCount(stalls), stalls > 0);
+    this.set("failed", formatCount(failed), failed > 0);
+    this.show("slo", judged.length > 0);
+    if (judged.length) this.set("slo", formatShare(judged.filter((stream) => stream.slo.met).length / judged.length));
+  }
+}

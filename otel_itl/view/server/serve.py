@@ -1,0 +1,232 @@
+"""Starts the server of the page and what feeds it, in a thread of its own, and opens the browser."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import webbrowser
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_urlsafe
+from threading import Event, Thread
+from time import monotonic, sleep
+from typing import Any, Final
+
+import uvicorn
+
+from otel_itl.report.reading.lines import display_name
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.view.server.app import ViewApp
+from otel_itl.view.server.assembler import Assembler
+from otel_itl.view.server.follow import FileFollower
+from otel_itl.view.server.safety import Guard, is_loopback
+from otel_itl.view.server.store import Store
+
+DEFAULT_PORT: Final = 4318
+"""OTLP over HTTP; the page is on the same port."""
+DEFAULT_GRPC_PORT: Final = 4317
+DEFAULT_KEEP: Final = 10_000
+LOOPBACK: Final = "127.0.0.1"
+
+_START_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 3.0
+
+
+class CannotServeError(Exception):
+    """The server cannot start; the message is one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """What the server listens on and what it shows.
+
+    Args:
+        sources: telemetry files to show and follow; none: telemetry is received.
+        address: to listen on.
+        port: of the page, and of OTLP over HTTP; 0: any that is free.
+        grpc_port: of OTLP over gRPC; 0: any that is free; None: it is not received.
+        keep: streams that are kept.
+        name: what is shown, for the title.
+        token: that requests need beyond loopback; empty: a new one is made.
+    """
+
+    sources: Sequence[str] = ()
+    address: str = LOOPBACK
+    port: int = DEFAULT_PORT
+    grpc_port: int | None = DEFAULT_GRPC_PORT
+    keep: int = DEFAULT_KEEP
+    name: str = ""
+    token: str = ""
+
+
+class ViewServer:
+    """The running server.
+
+    Args:
+        options: see there.
+
+    Raises:
+        CannotServeError: a port cannot be listened on.
+    """
+
+    def __init__(self, options: ServerOptions) -> None:
+        self._options = options
+        self._store = Store(options.keep)
+        self.skipped = SkippedInput()
+        self.assembler = Assembler(self._store)
+        self._guard = Guard(
+            options.address, None if is_loopback(options.address) else options.token or token_urlsafe(18)
+        )
+        self._follower = FileFollower(options.sources, self.assembler, self.skipped) if options.sources else None
+        self._socket = _listen(options.address, options.port)
+        self.port: int = self._socket.getsockname()[1]
+        self.grpc_port: int | None = None
+        self._grpc: Any = None
+        self._is_ready = Event()
+        self._thread = Thread(target=self._run, name="otel_itl view", daemon=True)
+        self._server: uvicorn.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of the page, with the token where one is needed."""
+        host = LOOPBACK if is_loopback(self._options.address) or self._is_any else self._options.address
+        token = "" if self._guard.token is None else f"?token={self._guard.token}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/{token}"
+
+    @property
+    def _is_any(self) -> bool:
+        return self._options.address in {"0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+
+    @property
+    def receives(self) -> bool:
+        """Whether telemetry is received, rather than read from files."""
+        return self._follower is None
+
+    def start(self) -> None:
+        """Start everything; returns when the page can be opened.
+
+        Raises:
+            CannotServeError: the gRPC port cannot be listened on, or the server does not start.
+        """
+        if self.receives and self._options.grpc_port is not None:
+            self._start_grpc(self._options.grpc_port)
+        if self._follower is not None:
+            self._follower.start()
+        self._thread.start()
+        if not self._is_ready.wait(_START_SECONDS):
+            raise CannotServeError("the server of the page did not start within 10 s.")
+
+    def stop(self) -> None:
+        """Stop everything. Pages that are open say that the server does not answer."""
+        if self._follower is not None:
+            self._follower.stop()
+        if self._grpc is not None:
+            self._grpc.stop()
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(_STOP_SECONDS)
+        self._socket.close()
+
+    def wait(self) -> None:
+        """Wait until the server ends, or Ctrl-C."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)
+
+    def open_browser(self) -> bool:
+        """Open the page in a browser; returns False where there is none."""
+        with suppress(webbrowser.Error):
+            return webbrowser.open(self.url)
+        return False
+
+    def settle(self, seconds: float) -> None:
+        """Wait until the files have been read to their end, for at most `seconds`."""
+        deadline = monotonic() + seconds
+        while self._follower is not None and self._follower.is_reading and monotonic() < deadline:
+            sleep(0.02)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the facts that the page shows of this server."""
+        names = [Path(display_name(source)).name for source in self._options.sources]
+        name = self._options.name or (names[0] if len(names) == 1 else f"{len(names)} files" if names else "view")
+        if self.receives:
+            ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
+            return {"name": name, "status": f"receiving, {ports}", "hints": self._hints()}
+        is_reading = self._follower is not None and self._follower.is_reading
+        return {"name": name, "status": f"{'reading' if is_reading else 'following'} {name}"}
+
+    def _hints(self) -> list[list[str]]:
+        """Return how to send telemetry here: what to do, and the command."""
+        return [
+            ["Send telemetry from a program:", f"OTEL_EXPORTER_OTLP_ENDPOINT=http://{LOOPBACK}:{self.port}"],
+            ["with OTLP over HTTP:", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"],
+            ["See streams while they run:", "OTEL_ITL_PROGRESS=0.25"],
+        ]
+
+    def _start_grpc(self, port: int) -> None:
+        """Receive OTLP over gRPC, where grpcio is installed."""
+        try:
+            from otel_itl.view.server.grpc_receiver import GrpcReceiver  # noqa: PLC0415 - an extra of its own
+        except ImportError:
+            return
+        host = self._options.address
+        try:
+            _listen(host, port).close()  # gRPC would print its own words about a port in use
+            self._grpc = GrpcReceiver(f"{f'[{host}]' if ':' in host else host}:{port}", self.assembler, self._guard)
+        except (OSError, CannotServeError) as error:
+            raise CannotServeError(
+                f"port {port} for OTLP over gRPC is in use: give --grpc-port another one, or off."
+            ) from error
+        self.grpc_port = self._grpc.port
+
+    def _run(self) -> None:
+        """Run the server. Runs on the thread."""
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        """Answer requests until `stop()`."""
+        app = ViewApp(self._store, self.assembler, self._guard, self.describe, receives=self.receives)
+        config = uvicorn.Config(
+            app.asgi, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        )
+        self._server = uvicorn.Server(config)
+        watcher = asyncio.create_task(self._watch(app))
+        await self._server.serve(sockets=[self._socket])
+        watcher.cancel()
+
+    async def _watch(self, app: ViewApp) -> None:
+        """Report the start, end streams that were lost, and end the events of the pages when the server is to end."""
+        while self._server is not None:
+            if self._server.started:
+                self._is_ready.set()
+            if self._server.should_exit:
+                app.close()
+                return
+            self.assembler.end_lost()
+            await asyncio.sleep(0.05 if not self._is_ready.is_set() else 0.2)
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    """Open the listening socket.
+
+    Raises:
+        CannotServeError: the port is in use, or there is no such address.
+    """
+    try:
+        family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+        with ExitStack() as failing:
+            made = failing.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((address, port))
+            made.listen(128)
+            failing.pop_all()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CannotServeError(
+                f"port {port} is in use: give --port another one, or 0 for any that is free."
+            ) from error
+        raise CannotServeError(f"{address} port {port} cannot be listened on ({error.strerror or error}).") from error
+    return made
