@@ -156,7 +156,7 @@ ARGUMENTS: list[tuple[str, Any, str]] = [
 """Option, a value that it does not take, what it takes by the message."""
 VARIABLES = [
     ("token_events", "every", "one of packed, each, log, none", "'packed'"),
-    ("sdks", "openai,mistral", SOME_SDKS, repr(SDK_NAMES)),
+    ("sdks", "openai,acme", SOME_SDKS, repr(SDK_NAMES)),
     ("sdks", ",", SOME_SDKS, repr(SDK_NAMES)),
     ("standard_names", "legacy", "one of operation, inference", "'operation'"),
     ("model_limit", "0", "a whole number from 1", "100"),
@@ -516,7 +516,7 @@ def test_without_the_names_of_sdks_all_are_to_be_instrumented() -> None:
 
 
 def test_without_the_names_of_sdks_any_names_are_accepted() -> None:
-    assert config.load({}, {"OTEL_ITL_SDKS": "openai,mistral"}).sdks == ("openai", "mistral")
+    assert config.load({}, {"OTEL_ITL_SDKS": "openai,acme"}).sdks == ("openai", "acme")
 
 
 # --- Documented ----------------------------------------------------------------------------------------------------
