@@ -64,7 +64,7 @@ class Assembler:
                 self.failures = max(self.failures, records.numbers[names.SELF_ERRORS.name])
 
     def end_lost_streams(self) -> None:
-        """Mark as lost the running streams whose progress events have stopped: their process was probably killed."""
+        """Mark running streams as lost if they sent progress events and then nothing: their process may be gone."""
         with self._lock:
             self._running.end_lost_streams(monotonic())
 
