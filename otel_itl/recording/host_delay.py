@@ -100,7 +100,7 @@ class HostDelay:
         self._mark = None if delay is None else (now, delay)
 
     def find_host_pause(self, now: int) -> list[Lag]:
-        """Return the interval from the mark to `now` (ns) if the host delayed the reader for over half of it, else `[]`.
+        """Return the interval from the mark to `now` (ns) if the host delayed the reader for most of it, else `[]`.
 
         Called by the watchdog when a silence becomes a stall, to find its cause. It marks `now`.
         """
