@@ -196,9 +196,10 @@ def _is_generator_function(stream: Any) -> bool:
 
 
 def _record(stream: Any, description: Description, abort: Callable[[], object] | None, *, is_lazy: bool) -> Any:
-    """Return what records the stream of a request; where it is not measured, the stream itself.
+    """Return a proxy that records the stream; the stream itself if it is not measured.
 
-    A request that is sent with the first pull may go through a hooked SDK, which records it instead then.
+    Starts the runtime with the options of the environment, unless it was started or stopped before. A request that is
+    sent with the first pull may go through a hooked SDK, which records it instead then.
     """
     if runtime.config is None and not runtime.was_stopped:
         runtime.start(load({}, sdk_names=SDK_NAMES), Providers())
@@ -219,12 +220,15 @@ def _begin(description: Description, abort: Callable[[], object] | None, *, is_l
     recorder = None if opening is None else opening.recorder
     if recorder is not None and abort is not None:
         recorder.enable_abort(CallbackAborter(abort))
-        recorder.set_before_outcome(_unmark_aborted)
+        recorder.set_before_outcome(_clear_termination_if_aborted)
     return opening
 
 
-def _unmark_aborted(recorder: StreamRecorder) -> None:
-    """Have the end of an iterator that was aborted not be taken for the end of the answer."""
+def _clear_termination_if_aborted(recorder: StreamRecorder) -> None:
+    """Clear `is_terminated` of an aborted stream: its iterator ended because of the abort, not with the answer.
+
+    Called before the outcome is computed.
+    """
     if recorder.is_aborting:
         recorder.response.is_terminated = False
 

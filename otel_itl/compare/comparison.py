@@ -180,8 +180,8 @@ def _figure(levels: Sequence[Level], samples: Floats, weights: Floats) -> Figure
     """Return the figure of one side; of several models there is no value, only the size."""
     value = levels[0].shown(weights) if len(levels) == 1 else math.nan
     count = float(weights @ samples)
-    spreads = [level.spread(weights) for level in levels]
-    total, effective = (sum(part) for part in zip(*spreads, strict=True))
+    sizes = [level.count_samples(weights) for level in levels]
+    total, effective = (sum(part) for part in zip(*sizes, strict=True))
     return Figure(
         value=value if math.isfinite(value) else None,
         clusters=int(np.sum((weights > 0) & (samples > 0))),

@@ -14,11 +14,11 @@ CANNOT_TELL = 3
 
 
 def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:
-    """Return 1 if a row is slower, 3 if it is not known whether a latency is, else 0.
+    """Return 1 if a deciding row is slower, 3 if that is not known of a latency or none was compared, else 0.
 
     Args:
         comparison: the answers.
-        keys: of the quantities that decide.
+        keys: the quantities that decide. If they are fewer than `COMPARED`, a rate counts like a latency.
     """
     rows = deciding_rows(comparison, keys)
     if any(row.answer is Answer.SLOWER for row in rows):

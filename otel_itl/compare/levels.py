@@ -30,8 +30,8 @@ class Level(Protocol):
     def shown(self, weights: Floats) -> float:
         """Return the figure of one weighting as it is shown; NaN where nothing is known."""
 
-    def spread(self, weights: Floats) -> tuple[float, float]:
-        """Return the samples of one weighting, and how many independent samples are worth as much."""
+    def count_samples(self, weights: Floats) -> tuple[float, float]:
+        """Return the number of samples of one weighting, and how many independent samples are worth as much."""
 
 
 class Percentile:
@@ -75,7 +75,7 @@ class Percentile:
         found: Floats = self._values[last]
         return found
 
-    def spread(self, weights: Floats) -> tuple[float, float]:
+    def count_samples(self, weights: Floats) -> tuple[float, float]:
         """Return the number of samples, and how many independent ones are worth as much (Kish's design effect).
 
         By the share of samples beyond the percentile, whose variance between clusters is known without resampling.
@@ -115,7 +115,7 @@ class Rate:
         exposure = float(weights @ self._exposure)
         return float(weights @ self._events) / exposure if exposure else math.nan
 
-    def spread(self, weights: Floats) -> tuple[float, float]:
+    def count_samples(self, weights: Floats) -> tuple[float, float]:
         """Return the exposure, and how much independent exposure is worth as much; both equal for times."""
         if not self._added:
             exposure = float(weights @ self._exposure)
@@ -147,10 +147,10 @@ def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_shar
 
 
 def _count_in_bins(samples: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Count the samples of clusters by value.
+    """Count the samples of each cluster by value, or in `MAX_BINS` bins where there are more different values.
 
     Returns:
-        The values, ascending, and the counts `(clusters, values)`.
+        The values (the middles of bins), ascending, and the counts `(clusters, values)`.
     """
     pooled = np.concatenate([*samples, np.empty(0)])
     if not pooled.size:

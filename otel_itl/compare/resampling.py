@@ -142,7 +142,11 @@ def _exchange(design: Design, size: int, random: np.random.Generator) -> Bools:
 
 
 def _resampled_groups(design: Design) -> list[tuple[Indices, bool | None]]:
-    """Return the clusters that are resampled among each other, and their side; None: indices of pairs."""
+    """Return the groups that `bootstrap_interval` draws from, each with whether it is on side B.
+
+    A group is the clusters of one side and stratum. With pairs there is one group, the indices of all pairs, and None
+    in place of the side.
+    """
     if design.pairs is not None:
         return [(np.arange(len(design.pairs)), None)]
     keys = [(stratum, side) for stratum in np.unique(design.strata) for side in (False, True)]

@@ -42,7 +42,9 @@ class HistogramBatch:
     def add(
         self, histogram: Histogram, ordered: Sequence[float], scale: float, labels: Labels, context: Context
     ) -> None:
-        """Add values of one stream.
+        """Add values of one stream, to be recorded by `record()`; more than `MAX_MERGED` are recorded at once.
+
+        Values for the same histogram with the same labels are recorded together, those of sampled spans apart.
 
         Args:
             histogram: an instrument of the SDK, or any other.

@@ -86,7 +86,7 @@ class HostDelay:
         self._clock = clock
         self._reader = get_native_id()
         self._mark: tuple[int, int] | None = None
-        """The moment since which `taken_until` measures, and the delay then (ns)."""
+        """The moment since which `find_host_pause` measures, and the delay then (ns)."""
         self._start = None if clock is None else clock.read()
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
@@ -95,12 +95,15 @@ class HostDelay:
         """Nanoseconds that a thread of this process typically waited for its turn meanwhile; None: not known."""
 
     def mark(self, now: int) -> None:
-        """Note the delay up to `now` (ns): the moment since which `taken_until` measures. Called by the watchdog."""
+        """Note the delay up to `now` (ns): `find_host_pause` measures from here. Called by the watchdog."""
         delay = None if self._clock is None or self._start is None else self._clock.read_of(self._reader, now)
         self._mark = None if delay is None else (now, delay)
 
-    def taken_until(self, now: int) -> list[Lag]:
-        """Return the interval from the mark to `now` (ns) if the host took more than half of it, else nothing."""
+    def find_host_pause(self, now: int) -> list[Lag]:
+        """Return the interval from the mark to `now` (ns) if the host delayed the reader for most of it, else `[]`.
+
+        Called by the watchdog when a silence becomes a stall, to find its cause. It marks `now`.
+        """
         before = self._mark
         self.mark(now)
         after = self._mark
@@ -108,14 +111,17 @@ class HostDelay:
             return []
         return [Lag(before[0], now)]
 
-    def check_reader(self) -> None:
-        """Forget the start where the stream is read in another thread than the one that made the request."""
+    def drop_start_in_other_thread(self) -> None:
+        """Drop the reading at the start, so that `delay` stays None, unless this is the thread of the request.
+
+        Called when the first chunk is about to be pulled, and at the end: the delays of two threads cannot be compared.
+        """
         if get_native_id() != self._reader:
             self._start = None
 
     def stop(self) -> None:
         """Take the reading at the end. Called in the thread in which the stream ended."""
-        self.check_reader()
+        self.drop_start_in_other_thread()
         self.process_delay = None if self._clock is None else self._clock.wake_lateness.since(self._wakes)
         end = None if self._clock is None or self._start is None else self._clock.read()
         self.delay = None if end is None or self._start is None else max(end - self._start, 0)

@@ -81,8 +81,10 @@ class Before(NamedTuple):
     """None on an event loop, whose thread does other work as well."""
 
 
-def make_judge(stream: RecordedStream, pull: Callable[[], Any], find_socket: Callable[[], Any]) -> PullEvidence | None:
-    """Make the judge of a stream's pulls; None for one whose clock is not the operating system's."""
+def make_pull_evidence(
+    stream: RecordedStream, pull: Callable[[], Any], find_socket: Callable[[], Any]
+) -> PullEvidence | None:
+    """Make the `PullEvidence` of a stream whose reading starts; None if a test has replaced the stream's clock."""
     return PullEvidence(stream, pull, find_socket) if stream.clock is perf_counter_ns else None
 
 

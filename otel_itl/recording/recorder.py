@@ -20,7 +20,7 @@ from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_end import is_close_cancelled
 from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
-from otel_itl.recording.pull_evidence import make_judge
+from otel_itl.recording.pull_evidence import make_pull_evidence
 from otel_itl.recording.stall_monitor import StreamStallMonitor
 
 ErrorNamer = Callable[[BaseException], str | None]
@@ -241,7 +241,7 @@ class StreamRecorder:
             owner: a reference to the SDK's stream object whose iterator is recorded.
         """
         self.has_reader = True
-        self.host.check_reader()
+        self.host.drop_start_in_other_thread()
         if owner is not None:
             self._ownership.add(owner)
         self._ownership.set_source(source)
@@ -250,7 +250,7 @@ class StreamRecorder:
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Return what the recording iterator calls for each chunk, and for how many."""
         free = NEVER if self.headers is None else self.headers
-        judge = make_judge(self, pull, self._abort.find_socket)
+        judge = make_pull_evidence(self, pull, self._abort.find_socket)
         targets = self.log.append_targets(self.classify, pull, self.clock, free, judge)
         return chain((next(targets),), targets)
 

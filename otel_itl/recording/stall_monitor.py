@@ -246,7 +246,7 @@ class StreamStallMonitor:
             request=stream.request,
             number=len(self._stalls) + 1,
             phase=silence.phase,
-            cause=judge_cause(silence, [*self._reporting.find_pauses(now), *stream.host.taken_until(now)], blocked),
+            cause=judge_cause(silence, [*self._reporting.find_pauses(now), *stream.host.find_host_pause(now)], blocked),
             start=(silence.since - stream.requested) / SECOND,
             duration=silence.waited / SECOND,
             threshold=silence.threshold / SECOND,

@@ -63,7 +63,16 @@ def _place_choice(
     samples: Sequence[float],
     drawn: tuple[list[float], list[int], bytearray],
 ) -> None:
-    """Place the output chunks of one choice by its samples, which are in the order of its gaps."""
+    """Set where the output chunks of one choice are drawn, in the lists of `drawn`.
+
+    Args:
+        timeline: the chunks of the stream.
+        arrivals: when each of them arrived, and which arrivals were observed.
+        indexes: of the choice's output chunks.
+        samples: ITL samples of the choice, in the order of its gaps.
+        drawn: moments, shares and codes of all chunks. A chunk with a hidden arrival is moved to where its samples
+            end; a chunk without samples gets the flag `UNMEASURED`.
+    """
     moments, shares, codes = drawn
     known = [place for place, index in enumerate(indexes) if arrivals.observed[index]]
     measured: set[int] = set()

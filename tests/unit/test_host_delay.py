@@ -51,7 +51,7 @@ def test_it_is_not_known_while_the_stream_goes_on() -> None:
     assert HostDelay(clock_of(5)).delay is None
 
 
-@pytest.mark.parametrize("in_other_thread", ["check_reader", "stop"])
+@pytest.mark.parametrize("in_other_thread", ["drop_start_in_other_thread", "stop"])
 def test_it_is_not_known_where_the_reader_changed(in_other_thread: str) -> None:
     delay = HostDelay(clock_of(0, MS))
     other = threading.Thread(target=getattr(delay, in_other_thread))

@@ -17,7 +17,7 @@ import pytest
 
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.pull_evidence import PullEvidence, make_judge
+from otel_itl.recording.pull_evidence import PullEvidence, make_pull_evidence
 from otel_itl.recording.stream_iterators import record_iterator
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such evidence on Windows")
@@ -180,7 +180,7 @@ def test_a_failure_to_find_the_socket_is_contained_and_counted() -> None:
 def test_a_clock_of_another_make_has_no_evidence() -> None:
     stream = Stream()
     stream.clock = lambda: 0
-    assert make_judge(stream, compute, lambda: None) is None
+    assert make_pull_evidence(stream, compute, lambda: None) is None
 
 
 # --- What it costs --------------------------------------------------------------------------------------------------

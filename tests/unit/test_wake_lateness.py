@@ -81,11 +81,11 @@ class OtherThread(HostClock):
 def test_the_host_took_an_interval_if_it_took_more_than_half_of_it(taken: int, expected: list[tuple[int, int]]) -> None:
     delay = HostDelay(OtherThread(50, 50 + taken))
     delay.mark(1_000)
-    assert delay.taken_until(2_000) == expected
+    assert delay.find_host_pause(2_000) == expected
 
 
 def test_without_a_mark_nothing_is_known_of_an_interval() -> None:
-    assert HostDelay(OtherThread(50)).taken_until(2_000) == []
+    assert HostDelay(OtherThread(50)).find_host_pause(2_000) == []
 
 
 def test_the_delay_of_another_thread_is_read_by_its_native_id() -> None:

@@ -24,7 +24,7 @@ def headline(comparison: Comparison, keys: Sequence[str]) -> str:
         return f"B is slower: {describe_row(worst)}{more}."
     unknown = [row for row in rows if row.answer is Answer.NOT_ENOUGH_DATA and row.quantity.is_latency]
     if unknown or not rows:
-        return f"Not enough data to know whether B is slower: {describe_gap(unknown, comparison)}."
+        return f"Not enough data to know whether B is slower: {describe_missing_data(unknown, comparison)}."
     faster = [row for row in rows if row.answer is Answer.FASTER]
     if faster:
         best = min(faster, key=lambda row: row.ratio or 1.0)
@@ -37,8 +37,8 @@ def describe_row(row: Row) -> str:
     return f"{row.quantity.title} of {row.model} is {format_ratio(row.ratio)} times A's ({format_interval(row)})"
 
 
-def describe_gap(unknown: Sequence[Row], comparison: Comparison) -> str:
-    """Return as a clause what is missing for an answer."""
+def describe_missing_data(unknown: Sequence[Row], comparison: Comparison) -> str:
+    """Return as a clause why there is no answer, and about how many sessions would be enough, if known."""
     if not comparison.rows:
         return "no model has streams on both sides"
     if not unknown:
@@ -107,7 +107,7 @@ def format_p(p: float) -> str:
 
 
 def format_enough(clusters: int | None) -> str:
-    """Format a number of clusters that would be enough, with two digits."""
+    """Format how many sessions would be enough, rounded up to two digits, with the unit; None: `ABSENT`."""
     if clusters is None:
         return ABSENT
     digits = max(len(str(clusters)) - 2, 0)

@@ -63,10 +63,10 @@ class Assembler:
             if names.SELF_ERRORS.name in records.numbers:
                 self.failures = max(self.failures, records.numbers[names.SELF_ERRORS.name])
 
-    def end_lost(self) -> None:
-        """End the streams of which nothing was heard for long: their process is gone, or their last events are."""
+    def end_lost_streams(self) -> None:
+        """Mark running streams as lost if they sent progress events and then nothing: their process may be gone."""
         with self._lock:
-            self._running.end_lost(monotonic())
+            self._running.end_lost_streams(monotonic())
 
     def _add_span(self, span: OTLPSpan) -> None:
         """Take in a span: its streams, or a plain bar where it has none."""
@@ -143,7 +143,7 @@ class Assembler:
         except SHAPE_ERRORS:
             self.unusable += 1
             return
-        self._running.forget(key, described["id"], described["start"])
+        self._running.finish(key, described["id"], described["start"])
         self._store.put(described)
 
 

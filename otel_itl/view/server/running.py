@@ -54,7 +54,7 @@ class RunningStreams:
         self._store = store
         self._streams: dict[str, _Running] = {}
         self._ended: dict[str, None] = {}
-        """Ids of streams of which the last word has come: a progress event that is late shows them no more."""
+        """Ids of streams that have ended: a late progress event does not show them again."""
 
     def add_progress(self, trace_id: str, span_id: str, attributes: Mapping[str, Any], now: float) -> None:
         """Take in a progress event.
@@ -119,8 +119,16 @@ class RunningStreams:
         stream.stalls = [*others, stall][-names.MAX_REPORTED_STALLS :]
         self._store.update(stream.id, {"stalls": list(stream.stalls)})
 
-    def forget(self, key: tuple[str, str], identifier: str, start: int) -> None:
-        """Forget a stream that ended and has its span; `start` is in microseconds since the epoch."""
+    def finish(self, key: tuple[str, str], identifier: str, start: int) -> None:
+        """Stop updating a stream that has ended: the assembler shows the finished one in its place.
+
+        Later progress events of it are ignored. If it ran under another id, that entry is removed from the store.
+
+        Args:
+            key: trace id and span id.
+            identifier: of the finished stream.
+            start: time of the request, in microseconds since the epoch.
+        """
         self._note_end(identifier)
         stream = self._find(key, start)
         if stream is not None:
@@ -128,8 +136,8 @@ class RunningStreams:
             if stream.id != identifier:
                 self._store.remove(stream.id)
 
-    def end_lost(self, now: float) -> None:
-        """End the streams that were not heard of for `LOST_AFTER_SECONDS`, though they send progress events."""
+    def end_lost_streams(self, now: float) -> None:
+        """Mark as lost the streams that sent progress events, but no event in the last `LOST_AFTER_SECONDS`."""
         for stream in list(self._streams.values()):
             if stream.has_progress and now - stream.heard > LOST_AFTER_SECONDS:
                 self._close_stalls(stream)

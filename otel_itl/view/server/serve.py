@@ -142,8 +142,8 @@ class ViewServer:
             return webbrowser.open(self.url)
         return False
 
-    def settle(self, seconds: float) -> None:
-        """Wait until the files have been read to their end, for at most `seconds`."""
+    def wait_until_read(self, seconds: float) -> None:
+        """Wait until the files have been read to their end, for at most `seconds`; for benchmarks."""
         deadline = monotonic() + seconds
         while self._follower is not None and self._follower.is_reading and monotonic() < deadline:
             sleep(0.02)
@@ -205,7 +205,7 @@ class ViewServer:
             if self._server.should_exit:
                 app.close()
                 return
-            self.assembler.end_lost()
+            self.assembler.end_lost_streams()
             await asyncio.sleep(0.05 if not self._is_ready.is_set() else 0.2)
 
 
