@@ -20,14 +20,19 @@ def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:
         comparison: the answers.
         keys: the quantities that decide. If they are fewer than `COMPARED`, a rate counts like a latency.
     """
-    rows = deciding_rows(comparison, keys)
-    if any(row.answer is Answer.SLOWER for row in rows):
+    if any(row.answer is Answer.SLOWER for row in deciding_rows(comparison, keys)):
         return SLOWER
-    latencies = [row for row in rows if row.quantity.is_latency or len(keys) < len(COMPARED)]
-    is_unknown = not latencies or any(row.answer is Answer.NOT_ENOUGH_DATA for row in latencies)
+    required = required_rows(comparison, keys)
+    is_unknown = not required or any(row.answer is Answer.NOT_ENOUGH_DATA for row in required)
     return CANNOT_TELL if is_unknown else NOT_SLOWER
 
 
 def deciding_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:
     """Return the rows of these quantities."""
     return [row for row in comparison.rows if row.quantity.key in keys]
+
+
+def required_rows(comparison: Comparison, keys: Sequence[str]) -> list[Row]:
+    """Return the rows whose answer has to be known: the latencies, or all rows where some were chosen."""
+    is_chosen = len(keys) < len(COMPARED)
+    return [row for row in deciding_rows(comparison, keys) if is_chosen or row.quantity.is_latency]

@@ -11,6 +11,7 @@ import pytest
 from otel_itl.compare.comparison import POOLED, Comparison, Row, compare
 from otel_itl.compare.gate import exit_code
 from otel_itl.compare.quantities import QUANTITIES
+from otel_itl.compare.render.words import headline
 from otel_itl.compare.rows import COMPARED
 from otel_itl.compare.verdicts import Answer, adjust_p_values
 from otel_itl.core.timeline import Outcome
@@ -136,6 +137,14 @@ def test_the_exit_code_says_what_a_pipeline_has_to_do(
     quick = ("ttft_p50", "itl_p50", "tpot") if fleet else COMPARED
     comparison = compare(*sides(factor, **fleet), margin=0.15 if fleet else 0.05)
     assert exit_code(comparison, quick) == code
+
+
+def test_the_sentence_agrees_with_the_exit_code_where_a_chosen_rate_is_not_known(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    b.requests[0] = dataclasses.replace(b.requests[0], outcome=Outcome.TRUNCATED)
+    comparison = compare(a, b, resamples=199)
+    sentence = headline(comparison, ("truncated",))
+    assert (exit_code(comparison, ("truncated",)), sentence.startswith("Not enough data")) == (3, True)
 
 
 def test_the_names_on_the_command_line_are_those_of_the_rows() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from otel_itl.compare.comparison import Comparison, Figure, Row
-from otel_itl.compare.gate import deciding_rows
+from otel_itl.compare.gate import deciding_rows, required_rows
 from otel_itl.compare.quantities import Quantity, Unit
 from otel_itl.compare.requests import Side
 from otel_itl.compare.verdicts import Answer
@@ -22,8 +22,9 @@ def headline(comparison: Comparison, keys: Sequence[str]) -> str:
         worst = max(slower, key=lambda row: row.ratio or 0.0)
         more = f", and {pluralize(len(slower) - 1, 'more row')} too" if len(slower) > 1 else ""
         return f"B is slower: {describe_row(worst)}{more}."
-    unknown = [row for row in rows if row.answer is Answer.NOT_ENOUGH_DATA and row.quantity.is_latency]
-    if unknown or not rows:
+    required = required_rows(comparison, keys)
+    unknown = [row for row in required if row.answer is Answer.NOT_ENOUGH_DATA]
+    if unknown or not required:
         return f"Not enough data to know whether B is slower: {describe_missing_data(unknown, comparison)}."
     faster = [row for row in rows if row.answer is Answer.FASTER]
     if faster:
