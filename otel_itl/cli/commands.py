@@ -152,7 +152,8 @@ def run_view(arguments: argparse.Namespace) -> int:
 
 def _write_export(arguments: argparse.Namespace) -> int:
     """Write what `report --html` or `--perfetto` asks for, and return the exit code."""
-    from otel_itl.cli.exporting import CannotWriteError, NothingToWriteError, write_html, write_perfetto_file  # noqa: PLC0415 - what only these options need
+    from otel_itl.cli.exporting import NothingToWriteError, write_html, write_perfetto_file  # noqa: PLC0415 - what only these options need
+    from otel_itl.cli.output import CannotWriteError  # noqa: PLC0415 - likewise
     from otel_itl.report.reading.lines import UnreadableSourceError  # noqa: PLC0415 - likewise
     from otel_itl.report.reading.skipped_input import SkippedInput  # noqa: PLC0415 - likewise
 

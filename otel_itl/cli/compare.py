@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_COMPARED
+from otel_itl.cli.output import CannotWriteError, check_output, open_output
 from otel_itl.compare.comparison import Comparison, compare
 from otel_itl.compare.gate import exit_code
-from otel_itl.compare.otava import write_series
+from otel_itl.compare.otava import CONFIGURATION_MARK, make_series
 from otel_itl.compare.render.html import comparison_to_html
 from otel_itl.compare.render.json import comparison_to_json
 from otel_itl.compare.render.markdown import comparison_to_markdown
 from otel_itl.compare.render.words import headline
-from otel_itl.compare.requests import Side
+from otel_itl.compare.requests import Selection, Side
 from otel_itl.compare.sides import (
     ByAttribute,
     ByTime,
@@ -27,6 +28,7 @@ from otel_itl.compare.sides import (
 )
 from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
 from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.render.number_format import pluralize
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -35,20 +37,21 @@ def run_compare(arguments: argparse.Namespace) -> int:
     try:
         for source in arguments.files:
             check_readable(source)
+        for output in filter(None, (arguments.html, arguments.otava)):
+            check_output(output, arguments.files)
         if arguments.otava is not None:
             return _write_series(arguments, skipped)
         a, b = _read_sides(arguments, skipped)
-    except (UnreadableSourceError, CannotSplitError) as error:
+        _print_skipped(skipped)
+        empty = next((side for side in (a, b) if not side.requests and not side.set_aside), None)
+        if empty is not None:
+            return _refuse(f"{empty.name!r} has no stream.", NOTHING_COMPARED)
+        comparison = compare(a, b, arguments.margin, seed=arguments.seed)
+        if arguments.html is not None:
+            _write_html(comparison, arguments)
+    except (UnreadableSourceError, CannotSplitError, CannotWriteError) as error:
         return _refuse(str(error))
-    _print_skipped(skipped)
-    for side in (a, b):
-        if not side.requests:
-            aside = f": {side.set_aside.total():,} were set aside" if side.set_aside else ""
-            return _refuse(f"no stream of {side.name!r} can be compared{aside}.", NOTHING_COMPARED)
-    comparison = compare(a, b, arguments.margin, seed=arguments.seed)
     code = exit_code(comparison, arguments.fail_on)
-    if arguments.html is not None and not _write_html(comparison, arguments):
-        return BAD_USAGE
     _print(comparison, arguments, code)
     return code
 
@@ -61,6 +64,7 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
         UnreadableSourceError: a file cannot be read.
     """
     files: Sequence[str] = arguments.files
+    selection = Selection(arguments.slo, arguments.include_bound)
     if arguments.by is not None and (arguments.before is not None or arguments.after is not None):
         message = "--by and --before or --after both split the input: leave one out."
         raise CannotSplitError(message)
@@ -71,44 +75,53 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
             message = f"--by {arguments.by!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B."
             raise CannotSplitError(message)
         split = ByAttribute(attribute, None if chosen is None else (chosen[0], chosen[1]))
-        return read_by_attribute(files, split, skipped, arguments.slo)
+        return read_by_attribute(files, split, skipped, selection)
     if arguments.before is not None or arguments.after is not None:
         before = arguments.after if arguments.before is None else arguments.before
         after = arguments.before if arguments.after is None else arguments.after
         if before > after:
             message = "--before is later than --after: a stream would be on both sides."
             raise CannotSplitError(message)
-        return read_by_time(files, ByTime(before, after), skipped, arguments.slo)
+        return read_by_time(files, ByTime(before, after), skipped, selection)
     if len(files) != 2:  # noqa: PLR2004 - two sides
         message = f"name two files, A and B, or split one with --by, --before or --after: got {len(files)}."
         raise CannotSplitError(message)
-    return read_files(files[0], files[1], skipped, arguments.slo)
+    return read_files(files[0], files[1], skipped, selection)
 
 
 def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
-    """Write the runs for apache-otava, and print how to analyze them."""
-    runs = read_runs(arguments.files, skipped, arguments.slo)
+    """Write the runs for apache-otava, and print how to analyze them.
+
+    Raises:
+        CannotWriteError: a file cannot be written, or the configuration's is somebody else's.
+        UnreadableSourceError: a file cannot be read.
+    """
+    runs = read_runs(arguments.files, skipped, Selection(arguments.slo, arguments.include_bound))
     _print_skipped(skipped)
     if not runs:
         return _refuse("no stream in any of the files.", NOTHING_COMPARED)
     path = Path(arguments.otava)
-    try:
-        configuration = write_series(runs, path)
-    except OSError as error:
-        return _refuse(f"{path} cannot be written: {error.strerror or error}.")
-    print(f"{len(runs)} runs in {path}. Next: OTAVA_CONFIG={configuration} otava analyze streams")
+    configuration = path.with_name(f"{path.name}.otava.yaml")
+    check_output(configuration, arguments.files)
+    if configuration.exists() and not configuration.read_text("utf-8", "replace").startswith(CONFIGURATION_MARK):
+        raise CannotWriteError(f"{configuration} is not of otel-itl, and is left as it is: name another CSV file.")
+    series = make_series(runs, path)
+    for file_path, text in ((path, series.table), (configuration, series.configuration)):
+        with open_output(file_path) as file:
+            file.write(text)
+    print(f"{pluralize(len(runs), 'run')} in {path}. Next: OTAVA_CONFIG={configuration} otava analyze streams")
     return 0
 
 
-def _write_html(comparison: Comparison, arguments: argparse.Namespace) -> bool:
-    """Write the page; print a sentence where that is not possible."""
-    try:
-        page = comparison_to_html(comparison, headline(comparison, arguments.fail_on))
-        Path(arguments.html).write_text(page, encoding="utf-8")
-    except OSError as error:
-        _refuse(f"{arguments.html} cannot be written: {error.strerror or error}.")
-        return False
-    return True
+def _write_html(comparison: Comparison, arguments: argparse.Namespace) -> None:
+    """Write the page.
+
+    Raises:
+        CannotWriteError: it cannot be written.
+    """
+    page = comparison_to_html(comparison, headline(comparison, arguments.fail_on))
+    with open_output(arguments.html) as file:
+        file.write(page)
 
 
 def _print(comparison: Comparison, arguments: argparse.Namespace, code: int) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from time import time_ns
-from typing import IO
 
+from otel_itl.cli.output import check_output, open_output
 from otel_itl.report.reading.lines import check_readable, display_name
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
@@ -15,10 +14,6 @@ from otel_itl.report.render.number_format import pluralize
 from otel_itl.report.render.perfetto import write_perfetto
 from otel_itl.view.document import describe_page, describe_streams
 from otel_itl.view.single_file import render_single_file
-
-
-class CannotWriteError(Exception):
-    """The output cannot be written; the message is one sentence."""
 
 
 class NothingToWriteError(Exception):
@@ -39,7 +34,7 @@ def write_html(sources: Sequence[str], output: str, skipped: SkippedInput) -> st
         raise _nothing_in(sources, skipped)
     more = {"skipped": skipped.summarize()}
     text = render_single_file(describe_page(streams, name=_name(sources), made_unix_us=time_ns() // 1_000, more=more))
-    with _opened(output) as file:
+    with open_output(output) as file:
         file.write(text)
     return f"{output}: {pluralize(len(streams), 'stream')} on a page that works offline; open it in a browser"
 
@@ -50,7 +45,7 @@ def write_perfetto_file(sources: Sequence[str], output: str, skipped: SkippedInp
     streams = list(read_streams(sources, skipped))
     if not streams:
         raise _nothing_in(sources, skipped)
-    with _opened(output) as file:
+    with open_output(output) as file:
         write_perfetto(streams, file)
     return f"{output}: {pluralize(len(streams), 'stream')}; open it in https://ui.perfetto.dev"
 
@@ -59,8 +54,7 @@ def _check(sources: Sequence[str], output: str) -> None:
     """Check that the sources can be read and are not the output."""
     for source in sources:
         check_readable(source)
-        if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
-            raise CannotWriteError(f"{output} is an input, and is left as it is: name another output.")
+    check_output(output, sources)
 
 
 def _name(sources: Sequence[str]) -> str:
@@ -70,13 +64,3 @@ def _name(sources: Sequence[str]) -> str:
 def _nothing_in(sources: Sequence[str], skipped: SkippedInput) -> NothingToWriteError:
     reason = skipped.summarize() or "no span and no log record in it carries token events"
     return NothingToWriteError(f"no usable stream in {_name(sources)}: {reason}.")
-
-
-@contextmanager
-def _opened(output: str) -> Iterator[IO[str]]:
-    """Open the output for the `with` block, and turn a failure into a `CannotWriteError`."""
-    try:
-        with Path(output).open("w", encoding="utf-8") as file:
-            yield file
-    except OSError as error:
-        raise CannotWriteError(f"{output} cannot be written to ({error.strerror or error}).") from error

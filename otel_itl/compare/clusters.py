@@ -64,8 +64,8 @@ def _group(requests: Sequence[Request], models: Sequence[str], random: np.random
 
 
 def _played_the_same(a: dict[str, list[Request]], b: dict[str, list[Request]]) -> bool:
-    """Return whether both sides have the same sessions, each with requests to the same models in the same order."""
-    if not a or a.keys() != b.keys() or not all(request.is_in_session for one in a.values() for request in one):
+    """Return whether both sides have the same clusters, each with requests to the same models in the same order."""
+    if not a or a.keys() != b.keys():
         return False
     return all([one.model for one in a[key]] == [one.model for one in b[key]] for key in a)
 

@@ -94,6 +94,7 @@ def compare(
         seed: of the random resamples; the same seed gives the same answers.
     """
     random = np.random.default_rng(seed)
+    a, b = _match_models(a, b)
     models_a, models_b = ({request.model for request in side.requests} for side in (a, b))
     shared = sorted(models_a & models_b)
     clusters = Clusters(a, b, shared, random)
@@ -113,6 +114,16 @@ def compare(
         only_in=[(model, a.name) for model in sorted(models_a - models_b)]
         + [(model, b.name) for model in sorted(models_b - models_a)],
     )
+
+
+def _match_models(a: Side, b: Side) -> tuple[Side, Side]:
+    """Return the sides; where they have no model in common, with one name for all: one model is compared to another."""
+    models = [sorted({request.model for request in side.requests}) for side in (a, b)]
+    if not all(models) or set(models[0]) & set(models[1]):
+        return a, b
+    name = " → ".join(of_side[0] if len(of_side) == 1 else f"{len(of_side)} models" for of_side in models)
+    renamed = (replace(side, requests=[replace(request, model=name) for request in side.requests]) for side in (a, b))
+    return next(renamed), next(renamed)
 
 
 class _Estimator:
@@ -148,11 +159,11 @@ class _Estimator:
         """Estimate the effect of a row, its interval, and its p-value."""
         observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
         if not math.isfinite(observed):
-            return _Estimate(replace(row, why="a side has no sample"), None)
+            return _Estimate(replace(row, why="a figure of 0, or of no sample, has no ratio"), None)
         row = replace(row, ratio=math.exp(observed))
         interval = bootstrap_interval(effect, design, self._resamples, self._random)
         if interval is None:
-            return _Estimate(replace(row, why="a single session or request has no spread", enough=2), None)
+            return _Estimate(replace(row, why="a single session or request has no spread"), None)
         p = permutation_p(effect, design, self._resamples, self._random)
         return _Estimate(replace(row, low=math.exp(interval.low), high=math.exp(interval.high), p=p), interval)
 

@@ -1,11 +1,12 @@
-"""Writes a series of runs for apache-otava, which finds the run from which on a figure has changed."""
+"""Describes a series of runs for apache-otava, which finds the run from which on a figure has changed."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from io import StringIO
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,18 +18,25 @@ _PER_UNIT: Final = {Unit.SECONDS: 1_000.0, Unit.SHARE: 100.0, Unit.PER_THOUSAND_
 """Seconds are written as milliseconds, shares as percent."""
 
 
-def write_series(runs: Sequence[tuple[int, Side]], path: Path) -> Path:
-    """Write a CSV file with a row for each run and a column for each figure of each model, and its configuration.
+CONFIGURATION_MARK: Final = "# Made by otel-itl compare --otava."
+"""The first line of a configuration, which may be replaced by another one."""
+
+
+class Series(NamedTuple):
+    """The two files that `otava analyze streams` reads."""
+
+    table: str
+    """CSV: a row for each run, a column for each figure of each model."""
+    configuration: str
+    """YAML, which names the file of the table."""
+
+
+def make_series(runs: Sequence[tuple[int, Side]], path: Path) -> Series:
+    """Make the files for apache-otava.
 
     Args:
         runs: Unix time (ns) of the first request, and the streams, in order of time.
-        path: the CSV file; the configuration is beside it, with the suffix `.yaml`.
-
-    Returns:
-        The path of the configuration. `otava analyze streams` reads both.
-
-    Raises:
-        OSError: a file cannot be written.
+        path: where the table will be.
     """
     models = sorted({request.model for _, side in runs for request in side.requests})
     columns = {
@@ -36,15 +44,13 @@ def write_series(runs: Sequence[tuple[int, Side]], path: Path) -> Path:
         for model in models
         for quantity in _always_known(QUANTITIES)
     }
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["time", "run", *columns])
-        for unix_ns, side in runs:
-            figures = [_figure(side.requests, model, quantity) for model, quantity in columns.values()]
-            writer.writerow([format_time(unix_ns), side.name, *figures])
-    configuration = path.with_suffix(".yaml")
-    configuration.write_text(_configuration(path, columns), encoding="utf-8")
-    return configuration
+    file = StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(["time", "run", *columns])
+    for unix_ns, side in runs:
+        figures = [_figure(side.requests, model, quantity) for model, quantity in columns.values()]
+        writer.writerow([format_time(unix_ns), side.name, *figures])
+    return Series(file.getvalue(), _configuration(path, columns))
 
 
 def _always_known(quantities: Sequence[Quantity]) -> list[Quantity]:
@@ -70,6 +76,7 @@ def _configuration(path: Path, columns: dict[str, tuple[str, Quantity]]) -> str:
     """Return otava's configuration in YAML; a higher value is worse for all figures."""
     metrics = "".join(f"      {name}:\n        column: {name}\n        direction: -1\n" for name in columns)
     return (
+        f"{CONFIGURATION_MARK}\n"
         "tests:\n"
         "  streams:\n"
         "    type: csv\n"

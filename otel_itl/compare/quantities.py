@@ -156,7 +156,7 @@ QUANTITIES = (
     Quantity(key="tpot", title="TPOT", unit=Unit.SECONDS, level=_time_per_token, samples=_count_later_tokens),
     Quantity(
         key="over_objective",
-        title="gaps over the objective",
+        title="over objective",
         unit=Unit.SHARE,
         level=_events("over_objective", _count_gaps),
         samples=_count_gaps,
@@ -165,7 +165,7 @@ QUANTITIES = (
     ),
     Quantity(
         key="stalls",
-        title="stalls per 1,000 tokens",
+        title="stalls/1,000 tokens",
         unit=Unit.PER_THOUSAND_TOKENS,
         level=_events("stalls", _thousands_of_tokens, is_share=False),
         samples=_count_tokens,

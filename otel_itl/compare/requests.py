@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
@@ -49,23 +50,30 @@ class Side:
     set_aside: Counter[str] = field(default_factory=Counter)
     """Why streams are in no figure → how many."""
 
+    def describe_set_aside(self) -> str:
+        """Return how many streams were set aside and why: `2 caller-bound, 1 host-bound`; empty: none."""
+        return ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.set_aside.items()))
+
     @property
     def clusters(self) -> int:
         """Number of sessions, and of requests outside of any session."""
         return len({request.cluster for request in self.requests})
 
 
-def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None = None) -> None:
-    """Add a stream to a side, or count it as set aside where its figures are not the upstream's.
+class Selection(NamedTuple):
+    """Which streams are compared, and what their gaps are judged by."""
 
-    Args:
-        side: what it is added to.
-        stream: a stored stream.
-        objectives: whose ITL objective its gaps are judged by; None: the one on its span.
-    """
-    reason = _reason_to_set_aside(stream)
+    objectives: Objectives | None = None
+    """Whose ITL objective the gaps are judged by; None: the one on the spans."""
+    includes_bound: bool = False
+    """Streams that their caller or their machine held up are compared as well."""
+
+
+def add_stream(side: Side, stream: StoredStream, selection: Selection) -> None:
+    """Add a stream to a side, or count it as set aside where its figures are not the upstream's."""
+    reason = None if selection.includes_bound else _reason_to_set_aside(stream)
     if reason is None:
-        side.requests.append(_reduce(stream, objectives))
+        side.requests.append(_reduce(stream, selection.objectives))
     else:
         side.set_aside[reason] += 1
 

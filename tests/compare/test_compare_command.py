@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from otel_itl.cli import main
-from otel_itl.compare.otava import write_series
+from otel_itl.compare.otava import make_series
+from otel_itl.compare.requests import Selection
 from otel_itl.compare.sides import read_runs
 from otel_itl.report.reading.skipped_input import SkippedInput
 from tests.report.conftest import REQUESTED
@@ -119,8 +120,11 @@ BAD = [
     (["--by", "a", "--before", "1", "FILE"], "--by and --before or --after both split the input: leave one out."),
     (["--before", "2", "--after", "1", "FILE"], "--before is later than --after: a stream would be on both sides."),
     (["FILE", "missing"], "missing does not exist."),
-    (["--html", "/nowhere/x.html", "FILE", "FILE"], "/nowhere/x.html cannot be written: No such file or directory."),
-    (["--otava", "/nowhere/x.csv", "FILE"], "/nowhere/x.csv cannot be written: No such file or directory."),
+    (
+        ["--html", "/nowhere/x.html", "FILE", "FILE"],
+        "/nowhere/x.html cannot be written to (No such file",
+    ),
+    (["--otava", "/nowhere/x.csv", "FILE"], "/nowhere/x.csv cannot be written to (No such file or directory)."),
 ]
 
 
@@ -149,9 +153,61 @@ def test_a_bad_option_gets_one_sentence(
     assert (code, sentence in capsys.readouterr().err) == (2, True)
 
 
-def test_a_side_without_streams_is_not_known(made: Any, session_file: Write, write: Write) -> None:
-    bound = write(made.spans(made.span(made.timeline(20, 20), **{"itl.host.bound": True})), name="bound")
-    assert main(["compare", session_file("one", 20), bound]) == 3
+@pytest.fixture
+def bound(made: Any, write: Write) -> str:
+    """A file of streams that their machine held up."""
+    spans = (made.span(made.timeline(*[20] * 30), **{"itl.host.bound": True}) for _ in range(8))
+    return write(made.spans(*spans), name="bound")
+
+
+def test_a_side_of_which_all_streams_were_set_aside_is_not_known(
+    bound: str, session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["compare", "--json", session_file("one", 20), bound])
+    data = json.loads(capsys.readouterr().out)
+    reason = "all streams of B were set aside (8 host-bound); --include-bound compares them as well"
+    assert (code, reason in data["answer"], data["b"]["set_aside"]) == (3, True, {"host-bound": 8})
+
+
+def test_streams_that_were_held_up_are_compared_if_asked(
+    bound: str, session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["compare", "--include-bound", "--json", session_file("one", 20), bound])
+    data = json.loads(capsys.readouterr().out)
+    assert (data["b"]["streams"], data["b"]["set_aside"]) == (8, {})
+
+
+def test_models_that_the_sides_do_not_share_are_compared_to_each_other(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"gen_ai.request.model": "other"}
+    files = [session_file("a", 20), session_file("bb", 40, **other)]
+    code = main(["compare", "--by", "gen_ai.request.model=gpt-4o,other", "--json", *files])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, {row["model"] for row in data["rows"]}) == (1, {"openai / gpt-4o → openai / other"})
+
+
+@pytest.mark.parametrize("option", ["--html", "--otava"])
+def test_an_input_is_never_overwritten(
+    option: str, session_file: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = session_file("one", 20)
+    (tmp_path / "link").symlink_to(file)
+    before = Path(file).read_text()
+    code = main(["compare", option, str(tmp_path / "link"), file, file])
+    assert (code, "is an input, and is left as it is" in capsys.readouterr().err) == (2, True)
+    assert Path(file).read_text() == before
+
+
+def test_a_configuration_of_somebody_else_is_left_as_it_is(session_file: Write, tmp_path: Path) -> None:
+    configuration = tmp_path / "runs.csv.otava.yaml"
+    configuration.write_text("mine")
+    code = main(["compare", "--otava", str(tmp_path / "runs.csv"), session_file("one", 20)])
+    assert (code, configuration.read_text(), (tmp_path / "runs.csv").exists()) == (2, "mine", False)
+
+
+def test_a_side_without_streams_is_not_known(session_file: Write, write: Write) -> None:
+    assert main(["compare", session_file("one", 20), write("", name="empty")]) == 3
 
 
 def test_without_numpy_the_extra_is_named() -> None:
@@ -167,6 +223,6 @@ def test_without_numpy_the_extra_is_named() -> None:
 
 def test_a_series_has_a_row_for_each_run_in_order_of_time(session_file: Write, tmp_path: Path) -> None:
     files = [session_file(name, gap) for name, gap in (("a", 20), ("bb", 20), ("ccc", 40))]
-    write_series(read_runs(files[::-1], SkippedInput()), tmp_path / "runs.csv")
-    lines = (tmp_path / "runs.csv").read_text().splitlines()
+    series = make_series(read_runs(files[::-1], SkippedInput(), Selection()), tmp_path / "runs.csv")
+    lines = series.table.splitlines()
     assert [line.split(",")[1].rsplit("/", 1)[-1] for line in lines] == ["run", "a", "bb", "ccc"]

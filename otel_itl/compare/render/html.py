@@ -59,13 +59,13 @@ def _parts(comparison: Comparison, sentence: str) -> Iterator[str]:
             f"{_text(side.name)}: {_text(describe_side(side))}</p>"
         )
     if comparison.is_paired:
-        yield "<p>Both sides have the same sessions: each is compared with itself.</p>"
+        yield "<p>Both sides have the same sessions or requests: each is compared with itself.</p>"
     for model, rows in groupby(comparison.rows, key=lambda row: row.model):
         yield f'<h2>{_text(model)}</h2><div class="scroll"><table><tr><th></th>'
         yield "".join(f'<th scope="col">{heading}</th>' for heading in HEADINGS) + "</tr>"
         for row in rows:
             *cells, answer = cells_of(row)
-            note = f' <span class="note">{_text(note_of(row))}</span>' if row.why else ""
+            note = f' <span class="note">{_text(note_of(row, comparison))}</span>' if row.why else ""
             yield f"<tr><td>{_text(title_of(row.quantity))}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}"
             yield f'<td><span class="{answer.replace(" ", "-")}">{answer}</span>{note}</td></tr>'
         yield "</table></div>"

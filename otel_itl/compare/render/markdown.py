@@ -27,7 +27,7 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
         yield "|---|" + "--:|" * (len(HEADINGS) - 1) + "---|"
         for row in rows:
             *cells, answer = cells_of(row)
-            note = note_of(row)
+            note = note_of(row, comparison)
             said = f"{answer}: {note}" if note else answer
             yield f"| {title_of(row.quantity)} | " + " | ".join([*cells, said]) + " |"
     if comparison.only_in:

@@ -27,6 +27,7 @@ _STYLES: Final = {
     Answer.FASTER: "green",
     Answer.NOT_ENOUGH_DATA: "yellow",
 }
+_MAX_NOTES = 10
 _BASIS = ("clusters", "samples", "worth", "design effect")
 
 
@@ -42,18 +43,20 @@ def _parts(comparison: Comparison, sentence: str) -> Iterator[RenderableType]:
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         yield Text(f"{letter}  {make_printable(side.name)}: {describe_side(side)}")
     if comparison.is_paired:
-        yield Text("Both sides have the same sessions: each is compared with itself.")
+        yield Text("Both sides have the same sessions or requests: each is compared with itself.")
     if comparison.rows:
         yield Text()
         yield _answers(comparison)
         yield Text()
         yield Text("What the answers rest on, A / B", style=STYLES["head"])
         yield _basis(comparison)
-    notes = [f"{row.model}, {row.quantity.title}: {note_of(row)}." for row in comparison.rows if row.why]
+    notes = [f"{row.model}, {row.quantity.title}: {note_of(row, comparison)}." for row in comparison.rows if row.why]
     if notes:
         yield Text()
         yield Text("What is missing", style=STYLES["head"])
-        yield from (Padding(Text(make_printable(note)), (0, 0, 0, 2)) for note in notes)
+        yield from (Padding(Text(make_printable(note)), (0, 0, 0, 2)) for note in notes[:_MAX_NOTES])
+        if len(notes) > _MAX_NOTES:
+            yield Text(f"  … and in {len(notes) - _MAX_NOTES:,} more rows: --json has them all.")
     if comparison.only_in:
         models = ", ".join(
             f"{make_printable(model)} (only in {make_printable(side)})" for model, side in comparison.only_in
@@ -93,7 +96,7 @@ def _basis_cells(figure: Figure) -> tuple[str, ...]:
 
 def _new_table() -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=STYLES["head"])
-    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold")
     return table
 
 

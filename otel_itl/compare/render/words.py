@@ -40,20 +40,21 @@ def describe_row(row: Row) -> str:
 
 def describe_missing_data(unknown: Sequence[Row], comparison: Comparison) -> str:
     """Return as a clause why there is no answer, and about how many sessions would be enough, if known."""
-    if not comparison.rows:
-        return "no model has streams on both sides"
+    for letter, side in (("A", comparison.a), ("B", comparison.b)):
+        if not side.requests:
+            aside = side.describe_set_aside()
+            return f"all streams of {letter} were set aside ({aside}); --include-bound compares them as well"
     if not unknown:
         return "no row of those chosen can be compared"
     row = max(unknown, key=lambda row: row.enough or 0)
-    enough = f"; about {format_enough(row.enough)} a side would be enough" if row.enough else ""
-    return f"for {row.quantity.title} of {row.model}, {row.why}{enough}"
+    return f"for {row.quantity.title} of {row.model}, {note_of(row, comparison)}"
 
 
 def describe_side(side: Side) -> str:
     """Return what a side consists of: `10 sessions, 60 streams; set aside: 2 caller-bound`."""
     sessions = len({request.cluster for request in side.requests if request.is_in_session})
     parts = ([pluralize(sessions, "session")] if sessions else []) + [pluralize(len(side.requests), "stream")]
-    aside = ", ".join(f"{count:,} {reason}" for reason, count in sorted(side.set_aside.items()))
+    aside = side.describe_set_aside()
     return ", ".join(parts) + (f"; set aside: {aside}" if aside else "")
 
 
@@ -75,12 +76,13 @@ def title_of(quantity: Quantity) -> str:
     return quantity.title + unit
 
 
-def note_of(row: Row) -> str:
+def note_of(row: Row, comparison: Comparison) -> str:
     """Return why a row has not enough data, and what would be enough; empty for the other answers."""
-    if not row.why:
-        return ""
-    enough = f"; about {format_enough(row.enough)} a side would be enough" if row.enough else ""
-    return f"{row.why}{enough}"
+    if not row.why or row.enough is None:
+        return row.why
+    is_in_session = any(request.is_in_session for side in (comparison.a, comparison.b) for request in side.requests)
+    noun = "sessions" if is_in_session else "streams"
+    return f"{row.why}; about {format_enough(row.enough)} {noun} a side would be enough"
 
 
 def format_figure(figure: Figure, quantity: Quantity) -> str:
@@ -113,4 +115,4 @@ def format_enough(clusters: int | None) -> str:
         return ABSENT
     digits = max(len(str(clusters)) - 2, 0)
     rounded = -(-clusters // 10**digits) * 10**digits
-    return f"{rounded:,} sessions" if rounded < 1_000_000 else "a million sessions and more"  # noqa: PLR2004
+    return f"{rounded:,}"

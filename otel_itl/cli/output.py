@@ -1,0 +1,37 @@
+"""Writes output files that a command was asked for, without harming what is read or what is somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+class CannotWriteError(Exception):
+    """The output cannot be written; the message is one sentence."""
+
+
+def check_output(output: str | Path, sources: Sequence[str]) -> None:
+    """Check that an output is none of the files that are read, by whichever name.
+
+    Raises:
+        CannotWriteError: it is.
+    """
+    for source in sources:
+        if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
+            raise CannotWriteError(f"{output} is an input, and is left as it is: name another output.")
+
+
+@contextmanager
+def open_output(output: str | Path) -> Iterator[IO[str]]:
+    """Open the output for the `with` block.
+
+    Raises:
+        CannotWriteError: it cannot be opened or written.
+    """
+    try:
+        with Path(output).open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        raise CannotWriteError(f"{output} cannot be written to ({error.strerror or error}).") from error
