@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 from types import FrameType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -38,7 +38,7 @@ def judged(pull: Callable[[], Any], connected: Any = None) -> bool:
     stream.log.asked.append(perf_counter_ns())
     judge = PullEvidence(stream, pull, lambda: connected)
     judge.pull()
-    return judge.has_blocked
+    return bool(judge.blocked)
 
 
 def judged_on_loop(pull: Callable[[], Any], connected: Any = None) -> bool:
@@ -48,7 +48,7 @@ def judged_on_loop(pull: Callable[[], Any], connected: Any = None) -> bool:
     async def one_pull() -> bool:
         stream.log.asked.append(perf_counter_ns())
         await judge.pull()
-        return judge.has_blocked
+        return bool(judge.blocked)
 
     return asyncio.run(one_pull())
 
@@ -234,11 +234,11 @@ def test_a_hold_late_in_a_stream_is_found_without_looking_at_the_chunks_before_i
     pulled: list[str] = []
 
     class Judge:
-        has_blocked = True
+        blocked: ClassVar[list[None]] = []
 
         def pull(self) -> str:
             pulled.append("after the hold")
-            self.has_blocked = True
+            self.blocked.append(None)
             return "chunk"
 
     for asked, arrived, carried, _, pull, turns in log.append_targets(
