@@ -145,8 +145,8 @@ class PullEvidence:
                 resume, sent = chunk.throw, thrown
         if has_suspended:
             self._judge(before, is_sync=False)
-        else:
-            self._charge_to_consumer()
+        else:  # no function of ours, and nothing that fails: this is done for every chunk of a backlog
+            self._stream.log.asked[-1] = self._stream.clock()
         return value
 
     @property
@@ -173,11 +173,6 @@ class PullEvidence:
             self.blocked.append(None)
         else:
             self._stream.log.asked[-1] = self._stream.clock()
-
-    @never_raises(Where.STREAM_READ, None)
-    def _charge_to_consumer(self) -> None:
-        """Count the chunk as asked for when it came: its pull did not block."""
-        self._stream.log.asked[-1] = self._stream.clock()
 
     def _has_waited(self, before: Before, *, is_sync: bool) -> bool:
         """Return whether a pull has waited for the network; True where that is not known."""
