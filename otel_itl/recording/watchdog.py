@@ -17,6 +17,7 @@ from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.periodic_thread import PeriodicThread
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.stalled_streams import StalledStreams
 from otel_itl.recording.wake_lateness import WakeLateness
 
 INTERVAL_SECONDS: Final = 0.1
@@ -26,10 +27,15 @@ MAX_PAUSES: Final = 512
 """Intervals that are kept; the oldest are dropped."""
 MAX_SKIPPED_PER_ROUND: Final = 100_000
 """Keys of streams that ended which one round may pass over: a few milliseconds."""
+ROUNDS_BETWEEN_CLEANINGS: Final = 100
+"""Rounds between two searches for streams that ended while they were stalled."""
 
 
 class Watchdog:
     """Checks each open stream when its deadline comes: until then nothing can be wrong with it.
+
+    A stream that is stalled has no deadline: it is checked when a chunk has come, which is found for all of them at
+    once. So thousands that are silent take no more than a comparison of two lists.
 
     Nothing waits for a round: the streams registered since the last one are those with a higher key. Those that are
     still open get a place in a heap, as a pair of integers. So the watchdog holds no stream, and a round does no more
@@ -66,6 +72,8 @@ class Watchdog:
         self._due = NEVER
         self._next_key = self._open_streams.newest_key + 1
         self._deadlines: list[tuple[int, int]] = []
+        self._stalled = StalledStreams()
+        self._rounds = 0
         self._in_round = RLock()
 
     def forget_after_fork(self) -> None:
@@ -93,11 +101,14 @@ class Watchdog:
 
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
-        """Check the streams whose deadline has come by `now` (ns)."""
+        """Check the streams whose deadline has come by `now` (ns), and those that were stalled and go on."""
         self._pauses.extend(self._overdue(now))
         self._due = NEVER
         self._take_in_new_streams()
-        for key in self._due_keys(now):
+        self._rounds += 1
+        if self._rounds % ROUNDS_BETWEEN_CLEANINGS == 0:
+            self._stalled.forget_ended(self._open_streams.__contains__)
+        for key in (*self._due_keys(now), *self._stalled.take_resumed()):
             recorder = self._open_streams.get(key)
             if recorder is not None:
                 self._check(recorder, now)
@@ -135,12 +146,15 @@ class Watchdog:
         monitor = recorder.stall_monitor
         if monitor is None:
             return
+        chunks = len(recorder.log.codes)  # before the check: one that comes meanwhile is found in the next round
         try:
             goes_on = monitor.check(now)
         except Exception as error:  # noqa: BLE001 - the guard: one stream keeps no other from being checked
             self.errors.report(Where.STALL_WATCH, error)
             return
-        if goes_on:
+        if goes_on and monitor.waits_for_chunk(now):
+            self._stalled.add(recorder.key, recorder.log.codes, chunks)
+        elif goes_on:
             self._await(recorder)
 
     def _await(self, recorder: StreamRecorder) -> None:
