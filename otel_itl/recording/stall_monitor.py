@@ -151,6 +151,16 @@ class StreamStallMonitor:
         return self._detector.next_check <= now and self._policy.abort_after is None
 
     @property
+    def is_held(self) -> bool:
+        """Whether the last check found the stream in its consumer's hands: no silence grows until it asks."""
+        return self._detector.is_held
+
+    @property
+    def time_left(self) -> int:
+        """How long (ns) the consumer may wait, from the last check on, before there can be a stall."""
+        return self._detector.time_left
+
+    @property
     def threshold(self) -> float:
         """The threshold in force, in seconds; infinite: there is none."""
         return inf if self._detector.threshold >= NEVER else self._detector.threshold / SECOND
