@@ -28,7 +28,7 @@ MAX_PAUSES: Final = 512
 MAX_SKIPPED_PER_ROUND: Final = 100_000
 """Keys of streams that ended which one round may pass over: a few milliseconds."""
 ROUNDS_PER_LOOK: Final = 3
-"""Every so many rounds the streams that are held are looked at."""
+"""Rounds from one look at the streams that are held to the next."""
 ROUNDS_BETWEEN_CLEANINGS: Final = 100
 """Rounds between two searches for streams that ended while nothing was due for them."""
 
