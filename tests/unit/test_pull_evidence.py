@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no suc
 
 
 MAX_BYTECODES_OF_A_BACKLOG = 110
-"""What a pull on a loop that does not suspend may cost here: it is 80."""
+"""What a pull on a loop that does not suspend may cost here: it is 75."""
 
 
 class Stream:
