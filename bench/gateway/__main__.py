@@ -1,4 +1,4 @@
-"""`python -m bench.gateway`: the CPU that is ours at 50 to 200 streams a second, and while 10,000 streams are open.
+"""`python -m bench.gateway`: the CPU that is ours at 50 to 200 streams a second, of requests, and of open streams.
 
 Each load runs in a process of its own, on one core, with stubs in place of HTTP and parsing, bare and measured.
 """
@@ -26,6 +26,8 @@ SETTLING_SECONDS = 6.0
 CHUNKS_PER_TURN = 10
 """Chunks that a stream hands out before another one has its turn."""
 WARM_STREAMS = 100
+REQUESTS_PER_COLLECTION = 1_000
+VARIANTS = ("uninstrumented", "otel_itl", "official")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,33 +35,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gateway", description=__doc__)
     parser.add_argument("--seconds", type=float, default=10, help="of each load (default: 10)")
     parser.add_argument("--rates", type=int, nargs="*", default=[50, 100, 200], help="streams a second")
+    parser.add_argument("--requests", type=int, default=10_000, help="streams of one chunk, one after the other")
     parser.add_argument("--open", type=int, default=10_000, help="streams that are open and silent")
-    parser.add_argument("--child", nargs=2, metavar=("VARIANT", "RATE"), help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=2, metavar=("VARIANT", "LOAD"), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.child:
         variant = next(each for each in MAIN if each.name == options.child[0])
-        load = _paced(variant, int(options.child[1]), options) if int(options.child[1]) else _watched(variant, options)
-        print(json.dumps(load))
+        load = {"watched": _watched, "requests": _request_in_a_loop}.get(options.child[1])
+        found = _paced(variant, int(options.child[1]), options) if load is None else load(variant, options)
+        print(json.dumps(found))
         return 0
     print(f"{CHUNKS} chunks a stream, {options.seconds:g} s each, one core; CPU as a share of that core")
     titles = ("streams a second", "bare", "otel_itl", "ours", "µs each", "official", "memory, MB")
     print("{:>18}{:>9}{:>10}{:>8}{:>9}{:>10}{:>12}".format(*titles))
     for rate in options.rates:
-        loads = {each: _run(each, rate, options) for each in ("uninstrumented", "otel_itl", "official")}
+        loads = {each: _run(each, rate, options) for each in VARIANTS}
         bare, ours, official = (load["share"] for load in loads.values())
         each = 1e6 * (ours - bare) / rate
         memory = "{first:.0f} → {last:.0f}".format(**loads["otel_itl"])
         print(f"{rate:18}{bare:9.1%}{ours:10.1%}{ours - bare:8.1%}{each:9.0f}{official:10.1%}{memory:>12}")
-    watched, idle = (_run(each, 0, options)["share"] for each in ("otel_itl", "uninstrumented"))
+    bare, ours, official = (_run(each, "requests", options)["each"] for each in VARIANTS)
+    added = f"bare {bare:.0f}, otel_itl +{ours - bare:.0f}, official +{official - bare:.0f}"
+    print(f"{options.requests} streams of one chunk, µs of CPU each: {added}")
+    watched, idle = (_run(each, "watched", options)["share"] for each in ("otel_itl", "uninstrumented"))
     print(f"{options.open} open streams, watched: {watched - idle:.2%} of the core")
     return 0
 
 
-def _run(variant: str, rate: int, options: argparse.Namespace) -> dict[str, float]:
+def _run(variant: str, load: int | str, options: argparse.Namespace) -> dict[str, float]:
     """Run one load in a process of its own."""
     command = [sys.executable, "-m", "bench.gateway", "--seconds", str(options.seconds), "--open", str(options.open)]
+    command += ["--requests", str(options.requests)]
     done = subprocess.run(  # noqa: S603 - ourselves
-        [*command, "--child", variant, str(rate)], check=True, capture_output=True, text=True
+        [*command, "--child", variant, str(load)], check=True, capture_output=True, text=True
     )
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -107,6 +115,22 @@ async def _read(client: Any) -> None:
         count += 1
         if count % CHUNKS_PER_TURN == 0:
             await asyncio.sleep(0.001)
+
+
+def _request_in_a_loop(variant: Variant, options: argparse.Namespace) -> dict[str, float]:
+    """Read streams of one chunk one after the other; return the CPU time (µs) of the whole process for each."""
+    _on_one_core()
+    client, _ = OPENAI.stubbed(1)
+    pipeline = variant.pipeline()
+    with variant.around(OPENAI, pipeline):
+        for _ in range(WARM_STREAMS):
+            list(OPENAI.request(client))
+        cpu = time.process_time()
+        for number in range(1, options.requests + 1):
+            list(OPENAI.request(client))
+            if number % REQUESTS_PER_COLLECTION == 0:
+                pipeline.collect()
+        return {"each": 1e6 * (time.process_time() - cpu) / options.requests}
 
 
 def _watched(variant: Variant, options: argparse.Namespace) -> dict[str, float]:

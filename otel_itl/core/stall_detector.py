@@ -56,7 +56,8 @@ class StallDetector:
 
     __slots__ = (
         "_after", "_arrived", "_asked", "_began", "_codes", "_is_alive", "_median_at", "_median_gap", "_min_threshold",
-        "_next", "_phase", "_policy", "_requested", "_waited", "next_check", "threshold",
+        "_next", "_phase", "_policy", "_requested", "_waited", "is_held", "next_check", "threshold",
+        "time_left",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +81,11 @@ class StallDetector:
         self._phase = Phase.FIRST_TOKEN
         self.threshold = policy.find_threshold(self._phase)
         """The threshold in force (ns)."""
+        self.is_held = False
+        """The last check found that the consumer waits for nothing: no silence grows until it asks."""
         self._min_threshold = policy.min_threshold
+        self.time_left = self._min_threshold
+        """How long (ns) the consumer may wait, from the last check on, before there can be another stall."""
         self.next_check = requested + self._min_threshold
         """The earliest moment (ns) at which a check can find another stall."""
 
@@ -101,8 +106,10 @@ class StallDetector:
             waited += max(now - self._asked[chunks], 0)
         if waited >= self.threshold:
             found.append(self._silence(now, waited, is_over=is_over))
+        self.is_held = not is_pulling and waited < self.threshold and (bool(self._asked) or headers is not None)
         # The next silence may have a shorter threshold than this one, and begin at once.
-        self.next_check = now + max(min(self.threshold - waited, self._min_threshold), 0)
+        self.time_left = max(min(self.threshold - waited, self._min_threshold), 0)
+        self.next_check = now + self.time_left
         return found
 
     def _process_chunks(self, now: int, headers: int | None, chunks: int) -> Iterator[Silence]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from opentelemetry.context import Context  # noqa: TC002 - annotations stay resolvable
-from opentelemetry.metrics import Histogram  # noqa: TC002 - annotations stay resolvable
+from opentelemetry.metrics import Histogram
 from opentelemetry.trace import get_current_span
 
 from otel_itl.export.sdk_internals.bulk_recording import record_values
@@ -16,16 +17,9 @@ MAX_MERGED: Final = 64
 """More values of one stream than this are recorded apart: sorting them in would take longer."""
 
 Labels = Mapping[str, Any]
-
-
-class _Key(NamedTuple):
-    """What values that are recorded together have in common."""
-
-    histogram: Histogram
-    scale: float
-    labels: frozenset[tuple[str, Any]]
-    is_sampled: bool
-    """The span of the stream is sampled: the value may become an exemplar."""
+_Key = tuple[Histogram, float, frozenset[tuple[str, Any]], bool]
+"""What values that are recorded together have in common: the histogram, the scale, the attributes, and whether the span
+of their stream is sampled, so that they may become exemplars."""
 
 
 class HistogramBatch:
@@ -38,6 +32,11 @@ class HistogramBatch:
     def __init__(self, report: Callable[[Exception], object]) -> None:
         self._report = report
         self._waiting: dict[_Key, list[tuple[float, Context]]] = {}
+        # What the values of one stream have in common is found once, not for each of its instruments.
+        self._context: Context | None = None
+        self._is_sampled = False
+        self._labels: Labels | None = None
+        self._label_set: frozenset[tuple[str, Any]] = frozenset()
 
     def add(
         self, histogram: Histogram, ordered: Sequence[float], scale: float, labels: Labels, context: Context
@@ -53,21 +52,28 @@ class HistogramBatch:
             labels: attributes of every value.
             context: holds the span that exemplars refer to.
         """
+        if not ordered:
+            return
         if len(ordered) > MAX_MERGED:
             record_values(histogram, ordered, scale, labels, context)
             return
-        is_sampled = get_current_span(context).get_span_context().trace_flags.sampled
-        key = _Key(histogram, scale, frozenset(labels.items()), is_sampled)
-        self._waiting.setdefault(key, []).extend([(value, context) for value in ordered])
+        if context is not self._context:
+            self._is_sampled = get_current_span(context).get_span_context().trace_flags.sampled
+            self._context = context
+        if labels is not self._labels:
+            self._label_set = frozenset(labels.items())
+            self._labels = labels
+        key = (histogram, scale, self._label_set, self._is_sampled)
+        self._waiting.setdefault(key, []).extend(zip(ordered, repeat(context), strict=False))
 
     def record(self) -> None:
         """Record what was added."""
         while self._waiting:
-            key, values = self._waiting.popitem()
+            (histogram, scale, labels, _), values = self._waiting.popitem()
             try:
                 values.sort(key=itemgetter(0))
                 contexts = dict(values)
                 ordered = [value for value, _ in values]
-                record_values(key.histogram, ordered, key.scale, dict(key.labels), contexts=contexts)
+                record_values(histogram, ordered, scale, dict(labels), contexts=contexts)
             except Exception as error:  # noqa: BLE001 - the guard
                 self._report(error)

@@ -40,12 +40,12 @@ class AppendTargets(NamedTuple):
 class PullJudge(Protocol):
     """Pulls chunks after a hold, and finds out whether the pulls blocked: a `PullEvidence`."""
 
-    has_blocked: bool
-    """The last pull blocked, as far as is known."""
+    blocked: list[None]
+    """Has an entry as soon as a pull has blocked, as far as is known. Emptied by who looks at it."""
 
     @property
     def pull(self) -> Callable[[], Any]:
-        """Gets the next chunk from the SDK, and sets `has_blocked`."""
+        """Gets the next chunk from the SDK, and appends to `blocked` if that blocked."""
         ...
 
 
@@ -104,12 +104,10 @@ class ChunkLog:
             moments, compared = tee(asked)
             holds = map(sub, compared, chain((free,), arrived))
             yield AppendTargets(*appends, pull, zip(moments, takewhile(NEGLIGIBLE_HOLD.__ge__, holds), strict=False))
-            has_blocked = False
-            while not has_blocked and len(self.codes) < MAX_CHUNKS:
-                judge.has_blocked = True  # also where the judge is not called, as for a value that is sent
-                single_turn = zip(iter(clock, None), repeat(None, 1), strict=False)
-                yield AppendTargets(*appends, judge.pull, single_turn)
-                has_blocked = judge.has_blocked
+            judge.blocked.clear()
+            # The moment is read first: `zip` drops it when the judge's turns are over, and the next turns read another.
+            asked = islice(iter(clock, None), MAX_CHUNKS - len(self.codes))
+            yield AppendTargets(*appends, judge.pull, zip(asked, iter(judge.blocked.__len__, 1), strict=False))
         yield AppendTargets(self._start_waiting, self._count_unrecorded, ignore, classify, pull, repeat((0, None)))
 
     def record_swallowed(self, kind: int, now: int) -> None:

@@ -56,6 +56,10 @@ class OpenStreams:
         """Return the number of registered streams, those included that were dropped and not finalized yet."""
         return len(self._entries)
 
+    def __contains__(self, key: int) -> bool:
+        """Return whether a stream is registered, one that was dropped and is not finalized yet included."""
+        return key in self._entries
+
     @property
     def newest_key(self) -> int:
         """The highest key that was registered; -1: none."""

@@ -14,13 +14,13 @@ A pull that has not blocked counts as asked for when its chunk came: what it too
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -74,11 +74,11 @@ class ThreadTimes(NamedTuple):
 
 
 class Before(NamedTuple):
-    """The evidence at the moment at which a chunk was asked for."""
+    """The evidence at the moment at which a chunk was asked for, or at which the pull first suspended."""
 
     socket_bytes: Bytes | None
     thread: ThreadTimes | None
-    """None on an event loop, whose thread does other work as well."""
+    """None where the socket shows more, and on an event loop, whose thread does other work as well."""
 
 
 def make_pull_evidence(
@@ -97,40 +97,59 @@ class PullEvidence:
         find_socket: returns the socket that the stream is read from; None where it cannot be reached.
     """
 
-    __slots__ = ("_find_socket", "_pull_next", "_socket", "_stream", "has_blocked")
+    __slots__ = ("_find_socket", "_is_asynchronous", "_pull_next", "_socket", "_stream", "blocked")
 
     def __init__(self, stream: RecordedStream, pull: Callable[[], Any], find_socket: Callable[[], Any]) -> None:
-        self._find_socket = find_socket
+        self._find_socket: Callable[[], Any] | None = find_socket
+        self._is_asynchronous: bool | None = None
+        """Whether the stream hands out awaitables; None: nothing was pulled yet."""
         self._stream = stream
         self._pull_next = pull
         self._socket: Any = None
-        self.has_blocked = True
-        """The last pull blocked, as far as is known."""
+        self.blocked: list[None] = []
+        """Has an entry as soon as a pull has blocked, as far as is known. Emptied by who looks at it."""
 
     def pull(self) -> Any:
         """Get the next chunk from the SDK, an awaitable of it where the stream is asynchronous."""
-        before = self._take_evidence()
+        before = None if self._is_asynchronous else self._take_evidence(is_sync=True)
         chunk = self._pull_next()
-        if inspect.isawaitable(chunk):
-            return self._await(chunk, before)
-        self._judge(before, has_suspended=None)
+        if self._is_asynchronous is None:
+            self._is_asynchronous = inspect.isawaitable(chunk)
+        if self._is_asynchronous:
+            return self._await(_awaited(chunk))
+        self._judge(before, is_sync=True)
         return chunk
 
-    async def _await(self, chunk: Any, before: Before | None) -> Any:
-        """Await a chunk, and judge whether that blocked."""
-        suspended: list[bool] = []
-        noted = None
-        try:
-            noted = asyncio.get_running_loop().call_soon(suspended.append, True)  # noqa: FBT003 - an item
-        except RuntimeError:  # a loop of another library
-            suspended.append(True)
-        try:
-            result = await chunk
-        finally:
-            if noted is not None:
-                noted.cancel()
-        self._judge(before, has_suspended=bool(suspended))
-        return result
+    @types.coroutine
+    def _await(self, chunk: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run the coroutine of a chunk, and judge whether that blocked.
+
+        Evidence is taken when it first suspends: before that, its event loop cannot have read anything. One that does
+        not suspend has not waited, and costs no evidence.
+        """
+        resume: Callable[[Any], Any] = chunk.send
+        sent: Any = None
+        before, has_suspended = None, False
+        while True:
+            try:
+                waits_for = resume(sent)
+            except StopIteration as end:
+                value = end.value
+                break
+            if not has_suspended:
+                before, has_suspended = self._take_evidence(is_sync=False), True
+            try:
+                resume, sent = chunk.send, (yield waits_for)
+            except GeneratorExit:
+                chunk.close()
+                raise
+            except BaseException as thrown:  # noqa: BLE001 - whatever is thrown is the coroutine's
+                resume, sent = chunk.throw, thrown
+        if has_suspended:
+            self._judge(before, is_sync=False)
+        else:  # no function of ours, and nothing that fails: this is done for every chunk of a backlog
+            self._stream.log.asked[-1] = self._stream.clock()
+        return value
 
     @property
     def errors(self) -> InternalErrors:
@@ -138,22 +157,23 @@ class PullEvidence:
         return self._stream.errors
 
     @never_raises(Where.STREAM_READ, None)
-    def _take_evidence(self) -> Before | None:
-        """Return the evidence at the moment at which a chunk is asked for; None where it cannot be taken."""
-        return Before(self._read_bytes(), _read_thread_times())
+    def _take_evidence(self, *, is_sync: bool) -> Before | None:
+        """Return the evidence of this moment; None where it cannot be taken."""
+        found = self._read_bytes()
+        shows_all = found is not None and (found.unread or found.received is not None)
+        return Before(found, None if shows_all or not is_sync else _read_thread_times())
 
     @never_raises(Where.STREAM_READ, None)
-    def _judge(self, before: Before | None, *, has_suspended: bool | None) -> None:
+    def _judge(self, before: Before | None, *, is_sync: bool) -> None:
         """Judge whether the pull that just returned has blocked, and charge it to the consumer where it has not.
 
         Args:
             before: the evidence of the moment at which the chunk was asked for; None: there is none.
-            has_suspended: whether the pull gave control to its event loop; None: it was synchronous.
+            is_sync: the pull was synchronous; else it has suspended.
         """
-        if before is None:
-            return
-        if has_suspended is False or not self._has_waited(before, is_sync=has_suspended is None):
-            self.has_blocked = False
+        if before is None or self._has_waited(before, is_sync=is_sync):
+            self.blocked.append(None)
+        else:
             self._stream.log.asked[-1] = self._stream.clock()
 
     def _has_waited(self, before: Before, *, is_sync: bool) -> bool:
@@ -172,8 +192,9 @@ class PullEvidence:
 
     def _read_bytes(self) -> Bytes | None:
         """Return the bytes of the stream's connection; None where it cannot be reached."""
-        if self._socket is None:
-            self._socket = self._find_socket()
+        if self._find_socket is not None:  # looked for once: a stream stays on its connection
+            find_socket, self._find_socket = self._find_socket, None
+            self._socket = find_socket()
         connected = self._socket
         if connected is None or FIONREAD is None:
             return None
@@ -182,6 +203,11 @@ class PullEvidence:
         except (OSError, ValueError, AttributeError):  # closed, or given back
             return None
         return Bytes(unread, _read_received(connected))
+
+
+async def _awaited(chunk: Any) -> Any:
+    """Return what an awaitable of any make returns: as a coroutine, which can be sent to and thrown into."""
+    return await chunk
 
 
 def _read_received(connected: Any) -> int | None:

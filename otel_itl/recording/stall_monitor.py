@@ -143,6 +143,23 @@ class StreamStallMonitor:
         """The moment (ns) before which no stall can be found."""
         return self._detector.next_check
 
+    def waits_for_chunk(self, now: int) -> bool:
+        """Return whether the check at `now` (ns) found a stall that lasts, so that nothing is due until a chunk comes.
+
+        A stream that may have to be aborted is checked all the same.
+        """
+        return self._detector.next_check <= now and self._policy.abort_after is None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the last check found the stream in its consumer's hands: no silence grows until it asks."""
+        return self._detector.is_held
+
+    @property
+    def time_left(self) -> int:
+        """How long (ns) the consumer may wait, from the last check on, before there can be a stall."""
+        return self._detector.time_left
+
     @property
     def threshold(self) -> float:
         """The threshold in force, in seconds; infinite: there is none."""

@@ -16,6 +16,7 @@ from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.periodic_thread import PeriodicThread
+from otel_itl.recording.quiet_streams import QuietStreams
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.wake_lateness import WakeLateness
 
@@ -26,10 +27,18 @@ MAX_PAUSES: Final = 512
 """Intervals that are kept; the oldest are dropped."""
 MAX_SKIPPED_PER_ROUND: Final = 100_000
 """Keys of streams that ended which one round may pass over: a few milliseconds."""
+ROUNDS_PER_LOOK: Final = 3
+"""Rounds from one look at the streams that are held to the next."""
+ROUNDS_BETWEEN_CLEANINGS: Final = 100
+"""Rounds between two searches for streams that ended while nothing was due for them."""
 
 
 class Watchdog:
     """Checks each open stream when its deadline comes: until then nothing can be wrong with it.
+
+    A stream that is stalled has no deadline, and is checked when a chunk has come; one that its consumer holds gets a
+    deadline when the next chunk was asked for. Both is found for all of them at once: thousands that are silent take no
+    more than a comparison of two lists.
 
     Nothing waits for a round: the streams registered since the last one are those with a higher key. Those that are
     still open get a place in a heap, as a pair of integers. So the watchdog holds no stream, and a round does no more
@@ -66,6 +75,10 @@ class Watchdog:
         self._due = NEVER
         self._next_key = self._open_streams.newest_key + 1
         self._deadlines: list[tuple[int, int]] = []
+        self._stalled = QuietStreams()
+        self._held = QuietStreams()
+        self._rounds = 0
+        self._last_look = self._clock()
         self._in_round = RLock()
 
     def forget_after_fork(self) -> None:
@@ -93,11 +106,17 @@ class Watchdog:
 
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
-        """Check the streams whose deadline has come by `now` (ns)."""
+        """Check the streams whose deadline has come by `now` (ns), and those that were stalled and go on."""
         self._pauses.extend(self._overdue(now))
         self._due = NEVER
         self._take_in_new_streams()
-        for key in self._due_keys(now):
+        self._rounds += 1
+        if self._rounds % ROUNDS_BETWEEN_CLEANINGS == 0:
+            for quiet in (self._stalled, self._held):
+                quiet.forget_ended(self._open_streams.__contains__)
+        if self._rounds % ROUNDS_PER_LOOK == 0:
+            self._await_asked(now)
+        for key in (*self._due_keys(now), *self._stalled.take_resumed()):
             recorder = self._open_streams.get(key)
             if recorder is not None:
                 self._check(recorder, now)
@@ -135,12 +154,18 @@ class Watchdog:
         monitor = recorder.stall_monitor
         if monitor is None:
             return
+        # Before the check: what comes meanwhile is found in the next round.
+        asked, chunks = len(recorder.log.asked), len(recorder.log.codes)
         try:
             goes_on = monitor.check(now)
         except Exception as error:  # noqa: BLE001 - the guard: one stream keeps no other from being checked
             self.errors.report(Where.STALL_WATCH, error)
             return
-        if goes_on:
+        if goes_on and monitor.waits_for_chunk(now):
+            self._stalled.add(recorder.key, recorder.log.codes, chunks)
+        elif goes_on and monitor.is_held:
+            self._held.add(recorder.key, recorder.log.asked, asked)
+        elif goes_on:
             self._await(recorder)
 
     def _await(self, recorder: StreamRecorder) -> None:
@@ -148,6 +173,17 @@ class Watchdog:
         monitor = recorder.stall_monitor
         if monitor is not None and monitor.due < NEVER:
             heappush(self._deadlines, (monitor.due, recorder.key))
+
+    def _await_asked(self, now: int) -> None:
+        """Have the streams that were held checked when their consumers, who ask again, can have waited too long.
+
+        They have asked since the last look, so that a silence which is found late is checked in time all the same.
+        """
+        for key in self._held.take_resumed():
+            recorder = self._open_streams.get(key)
+            if recorder is not None and (monitor := recorder.stall_monitor) is not None:
+                heappush(self._deadlines, (self._last_look + monitor.time_left, key))
+        self._last_look = now
 
     def _overdue(self, now: int) -> list[Lag]:
         due = self._due

@@ -37,8 +37,8 @@ MOST_FOR_EVENTS = 3
 MOST_FOR_METRICS = 5
 MOST_FOR_A_REQUEST = 14_500
 """What a stream of one chunk may cost in its own thread: it is 11,600 to 12,300, two thirds of it ours."""
-MOST_TOGETHER = 32
-"""What recording the metrics of 64 streams together may cost, in recordings of one stream: it is 26."""
+MOST_TOGETHER = 26
+"""What recording the metrics of 64 streams together may cost, in recordings of one stream: it is 22."""
 
 COUNT = f"""
 import json, sys

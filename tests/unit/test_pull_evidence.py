@@ -11,16 +11,21 @@ import time
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 from types import FrameType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from otel_itl.recording import pull_evidence
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.pull_evidence import PullEvidence, make_pull_evidence
 from otel_itl.recording.stream_iterators import record_iterator
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such evidence on Windows")
+
+
+MAX_BYTECODES_OF_A_BACKLOG = 110
+"""What a pull on a loop that does not suspend may cost here: it is 75."""
 
 
 class Stream:
@@ -38,7 +43,7 @@ def judged(pull: Callable[[], Any], connected: Any = None) -> bool:
     stream.log.asked.append(perf_counter_ns())
     judge = PullEvidence(stream, pull, lambda: connected)
     judge.pull()
-    return judge.has_blocked
+    return bool(judge.blocked)
 
 
 def judged_on_loop(pull: Callable[[], Any], connected: Any = None) -> bool:
@@ -48,7 +53,7 @@ def judged_on_loop(pull: Callable[[], Any], connected: Any = None) -> bool:
     async def one_pull() -> bool:
         stream.log.asked.append(perf_counter_ns())
         await judge.pull()
-        return judge.has_blocked
+        return bool(judge.blocked)
 
     return asyncio.run(one_pull())
 
@@ -228,17 +233,71 @@ def test_a_stream_that_is_read_without_holds_executes_no_bytecode_for_evidence()
     assert per_chunk[0] == per_chunk[1]
 
 
+def test_on_a_loop_a_chunk_of_a_backlog_costs_few_bytecodes_and_no_system_call() -> None:
+    stream, searches = Stream(), []
+    stream.log.asked.append(perf_counter_ns())
+
+    async def pull() -> str:
+        return "chunk"
+
+    judge = PullEvidence(stream, pull, lambda: searches.append("socket"))
+
+    async def count(pulls: int) -> int:
+        executed = 0
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal executed
+            frame.f_trace_opcodes = True
+            executed += event == "opcode" and frame.f_code.co_filename == pull_evidence.__file__
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            for _ in range(pulls):
+                await judge.pull()
+        finally:
+            sys.settrace(before)
+        return executed
+
+    first, few, many = (asyncio.run(count(pulls)) for pulls in (1, 10, 20))
+    assert first > 0
+    assert (many - few) / 10 <= MAX_BYTECODES_OF_A_BACKLOG
+    assert searches == ["socket"]
+
+
+def test_what_is_thrown_into_a_pull_that_waits_reaches_the_stream() -> None:
+    stream, seen = Stream(), []
+    stream.log.asked.append(perf_counter_ns())
+
+    async def pull() -> str:
+        try:
+            await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+        await asyncio.sleep(0)
+        return "chunk"
+
+    async def cancel() -> str:
+        task = asyncio.ensure_future(PullEvidence(stream, pull, lambda: None).pull())
+        await asyncio.sleep(0.001)
+        task.cancel()
+        return await task
+
+    assert (asyncio.run(cancel()), seen) == ("chunk", ["cancelled"])
+
+
 def test_a_hold_late_in_a_stream_is_found_without_looking_at_the_chunks_before_it() -> None:
     moments = iter([*range(0, 2_000_000, 1_000), 5_000_000, 5_001_000, 5_002_000])
     log = ChunkLog()
     pulled: list[str] = []
 
     class Judge:
-        has_blocked = True
+        blocked: ClassVar[list[None]] = []
 
         def pull(self) -> str:
             pulled.append("after the hold")
-            self.has_blocked = True
+            self.blocked.append(None)
             return "chunk"
 
     for asked, arrived, carried, _, pull, turns in log.append_targets(

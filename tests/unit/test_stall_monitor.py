@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.reporters import ReporterThreads
 from otel_itl.recording.stall_monitor import StallReporter, StallReporting, StreamStallMonitor
-from otel_itl.recording.watchdog import MAX_PAUSES, PAUSE_NS, Watchdog
+from otel_itl.recording.watchdog import MAX_PAUSES, PAUSE_NS, ROUNDS_BETWEEN_CLEANINGS, Watchdog
 
 if TYPE_CHECKING:
     from conftest import Machinery, Recording
@@ -770,10 +771,17 @@ def test_stalls_are_counted_whatever_the_log_does(watched: Make) -> None:
 
 def both_watched(record: Any) -> tuple[Watched, Watched]:
     """Two streams that one watchdog watches."""
+    first, second = many_watched(record, 2)
+    return first, second
+
+
+def many_watched(record: Any, count: int) -> list[Watched]:
     first = record()
     finished: list[Any] = []
-    second = type(first)(first.machinery, first.machinery.open(finished.append), finished)
-    return watch(Watched(first)), watch(Watched(second))
+    recordings = (
+        type(first)(first.machinery, first.machinery.open(finished.append), finished) for _ in range(1, count)
+    )
+    return [watch(Watched(recording)) for recording in (first, *recordings)]
 
 
 def test_a_stream_that_is_gone_is_forgotten(watched: Make) -> None:
@@ -853,3 +861,66 @@ def test_one_thread_makes_the_rounds_of_every_stream(machinery: Machinery) -> No
     for stream in streams:
         stream.end_closed()
     assert (is_made, threads) == (True, {"otel_itl watchdog"})
+
+
+@pytest.mark.parametrize("held", [2.0, 3.05, 7.3])
+def test_a_stream_that_was_held_for_long_is_found_stalled_in_time(watched: Make, held: float) -> None:
+    stream = watched()
+    stream.chunk(0.1)
+    stream.wait(held)
+    stream.ask()
+    stream.wait(1.9)
+    assert stream.reports.lines == []
+    stream.wait(0.2)
+    assert stream.reports.lines == ["started"]
+
+
+def test_streams_that_ended_while_nothing_was_due_for_them_are_dropped(record: Any) -> None:
+    stalled, held = both_watched(record)
+    for stream in (stalled, held):
+        stream.chunk(0.1)
+    stalled.ask()
+    stalled.wait(5)
+    dog = stalled.dog
+    assert (len(dog._stalled), len(dog._held)) == (1, 1)
+    for stream in (stalled, held):
+        stream.recorder.end_failed(ConnectionError())
+    stalled.wait(ROUNDS_BETWEEN_CLEANINGS * ROUND)
+    assert (len(dog._stalled), len(dog._held)) == (0, 0)
+
+
+# --- What watching costs ---------------------------------------------------------------------------------------------
+
+
+MAX_CALLS_OF_A_ROUND = 10
+"""It is 6; each of the 50 streams that it touched would take 10 and more."""
+
+
+def executed_in_rounds(dog: Watchdog, rounds: int, start: int) -> int:
+    """The calls of Python functions in rounds at a tenth of a second from each other."""
+    calls = 0
+
+    def count(_: Any, event: str, __: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        for turn in range(rounds):
+            dog.make_round(start + turn * SECOND // 10)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["stalled", "held"])
+def test_streams_that_are_silent_are_not_touched_by_a_round(record: Any, is_asked: bool) -> None:
+    streams = many_watched(record, 50)
+    for stream in streams:
+        stream.chunk(0.0)
+        if is_asked:
+            stream.ask()
+    dog, now = streams[0].dog, streams[0].recording.clock()
+    assert executed_in_rounds(dog, 60, now) > len(streams)
+    assert executed_in_rounds(dog, 30, now + 6 * SECOND) <= 30 * MAX_CALLS_OF_A_ROUND
