@@ -24,7 +24,8 @@ HEAD: Final = """\
 
 Every row is tested over real sockets with the SDK's own client, sync and async, from the oldest supported release to
 the newest: what is measured, and that the stream, its chunks and the request stay what they are without it.
-Clients that were made before `instrument()` are measured like those made after.
+Clients that were made before `instrument()` are measured like those made after. `pip install 'otel-itl[EXTRA]'` installs
+an SDK beside otel_itl; the extras are called as the SDKs are in `instrument(sdks=…)`: {extras}.
 """
 FOOT: Final = """
 * A release that lacks a call (openai 1.40 has no `client.responses`) is measured in all the others.
@@ -86,7 +87,11 @@ FOOT: Final = """
 
 def page() -> str:
     """Return the page as it must be."""
-    return HEAD + "".join(map(_section, REGISTRY.values())) + FOOT
+    return (
+        HEAD.format(extras=", ".join(f"`{name}`" for name in REGISTRY))
+        + "".join(map(_section, REGISTRY.values()))
+        + FOOT
+    )
 
 
 def _section(sdk: SDKEntry) -> str:

@@ -51,8 +51,9 @@ _COUNTS = (
     ("gaps", "imputed"),
     ("gaps", "excluded"),
     ("caller-", "bound"),
-    ("host-", "bound"),
 )
+_HOST_BOUND = ("host-", "bound")
+"""A column that is shown where there are such streams."""
 _FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
 
 
@@ -80,14 +81,16 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[
 
 def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with the counts and the outcomes of the streams of each model."""
-    widths = [max(len(title) + 1, len(name) + 1, _MIN_COUNT_WIDTH) for title, name in _COUNTS]
+    has_host_bound = any(row.host_bound for row in rows)
+    columns = (*_COUNTS, _HOST_BOUND) if has_host_bound else _COUNTS
+    widths = [max(len(title) + 1, len(name) + 1, _MIN_COUNT_WIDTH) for title, name in columns]
     table, name_width = new_table(names_of(rows), terminal, sum(widths) + _MIN_OUTCOMES_WIDTH)
     outcomes_width = terminal.console.width - name_width - sum(widths) - 1
-    above = " " * name_width + "".join(title.rjust(width) for width, (title, _) in zip(widths, _COUNTS, strict=True))
-    add_number_columns(table, *((name, width) for width, (_, name) in zip(widths, _COUNTS, strict=True)))
+    above = " " * name_width + "".join(title.rjust(width) for width, (title, _) in zip(widths, columns, strict=True))
+    add_number_columns(table, *((name, width) for width, (_, name) in zip(widths, columns, strict=True)))
     table.add_column(" outcomes", overflow="fold")
     for row in rows_by_provider(rows, table):
-        judged = (row.imputed, row.excluded, row.consumer_bound, row.host_bound)
+        judged = (row.imputed, row.excluded, row.consumer_bound, *((row.host_bound,) if has_host_bound else ()))
         counts = (row.streams, row.output_tokens, row.output_chunks, *judged)
         cells = (Text(format_count(count) if count else ABSENT) for count in counts)
         outcomes = Padding(_outcomes(row, outcomes_width), (0, 0, 0, 1))
