@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 OPEN_SPANS: Final[set[int]] = set()
 """The ids of the spans that were started and have not ended."""
+_SILENCED: Final = ("otel_itl", "opentelemetry.context")
 
 
 class _SpansSeen(SpanProcessor):
@@ -44,13 +45,19 @@ SHARED.tracer_provider.add_span_processor(_SpansSeen())
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Only the test listens to our log, and the garbage collector does not come in between."""
+    """Only the test listens to our log, and the garbage collector does not come in between.
+
+    OpenTelemetry logs a traceback where the SDK closes a generator in another context, as xai-sdk does; pytest would
+    keep it, and with it the streams of its frames.
+    """
     gc.collect()
     gc.freeze()
     gc.disable()
-    logging.getLogger("otel_itl").propagate = False
+    for name in _SILENCED:
+        logging.getLogger(name).propagate = False
     yield
-    logging.getLogger("otel_itl").propagate = True
+    for name in _SILENCED:
+        logging.getLogger(name).propagate = True
     gc.enable()
     gc.unfreeze()
     settle()
