@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 OPEN_SPANS: Final[set[int]] = set()
 """The ids of the spans that were started and have not ended."""
-_SILENCED: Final = ("otel_itl", "opentelemetry.context")
 
 
 class _SpansSeen(SpanProcessor):
@@ -45,19 +44,13 @@ SHARED.tracer_provider.add_span_processor(_SpansSeen())
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Only the test listens to our log, and the garbage collector does not come in between.
-
-    OpenTelemetry logs a traceback where the SDK closes a generator in another context, as xai-sdk does; pytest would
-    keep it, and with it the streams of its frames.
-    """
+    """Only the test listens to our log, and the garbage collector does not come in between."""
     gc.collect()
     gc.freeze()
     gc.disable()
-    for name in _SILENCED:
-        logging.getLogger(name).propagate = False
+    logging.getLogger("otel_itl").propagate = False
     yield
-    for name in _SILENCED:
-        logging.getLogger(name).propagate = True
+    logging.getLogger("otel_itl").propagate = True
     gc.enable()
     gc.unfreeze()
     settle()
