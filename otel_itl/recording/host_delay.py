@@ -61,7 +61,7 @@ class HostClock:
         if self._last_of != (thread, now):
             try:
                 self._last_of, self._last_delay = (thread, now), read_schedstat(SCHEDSTAT_OF.format(thread))
-            except (OSError, ValueError, IndexError):
+            except (OSError, ValueError):
                 return None
         return self._last_delay
 
@@ -133,7 +133,7 @@ def find_delay_reader() -> ReadDelay | None:
         return None
     try:
         read_schedstat()
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError):
         counters = list(find_throttling_counters(MEMBERSHIP, CGROUPS))
         return (lambda: sum(map(read_throttled, counters))) if counters else None
     return read_schedstat
@@ -143,10 +143,10 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
     """Return for how long a thread, this one by default, has waited on a run queue, in nanoseconds.
 
     Raises:
-        OSError, ValueError, IndexError: the kernel does not count it.
+        OSError, ValueError: the kernel does not count it.
     """
-    on_cpu, delayed = map(int, _read_file(path).split()[:2])
-    if not on_cpu:  # a thread that reads this has run
+    _, delayed, turns = map(int, _read_file(path).split())
+    if not turns:  # a thread that reads this has its first; its time on a CPU is counted only from the next tick on
         raise ValueError("nothing is counted")
     return delayed
 

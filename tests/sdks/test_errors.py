@@ -24,6 +24,7 @@ from otel_itl.testing import (
     gemini,
     interactions,
     messages,
+    mistral,
     ollama,
     responses,
 )
@@ -37,6 +38,7 @@ BUILDERS: Final[dict[str, ModuleType]] = {
     "interactions": interactions,
     "ollama_chat": ollama,
     "cohere": cohere,
+    "mistral": mistral,
 }
 REPLIES: Final[dict[str, Script]] = {wire: builder.reply(3) for wire, builder in BUILDERS.items()}
 FAULTS: Final[dict[str, Step]] = {

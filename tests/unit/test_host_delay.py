@@ -87,6 +87,19 @@ def test_linux_counts_it_for_each_thread() -> None:
     assert read_schedstat() >= 0
 
 
+def test_a_thread_in_its_first_turn_has_a_delay(tmp_path: Path) -> None:
+    schedstat = tmp_path / "schedstat"
+    schedstat.write_text("0 1500 1\n")
+    assert read_schedstat(str(schedstat)) == 1_500
+
+
+def test_a_kernel_that_counts_nothing_does_not_show_the_delay(tmp_path: Path) -> None:
+    schedstat = tmp_path / "schedstat"
+    schedstat.write_text("0 0 0\n")
+    with pytest.raises(ValueError, match="nothing is counted"):
+        read_schedstat(str(schedstat))
+
+
 def group(folder: Path, **files: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
