@@ -1,4 +1,4 @@
-"""`python -m bench.overhead.others`: what measuring the streams of Bedrock and google-genai costs, and other AWS calls.
+"""`python -m bench.overhead.others`: what measuring the streams of the other SDKs costs, and other calls of AWS.
 
 These SDKs have clients and transports of their own, so that they are measured here and not among those that are made
 alike. Responses come from bytes in memory; bare and measured samples alternate. Instructions are counted by valgrind.
@@ -23,8 +23,9 @@ from botocore.session import get_session
 
 import otel_itl
 from bench.inside import stop_background_work
+from bench.overhead.in_memory import KEYS
 from bench.overhead.instructions import CallgrindMarker, machine_instructions
-from bench.overhead.sources import KEYS, SOURCES, Reader, over_a_socket
+from bench.overhead.sources import SOURCES, Reader, over_a_socket
 from bench.overhead.variants import Pipeline
 from otel_itl.testing import ScriptedServer
 
