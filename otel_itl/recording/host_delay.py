@@ -139,8 +139,8 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
     Raises:
         OSError, ValueError, IndexError: the kernel does not count it.
     """
-    on_cpu, delayed = map(int, _read_file(path).split()[:2])
-    if not on_cpu:  # a thread that reads this has run
+    _, delayed, turns = map(int, _read_file(path).split()[:3])
+    if not turns:  # a thread that reads this has had one; its time on the CPU may still be 0
         raise ValueError("nothing is counted")
     return delayed
 
