@@ -19,6 +19,9 @@ FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
 
 METRICS: Final = "amazon-bedrock-invocationMetrics"
 """The field that Bedrock adds to the last piece of every model's answer."""
+TEXT_EVENT: Final = b'{"type":"content_block_delta",'
+TEXT_FIELD: Final = b',"delta":{"type":"text_delta","text":"'
+"""How an event of Anthropic's models with text begins, and what stands before its text."""
 
 
 def classify_invocation_chunk(chunk: Any, response_info: ResponseInfo) -> int:
@@ -28,7 +31,13 @@ def classify_invocation_chunk(chunk: Any, response_info: ResponseInfo) -> int:
     JSON object carries nothing.
     """
     try:
-        body = json.loads(chunk["chunk"]["bytes"].decode())  # a text is decoded faster than bytes
+        written = chunk["chunk"]["bytes"]
+        if written.startswith(TEXT_EVENT) and written.endswith(b'"}}'):
+            # Nearly every chunk is such an event. A quote inside of a JSON text has a backslash: this is the field.
+            _, has_text, text = written.partition(TEXT_FIELD)
+            if has_text and not text.startswith(b'"'):
+                return ANSWER
+        body = json.loads(written.decode())  # a text is decoded faster than bytes
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return EMPTY
     try:  # the text of Anthropic's models, whose SDK's objects have attributes where there are items here
