@@ -19,7 +19,7 @@ from bench.overhead import instructions, machine, memory, payload, pieces, table
 from bench.overhead.sizes import FULL, QUICK, Sizes
 from bench.overhead.steady import Steady
 from bench.overhead.subjects import SUBJECTS, Subject
-from bench.overhead.variants import FORMS, MAIN, SETTINGS, Variant
+from bench.overhead.variants import COMPARED, FORMS, MAIN, SETTINGS, Variant
 from bench.page import replace_section
 
 _NOTES = """\
@@ -91,21 +91,21 @@ def _child(options: argparse.Namespace) -> None:
     subject, sizes = SUBJECTS[options.sdk[0]], _sizes(options)
     # The warning that `each` falls back to `packed` for a long stream would be logged in every round.
     logging.getLogger("otel_itl").setLevel(logging.ERROR)
-    main_variants = _installed(subject, MAIN)
+    compared = _installed(subject, COMPARED)
     if options.child in _PARTS:
         steady = Steady()
         result: Any = _PARTS[options.child](subject, sizes, steady), steady
     elif options.child == "bytecodes":
-        result = instructions.bytecodes(subject, main_variants, sizes)
+        result = instructions.bytecodes(subject, compared, sizes)
     else:
-        result = instructions.drive(subject, main_variants, sizes, instructions.CallgrindMarker())
+        result = instructions.drive(subject, compared, sizes, instructions.CallgrindMarker())
     options.result.write_bytes(pickle.dumps(result))
 
 
 _PARTS: Mapping[str, Callable[[Subject, Sizes, Steady], Any]] = {
-    "loopback": lambda subject, sizes, steady: times.loopback(subject, _installed(subject, MAIN), sizes, steady),
+    "loopback": lambda subject, sizes, steady: times.loopback(subject, _installed(subject, COMPARED), sizes, steady),
     "stubbed": lambda subject, sizes, steady: times.stubbed(
-        subject, _installed(subject, (*MAIN, *SETTINGS)), sizes, steady
+        subject, _installed(subject, (*COMPARED, *SETTINGS)), sizes, steady
     ),
     "endings": lambda subject, sizes, steady: times.endings(
         subject, _installed(subject, (*MAIN, *FORMS)), sizes, steady
@@ -129,11 +129,12 @@ def _timed(subjects: Sequence[Subject], options: argparse.Namespace) -> list[str
         sdk = {face: tables.sdk_ns(subject, found["loopback"], face) for face in times.FACES}
         printed.append(f"{subject.package}: the machine was disturbed during {disturbed:.0%} of the samples.\n")
         printed += [
-            tables.stubbed_table(subject, face, (*MAIN, *SETTINGS), found["stubbed"], sdk[face]) for face in times.FACES
+            tables.stubbed_table(subject, face, (*COMPARED, *SETTINGS), found["stubbed"], sdk[face])
+            for face in times.FACES
         ]
         printed += [
-            tables.length_table(subject, MAIN, found["stubbed"]),
-            tables.loopback_table(subject, MAIN, found["loopback"]),
+            tables.length_table(subject, COMPARED, found["stubbed"]),
+            tables.loopback_table(subject, COMPARED, found["loopback"]),
             tables.ending_table(subject, (*MAIN, *FORMS), found["endings"], sdk),
             tables.piece_table(subject, found["pieces"]),
             tables.memory_table(subject, MAIN, found["memory"]),
@@ -152,7 +153,7 @@ def _counted(subjects: Sequence[Subject], options: argparse.Namespace) -> list[s
             counted = {"machine instructions": callgrind, **counted}
         for kind, readings in counted.items():
             if readings:
-                printed += [tables.counted_table(subject, kind, MAIN, readings, face) for face in times.FACES]
+                printed += [tables.counted_table(subject, kind, COMPARED, readings, face) for face in times.FACES]
             else:
                 printed.append(f"{subject.package}: {kind} are not counted, as valgrind is not installed.\n")
     return printed

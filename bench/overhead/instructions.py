@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.inside import stop_background_work
+from bench.inside import ignore_holds, stop_background_work
 from bench.overhead.sizes import Sizes
 from bench.overhead.streams import Pace
 from bench.overhead.subjects import Subject
@@ -57,6 +57,7 @@ def count(readings: list[int]) -> Count:
 def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, counter: Counter) -> Readings:
     """Read a stream of every length with every variant, and read the counter between the parts of each."""
     stop_background_work()
+    ignore_holds()
     gc.disable()
     found: Readings = {}
     paces = {tokens: Pace(subject.chunks(tokens)) for tokens in sizes.counted_chunks}

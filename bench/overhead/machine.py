@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench.overhead.subjects import Subject
-from bench.overhead.variants import MAIN
+from bench.overhead.variants import COMPARED
 
 _PACKAGES = ("opentelemetry-sdk", "wrapt", "pydantic")
 
@@ -18,7 +18,7 @@ _PACKAGES = ("opentelemetry-sdk", "wrapt", "pydantic")
 def described(subjects: Iterable[Subject]) -> list[str]:
     """Return three lines: the versions of the packages, the Python, the machine."""
     used = [subject.package for subject in subjects]
-    others = [package for variant in MAIN for package in variant.packages.values()]
+    others = [package for variant in COMPARED for package in variant.packages.values()]
     installed = [f"{package} {found}" for package in [*used, *_PACKAGES, *others] if (found := _version(package))]
     python = f"{platform.python_implementation()} {platform.python_version()} ({_build()})"
     machine = f"{_processor()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}"

@@ -1,4 +1,4 @@
-"""`python -m bench.overhead.others`: what measuring the streams of Bedrock and google-genai costs, and other AWS calls.
+"""`python -m bench.overhead.others`: what measuring the streams of the other SDKs costs, and other calls of AWS.
 
 These SDKs have clients and transports of their own, so that they are measured here and not among those that are made
 alike. Responses come from bytes in memory; bare and measured samples alternate. Instructions are counted by valgrind.
@@ -22,9 +22,10 @@ from botocore.awsrequest import AWSResponse
 from botocore.session import get_session
 
 import otel_itl
-from bench.inside import stop_background_work
+from bench.inside import ignore_holds, stop_background_work
+from bench.overhead.in_memory import KEYS
 from bench.overhead.instructions import CallgrindMarker, machine_instructions
-from bench.overhead.sources import KEYS, SOURCES, Reader, over_a_socket
+from bench.overhead.sources import SOURCES, Reader, Source, over_a_socket
 from bench.overhead.variants import Pipeline
 from otel_itl.testing import ScriptedServer
 
@@ -46,14 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.overhead.others", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="tiny sizes: shows that everything runs")
     parser.add_argument("--instructions", action="store_true", help="count machine instructions (needs valgrind)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only the streams with this in their name")
     parser.add_argument("--child", type=Path, metavar="RESULT", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    sources = [source for source in SOURCES if options.only in source.name]
     if options.child is not None:
-        options.child.write_bytes(pickle.dumps(_drive(CallgrindMarker())))
+        options.child.write_bytes(pickle.dumps(_drive(sources, CallgrindMarker())))
     elif options.instructions:
-        _print(_counted(), "", 1)
+        _print(_counted(sources, options.only), "", 1)
     else:
-        _print(_timed(quick=options.quick), " µs", 1_000)
+        _print(_timed(sources, quick=options.quick), " µs", 1_000)
 
 
 def _print(lines: Iterable[Line], unit: str, per: float) -> None:
@@ -74,10 +77,10 @@ def _print(lines: Iterable[Line], unit: str, per: float) -> None:
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def _timed(*, quick: bool) -> Iterable[Line]:
+def _timed(sources: Sequence[Source], *, quick: bool) -> Iterable[Line]:
     """Measure what a chunk costs while a stream runs: the least over streams that alternate."""
     tokens, rounds = (20, 2) if quick else (1_000, 60)
-    for source in SOURCES:
+    for source in sources:
         yield _stream_line(source.name, source.sdk, source.reader(tokens), rounds)
     with ScriptedServer(process=True) as server:
         reader = over_a_socket(server, 20 if quick else 300, 0.001)
@@ -127,26 +130,27 @@ def _alternate(sdk: str, variants: dict[str, Callable[[], int]], rounds: int, ba
     return samples
 
 
-def _counted() -> Iterable[Line]:
+def _counted(sources: Sequence[Source], only: str) -> Iterable[Line]:
     """Count the instructions of a chunk, from streams of two lengths."""
-    command = [sys.executable, "-m", "bench.overhead.others", "--child"]
+    command = [sys.executable, "-m", "bench.overhead.others", "--only", only, "--child"]
     readings: Any = machine_instructions(command, {**os.environ, "PYTHONPATH": "."})
     if not readings:
         print("instructions are not counted, as valgrind is not installed.")
         return
     few, many = _COUNTED_TOKENS
-    for source in SOURCES:
+    for source in sources:
         spent = {cell: drained - began for cell, (began, drained) in readings.items()}
         counts = ((spent[source.name, one, many] - spent[source.name, one, few]) / (many - few) for one in _VARIANTS)
         yield Line(f"a chunk of {source.name}", *counts)
 
 
-def _drive(mark: CallgrindMarker) -> dict[tuple[str, str, int], list[int]]:
+def _drive(sources: Sequence[Source], mark: CallgrindMarker) -> dict[tuple[str, str, int], list[int]]:
     """Read streams of both lengths from every source with every variant; return the marks of each."""
     stop_background_work()
+    ignore_holds()
     gc.disable()
     found = {}
-    for source in SOURCES:
+    for source in sources:
         for tokens in _COUNTED_TOKENS:
             reader = source.reader(tokens)
             for variant in _VARIANTS:

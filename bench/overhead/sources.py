@@ -1,4 +1,4 @@
-"""Streams of SDKs that have little in common: Bedrock's and Google's, from bytes in memory or from a server."""
+"""Streams of the SDKs that have no client in common with OpenAI's, from bytes in memory or from a server."""
 
 from __future__ import annotations
 
@@ -6,19 +6,32 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
+from inspect import isawaitable
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
-from otel_itl.testing import Script, ScriptedServer, bedrock, gemini
+from bench.overhead.in_memory import (
+    KEYS,
+    QUESTION,
+    request_bedrock,
+    request_cohere,
+    request_google,
+    request_hugging_face,
+    request_mistral,
+    request_ollama,
+    request_xai,
+)
+from otel_itl.testing import Script, ScriptedServer, bedrock, chat, cohere, gemini, mistral, ollama, xai
+from otel_itl.testing.script import CREATED, ID, MODEL
 
-KEYS = {"region_name": "us-east-1", "aws_access_key_id": "none", "aws_secret_access_key": "none"}
 _CONVERSE = {"modelId": "m", "messages": [{"role": "user", "content": [{"text": "hello"}]}]}
 _INVOKE = {"modelId": "m", "body": "{}"}
 
+_VALUES = {ID: '"id"', MODEL: '"m"', CREATED: "1"}
+"""What stands for the values that the server fills in."""
+
 Mark = Callable[[], int]
 """Reads a clock or a counter."""
-OpenStream = Callable[[Sequence[bytes]], Any]
-"""Requests a stream of these blocks; the result is a context of an iterator, an async one where the SDK's is."""
 
 
 class Source(NamedTuple):
@@ -29,7 +42,7 @@ class Source(NamedTuple):
         sdk: to be instrumented.
         script: returns the script of a stream, given its number of tokens.
         make: returns what requests a stream: an iterator over chunks.
-        is_async: whether the result of the request is awaited, and iterated over asynchronously.
+        is_async: whether the iterator is asynchronous; then the result of the request may have to be awaited.
     """
 
     name: str
@@ -40,8 +53,8 @@ class Source(NamedTuple):
 
     def reader(self, tokens: int) -> Reader:
         """Return what reads streams of that many tokens from bytes in memory."""
-        blocks = [step.event.encode() for step in self.script(tokens) if step.event.encode()]
-        return Reader(self.make(blocks), len(blocks), is_async=self.is_async)
+        blocks = [block for step in self.script(tokens) if (block := step.event.encode(_VALUES))]
+        return Reader(self.make(blocks), is_async=self.is_async)
 
 
 class Reader:
@@ -49,139 +62,71 @@ class Reader:
 
     Args:
         request: makes the request and returns an iterator over its chunks, or (async) an awaitable of one.
-        chunks: how many come.
     """
 
-    def __init__(self, request: Callable[[], Any], chunks: int, *, is_async: bool) -> None:
-        self.chunks = chunks
+    def __init__(self, request: Callable[[], Any], *, is_async: bool) -> None:
         self._request = request
         self._is_async = is_async
+        self.chunks = -1
+        self.chunks = len(self.read(perf_counter_ns, floor=False))
 
     def read(self, mark: Mark, *, floor: bool) -> list[int]:
         """Return the marks after the first and after the last chunk: request and end are not between them."""
         if self._is_async:
             return asyncio.run(self._read_async(mark, floor=floor))
         chunks, marks = self._request(), []
-        ends = (1, self.chunks)
         for number, _ in enumerate(_floor(chunks) if floor else chunks, start=1):
-            if number in ends:
+            if self._is_marked(number):
                 marks.append(mark())
         return marks
 
     async def _read_async(self, mark: Mark, *, floor: bool) -> list[int]:
-        chunks = await self._request()
+        requested = self._request()
+        chunks = await requested if isawaitable(requested) else requested
         number, marks = 0, []
-        ends = (1, self.chunks)
         async for _ in _async_floor(chunks) if floor else chunks:
             number += 1
-            if number in ends:
+            if self._is_marked(number):
                 marks.append(mark())
         return marks
 
-
-class _Response:
-    """The response under an event stream, of urllib3 and of aiohttp."""
-
-    def __init__(self, blocks: Sequence[bytes]) -> None:
-        self._blocks = blocks
-
-    def stream(self) -> Iterator[bytes]:
-        return iter(self._blocks)
-
-    @property
-    def content(self) -> _Response:
-        return self
-
-    async def iter_chunks(self) -> AsyncIterator[tuple[bytes, bool]]:
-        for block in self._blocks:
-            yield block, True
-
-    def close(self) -> None:
-        """Do nothing."""
-
-
-def _bedrock(operation: str, request: Any, blocks: Sequence[bytes]) -> Callable[[], Any]:
-    """Return what requests a stream of botocore."""
-    session: Any = import_module("botocore.session").get_session()
-    response_type: Any = import_module("botocore.awsrequest").AWSResponse
-    session.register(
-        "before-send.bedrock-runtime", lambda request, **_: response_type(request.url, 200, {}, _Response(blocks))
-    )
-    client = session.create_client("bedrock-runtime", **KEYS)
-    return lambda: _chunks_of(getattr(client, operation)(**request))
-
-
-def _bedrock_async(operation: str, request: Any, blocks: Sequence[bytes]) -> Callable[[], Any]:
-    """Return what requests a stream of aiobotocore."""
-    session: Any = import_module("aiobotocore.session").get_session()
-    response_type: Any = import_module("aiobotocore.awsrequest").AioAWSResponse
-    session.register(
-        "before-send.bedrock-runtime", lambda request, **_: response_type(request.url, 200, {}, _Response(blocks))
-    )
-
-    async def read() -> Any:
-        async with session.create_client("bedrock-runtime", **KEYS) as client:
-            return aiter(_chunks_of(await getattr(client, operation)(**request)))
-
-    return read
-
-
-def _chunks_of(response: Any) -> Any:
-    return response.get("stream") or response["body"]
-
-
-def _google_client(blocks: Sequence[bytes], *, is_async: bool) -> Any:
-    """Return a client of google-genai whose responses come from memory."""
-    module: Any = import_module("google.genai._api_client")
-    http: Any = getattr(module, "httpx2", None) or module.httpx
-
-    async def stream() -> AsyncIterator[bytes]:
-        for block in blocks:
-            yield block
-
-    def answer(_: Any) -> Any:
-        return http.Response(200, content=stream() if is_async else iter(blocks))
-
-    arguments = {"transport": http.MockTransport(answer)}
-    options = {"client_args": arguments, "async_client_args": arguments}
-    return import_module("google.genai").Client(api_key="none", http_options=options)
-
-
-def _google(blocks: Sequence[bytes]) -> Callable[[], Any]:
-    client = _google_client(blocks, is_async=False)  # which closes its connections when it is dropped
-    return lambda: client.models.generate_content_stream(model="m", contents="hello")
-
-
-def _google_async(blocks: Sequence[bytes]) -> Callable[[], Any]:
-    client = _google_client(blocks, is_async=True)
-
-    async def read() -> Any:
-        return await client.aio.models.generate_content_stream(model="m", contents="hello")
-
-    return read
+    def _is_marked(self, number: int) -> bool:
+        """Return whether a chunk is the first or the last; every chunk is, while they are counted."""
+        return number in {1, self.chunks} or self.chunks < 0
 
 
 def _gemini(tokens: int) -> Script:
     return gemini.reply(tokens, continuous_usage=True)
 
 
+_FACES = ((False, "sync"), (True, "async"))
+
+
+def _both(name: str, sdk: str, script: Callable[[int], Script], make: Any) -> Iterator[Source]:
+    """Yield the sync and the async source of one kind of stream."""
+    for is_async, face in _FACES:
+        yield Source(f"{name}, {face}", sdk, script, partial(make, is_async=is_async), is_async)
+
+
 SOURCES = (
-    Source("`converse_stream`, sync", "bedrock", bedrock.reply, partial(_bedrock, "converse_stream", _CONVERSE)),
-    Source(
-        *("`converse_stream`, async", "bedrock", bedrock.reply, partial(_bedrock_async, "converse_stream", _CONVERSE)),
-        is_async=True,
+    *_both("`converse_stream`", "bedrock", bedrock.reply, partial(request_bedrock, "converse_stream", _CONVERSE)),
+    *_both(
+        *("`invoke_model…`", "bedrock", bedrock.anthropic_reply),
+        partial(request_bedrock, "invoke_model_with_response_stream", _INVOKE),
     ),
-    Source(
-        *("`invoke_model…`, sync", "bedrock", bedrock.anthropic_reply),
-        partial(_bedrock, "invoke_model_with_response_stream", _INVOKE),
+    *_both("`generate_content_stream`", "google-genai", _gemini, request_google),
+    *_both("ollama's `chat`", "ollama", ollama.reply, request_ollama),
+    *_both(
+        *("cohere's `chat_stream`", "cohere", cohere.reply),
+        partial(request_cohere, "ClientV2", {"model": "m", "messages": QUESTION}),
     ),
-    Source(
-        *("`invoke_model…`, async", "bedrock", bedrock.anthropic_reply),
-        partial(_bedrock_async, "invoke_model_with_response_stream", _INVOKE),
-        is_async=True,
+    *_both(
+        *("cohere's `chat_stream` of the first API", "cohere", cohere.v1_reply),
+        partial(request_cohere, "Client", {"model": "m", "message": "hello"}),
     ),
-    Source("`generate_content_stream`, sync", "google-genai", _gemini, _google),
-    Source("`generate_content_stream`, async", "google-genai", _gemini, _google_async, is_async=True),
+    *_both("mistralai's `chat.stream`", "mistralai", mistral.reply, request_mistral),
+    *_both("huggingface_hub's `chat_completion`", "huggingface-hub", chat.reply, request_hugging_face),
+    *_both("xai-sdk's `chat.stream`", "xai", xai.reply, request_xai),
 )
 """Everything that is measured from bytes in memory."""
 
@@ -190,9 +135,8 @@ def over_a_socket(server: ScriptedServer, tokens: int, gap: float) -> Reader:
     """Return what reads `converse_stream` of boto3 from a server that sends each chunk alone."""
     session: Any = import_module("botocore.session").get_session()
     client = session.create_client("bedrock-runtime", endpoint_url=server.url, **KEYS)
-    script = bedrock.reply(tokens, gaps=gap)
-    server.always(script)
-    return Reader(lambda: client.converse_stream(**_CONVERSE)["stream"], len(script.steps), is_async=False)
+    server.always(bedrock.reply(tokens, gaps=gap))
+    return Reader(lambda: client.converse_stream(**_CONVERSE)["stream"], is_async=False)
 
 
 def _floor(chunks: Iterator[Any]) -> Iterator[Any]:

@@ -365,7 +365,7 @@ def _rows(
 ) -> list[list[str]]:
     rows = []
     for variant in variants:
-        if variant.name == UNINSTRUMENTED and not bare:
+        if (variant.name == UNINSTRUMENTED and not bare) or not variant.supports(subject):
             continue
         label = f"**{variant.name}**" if variant.name == OURS else variant.name
         installed = variant.installed(subject) is not None

@@ -106,6 +106,10 @@ class Variant:
     spans: bool = True
     """Whether it has to end one span per stream, where spans are sampled."""
 
+    def supports(self, subject: Subject) -> bool:
+        """Return whether it can instrument this SDK, once it is installed."""
+        return not self.packages or subject.package in self.packages
+
     def installed(self, subject: Subject) -> str | None:
         """Return the version of its distribution: '' where it needs none, None where it is not installed."""
         if not self.packages:
@@ -251,7 +255,9 @@ PEERS = (
     Variant("langfuse", install_langfuse, {"openai": "langfuse"}),
     Variant("sentry", install_sentry, {"openai": "sentry-sdk"}, spans=False),
 )
-"""Others that trace a stream and keep no latency between its tokens."""
+"""Others that trace a stream of the openai SDK and keep no latency between its tokens."""
+COMPARED = (*MAIN, *PEERS)
+"""The variants of the tables of times and of instructions."""
 SETTINGS = (
     Variant("otel_itl, not sampled", ours(), sampled=False),
     Variant("otel_itl, exponential", ours(), exponential=True),

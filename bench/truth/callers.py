@@ -8,59 +8,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
 from inspect import isawaitable
 from time import perf_counter_ns
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal
 
-import anthropic
-import openai
-import xai_sdk
-from aiobotocore.session import get_session as get_async_session
-from botocore.session import get_session
-from google import genai
-from xai_sdk.chat import user
+from bench.truth.clients import CLIENTS, Wire, http2_options
 
-Wire = Literal["chat", "responses", "messages", "converse", "ollama_chat", "cohere", "gemini", "xai"]
 Face = Literal["sync", "threads", "loop"]
 Pause = Callable[[int], float]
 """Returns how many seconds the caller spends on its n-th chunk, counted from 0."""
-
-_PROMPT: Any = [{"role": "user", "content": "Tell me a story."}]
-_CONVERSATION: Any = [{"role": "user", "content": [{"text": "Tell me a story."}]}]
-_AWS: Any = {"region_name": "us-east-1", "aws_access_key_id": "none", "aws_secret_access_key": "none"}
-
-
-class LazySDK(NamedTuple):
-    """An SDK whose iterators send the request with their first pull."""
-
-    name: str
-    clients: tuple[str, str]
-    """Names of the sync and the async client class in the module of the SDK's name."""
-    options: Callable[[str], dict[str, Any]]
-    """Returns the options that lead a client to a URL."""
-    request: Callable[[Any, str], Any]
-    """Asks a client for the stream of a model; what an async client returns may have to be awaited."""
-
-    def make_client(self, url: str, *, is_async: bool = False) -> Any:
-        """Make a client of the server at this URL."""
-        return getattr(import_module(self.name), self.clients[is_async])(**self.options(url))
-
-
-_LAZY_SDKS: Final[dict[Wire, LazySDK]] = {
-    "ollama_chat": LazySDK(
-        name="ollama",
-        clients=("Client", "AsyncClient"),
-        options=lambda url: {"host": url},
-        request=lambda client, model: client.chat(model=model, messages=_PROMPT, stream=True),
-    ),
-    "cohere": LazySDK(
-        name="cohere",
-        clients=("ClientV2", "AsyncClientV2"),
-        options=lambda url: {"base_url": url, "api_key": "none"},
-        request=lambda client, model: client.chat_stream(model=model, messages=_PROMPT),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -101,9 +57,8 @@ class Caller:
 
     @property
     def sdk(self) -> str:
-        """Package that it calls."""
-        others = {"messages": "anthropic", "converse": "bedrock", "gemini": "google-genai", "xai": "xai"}
-        return (others | {wire: sdk.name for wire, sdk in _LAZY_SDKS.items()}).get(self.wire, "openai")
+        """Name of the SDK that it calls."""
+        return CLIENTS[self.wire].sdk
 
     @property
     def is_slow(self) -> bool:
@@ -129,43 +84,12 @@ _SETTLE_SECONDS = 0.02
 @cache
 def _client(wire: Wire, url: str, *, http2: bool) -> Any:
     """Return the one client of an upstream: to make one takes longer than many streams."""
-    if wire in _LAZY_SDKS:
-        return _LAZY_SDKS[wire].make_client(url)
-    if wire == "converse":
-        return get_session().create_client("bedrock-runtime", endpoint_url=url, **_AWS)
-    if wire == "xai":
-        return xai_sdk.Client(**_xai_options(url))
-    if wire == "gemini":
-        return genai.Client(api_key="none", http_options={"base_url": url})
-    sdk: Any = anthropic if wire == "messages" else openai
-    http_client = sdk.DefaultHttpxClient(http1=False, http2=True) if http2 else None
-    if wire == "messages":
-        return anthropic.Anthropic(base_url=url, api_key="none", http_client=http_client)
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", http_client=http_client)
-
-
-def _request(wire: Wire, client: Any, model: str) -> Callable[[], Any]:
-    """Return a function that makes the request; the result of an async client has to be awaited."""
-    if wire in _LAZY_SDKS:
-        return partial(_LAZY_SDKS[wire].request, client, model)
-    if wire == "converse":
-        return partial(_converse, client, model)
-    if wire == "xai":
-        return client.chat.create(model=model, messages=[user("Tell me a story.")]).stream
-    if wire == "gemini":
-        return partial(client.models.generate_content_stream, model=model, contents="Tell me a story.")
-    # `client.chat.completions` is made on first access, which is not part of the call.
-    if wire == "messages":
-        return partial(client.messages.create, model=model, max_tokens=1_000, messages=_PROMPT, stream=True)
-    if wire == "responses":
-        return partial(client.responses.create, model=model, input="Tell me a story.", stream=True)
-    create = client.chat.completions.create
-    return partial(create, model=model, messages=_PROMPT, stream=True, stream_options={"include_usage": True})
+    return CLIENTS[wire].make_client(url, **(http2_options(wire) if http2 else {}))
 
 
 def _read(caller: Caller, client: Any, model: str) -> Read:
     moments: list[int] = []
-    request = _request(caller.wire, client, model)
+    request = CLIENTS[caller.wire].prepare(client, model)
     called = perf_counter_ns()
     for _ in request():
         moments.append(perf_counter_ns())
@@ -175,46 +99,19 @@ def _read(caller: Caller, client: Any, model: str) -> Read:
     return Read(model, called, moments)
 
 
-def _converse(client: Any, model: str) -> Any:
-    return client.converse_stream(modelId=model, messages=_CONVERSATION)["stream"]
-
-
 async def _read_on_loop(caller: Caller, url: str, models: Sequence[str]) -> list[Read]:
-    if caller.wire not in {"chat", "converse", "gemini", "xai", *_LAZY_SDKS}:
-        raise ValueError(f"{caller.wire} cannot be read on an event loop here")
-    make: Any = partial(openai.AsyncOpenAI, base_url=f"{url}/v1", api_key="none")
-    if caller.wire == "converse":
-        make = partial(get_async_session().create_client, "bedrock-runtime", endpoint_url=url, **_AWS)
-    if caller.wire in _LAZY_SDKS:
-        make = partial(_LAZY_SDKS[caller.wire].make_client, url, is_async=True)
-    if caller.wire == "xai":
-        make = partial(xai_sdk.AsyncClient, **_xai_options(url))
-    if caller.wire == "gemini":
-        make = partial(_async_google_client, url)
-    async with make() as client:
+    async with CLIENTS[caller.wire].make_async_client(url) as client:
         await asyncio.sleep(_SETTLE_SECONDS)
         if caller.block is not None:
             asyncio.get_running_loop().call_later(caller.block.after, time.sleep, caller.block.lasts)
-        return list(await asyncio.gather(*(_aread(caller.wire, client, model) for model in models)))
+        return list(await asyncio.gather(*(_read_task(caller.wire, client, model) for model in models)))
 
 
-def _async_google_client(url: str) -> Any:
-    return genai.Client(api_key="none", http_options={"base_url": url}).aio
-
-
-async def _aread(wire: Wire, client: Any, model: str) -> Read:
-    request = partial(_aconverse, client, model) if wire == "converse" else _request(wire, client, model)
+async def _read_task(wire: Wire, client: Any, model: str) -> Read:
+    clients = CLIENTS[wire]
+    request = (clients.prepare_async or clients.prepare)(client, model)
     called = perf_counter_ns()
     stream = request()
     if isawaitable(stream):
         stream = await stream
     return Read(model, called, [perf_counter_ns() async for _ in stream])
-
-
-def _xai_options(url: str) -> dict[str, Any]:
-    return {"api_key": "none", "api_host": url.rpartition("/")[2], "use_insecure_channel": True}
-
-
-async def _aconverse(client: Any, model: str) -> Any:
-    response = await client.converse_stream(modelId=model, messages=_CONVERSATION)
-    return response["stream"]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.truth import http2
 from bench.truth.between import Between
-from bench.truth.callers import Block, Caller, Pause, Wire
+from bench.truth.callers import Block, Caller, Pause
+from bench.truth.clients import CLIENTS, Wire
 from bench.truth.figures import FIGURES
 from bench.truth.http2 import http2_front
 from bench.truth.proxy import buffering_proxy
-from otel_itl.testing import Script, bedrock, chat, cohere, faults, gemini, messages, ollama, responses, xai
+from otel_itl.testing import Script, bedrock, chat, cohere, faults, gemini, messages, mistral, ollama, responses, xai
 
 EVERYTHING: Final = frozenset(FIGURES)
 _BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
@@ -58,28 +60,14 @@ def _stalled(_: Random) -> Script:
     return chat.reply(40, first=0.05, gaps=gaps)
 
 
-def _jittered(random: Random) -> Script:
-    return chat.reply(20, first=0.05 + 0.2 * random.random(), gaps=[random.uniform(0.02, 0.04) for _ in range(19)])
-
-
-def _jittered_by(reply: Callable[..., Script]) -> Callable[[Random], list[Script]]:
-    """Return what `_jittered` does, in another wire format."""
+def _jittered(reply: Callable[..., Script]) -> Callable[[Random], list[Script]]:
+    """Stream gaps of 20 to 40 ms in one wire format."""
 
     def jittered(random: Random) -> Script:
         gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
         return reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
 
     return _each(jittered)
-
-
-def _jittered_xai(random: Random) -> Script:
-    gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
-    return xai.reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
-
-
-def _jittered_gemini(random: Random) -> Script:
-    gaps = [random.uniform(0.02, 0.04) for _ in range(19)]
-    return gemini.reply(20, first=0.05 + 0.2 * random.random(), gaps=gaps)
 
 
 def _tool_call(_: Random) -> Script:
@@ -111,11 +99,49 @@ def _pauses(at: int, seconds: float) -> Pause:
     return lambda chunk: seconds if chunk == at else 0.0
 
 
-_LAZY: Final[tuple[tuple[Wire, Callable[..., Script], str], ...]] = (
-    ("ollama_chat", ollama.reply, "ollama's chat"),
-    ("cohere", cohere.reply, "cohere's second API"),
+class _Format(NamedTuple):
+    """A wire format whose SDK is compared with the truth, too."""
+
+    wire: Wire
+    name: str
+    """Name of the SDK, in the names of its scenarios."""
+    about: str
+    """What is asked of it."""
+    reply: Callable[..., Script]
+
+
+_FORMATS: Final = (
+    _Format("messages", "anthropic", "the anthropic SDK", messages.reply),
+    _Format("responses", "responses", "the Responses API", responses.reply),
+    _Format("converse", "Bedrock", "converse_stream of boto3 or aiobotocore", bedrock.reply),
+    _Format("ollama", "ollama", "ollama's chat", ollama.reply),
+    _Format("cohere", "cohere", "cohere's second API", cohere.reply),
+    _Format("xai", "xai", "the xai-sdk over gRPC", xai.reply),
+    _Format("gemini", "Gemini", "generate_content_stream of google-genai", gemini.reply),
+    _Format("mistral", "mistralai", "mistralai's chat", mistral.reply),
+    _Format("hugging", "huggingface_hub", "chat_completion of huggingface_hub", chat.reply),
 )
-"""SDKs whose iterators send the request with their first pull."""
+
+
+def _scenarios_of(format_: _Format) -> Iterator[Scenario]:
+    """Yield the two scenarios of every SDK: one stream, and 20 on an event loop."""
+    wire, name, about, reply = format_
+    yield Scenario(
+        name=f"{name} 25 ms",
+        about=f"{about}, 25 ms",
+        scripts=_each(lambda _: reply(20, first=0.05, gaps=0.025)),
+        caller=Caller(wire=wire),
+        impossible=CLIENTS[wire].missing,
+    )
+    yield Scenario(
+        name=f"{name}, 20 on a loop",
+        about=f"20 streams of {about} on one event loop, gaps of 20 to 40 ms",
+        scripts=_jittered(reply),
+        caller=Caller(wire=wire, face="loop"),
+        streams=20,
+        impossible=CLIENTS[wire].missing,
+    )
+
 
 SCENARIOS: Final = (
     Scenario(name="steady 1.4 ms", about="713 tokens/s", scripts=_even(300, 0.0014)),
@@ -166,14 +192,14 @@ SCENARIOS: Final = (
     Scenario(
         name="50 on a loop",
         about="50 streams on one event loop, gaps of 20 to 40 ms",
-        scripts=_each(_jittered),
+        scripts=_jittered(chat.reply),
         caller=Caller(face="loop"),
         streams=50,
     ),
     Scenario(
         name="8 threads",
         about="8 streams in threads, gaps of 20 to 40 ms",
-        scripts=_each(_jittered),
+        scripts=_jittered(chat.reply),
         caller=Caller(face="threads"),
         streams=8,
     ),
@@ -214,76 +240,7 @@ SCENARIOS: Final = (
     ),
     Scenario(name="n=2", about="two choices take turns; each 10 to 20 ms", scripts=_each(_two_choices)),
     Scenario(name="retry", about="429, again after 100 ms; then 10 ms", scripts=_refused_first),
-    Scenario(
-        name="anthropic 25 ms",
-        about="the anthropic SDK, 25 ms",
-        scripts=_each(lambda _: messages.reply(20, first=0.05, gaps=0.025)),
-        caller=Caller(wire="messages"),
-    ),
-    Scenario(
-        name="responses 25 ms",
-        about="the Responses API, 25 ms",
-        scripts=_each(lambda _: responses.reply(20, first=0.05, gaps=0.025)),
-        caller=Caller(wire="responses"),
-    ),
-    Scenario(
-        name="Bedrock 25 ms",
-        about="converse_stream of boto3, 25 ms",
-        scripts=_each(lambda _: bedrock.reply(20, first=0.05, gaps=0.025)),
-        caller=Caller(wire="converse"),
-    ),
-    Scenario(
-        name="Bedrock, 20 on a loop",
-        about="20 streams of aiobotocore on one event loop, gaps of 20 to 40 ms",
-        scripts=_jittered_by(bedrock.reply),
-        caller=Caller(wire="converse", face="loop"),
-        streams=20,
-    ),
-    *(
-        Scenario(
-            name=f"{wire.partition('_')[0]} 25 ms",
-            about=f"{about}, 25 ms",
-            scripts=_each(lambda _, reply=reply: reply(20, first=0.05, gaps=0.025)),  # type: ignore[misc]
-            caller=Caller(wire=wire),
-        )
-        for wire, reply, about in _LAZY
-    ),
-    *(
-        Scenario(
-            name=f"{wire.partition('_')[0]}, 20 on a loop",
-            about=f"20 streams of {about} on one event loop, gaps of 20 to 40 ms",
-            scripts=_jittered_by(reply),
-            caller=Caller(wire=wire, face="loop"),
-            streams=20,
-        )
-        for wire, reply, about in _LAZY
-    ),
-    Scenario(
-        name="xai 25 ms",
-        about="the xai-sdk over gRPC, 25 ms",
-        scripts=_each(lambda _: xai.reply(20, first=0.05, gaps=0.025)),
-        caller=Caller(wire="xai"),
-    ),
-    Scenario(
-        name="xai, 20 on a loop",
-        about="20 streams of the xai-sdk on one event loop, gaps of 20 to 40 ms",
-        scripts=_each(_jittered_xai),
-        caller=Caller(wire="xai", face="loop"),
-        streams=20,
-    ),
-    Scenario(
-        name="Gemini 25 ms",
-        about="generate_content_stream of google-genai, 25 ms",
-        scripts=_each(lambda _: gemini.reply(20, first=0.05, gaps=0.025)),
-        caller=Caller(wire="gemini"),
-    ),
-    Scenario(
-        name="Gemini, 20 on a loop",
-        about="20 streams of google-genai on one event loop, gaps of 20 to 40 ms",
-        scripts=_each(_jittered_gemini),
-        caller=Caller(wire="gemini", face="loop"),
-        streams=20,
-    ),
+    *chain.from_iterable(map(_scenarios_of, _FORMATS)),
     Scenario(
         name="HTTP/2",
         about="25 ms over HTTP/2",
@@ -297,13 +254,7 @@ SCENARIOS: Final = (
 
 _SHORT: Final[Mapping[Wire, Script]] = {
     "chat": chat.reply(3),
-    "responses": responses.reply(3),
-    "messages": messages.reply(3),
-    "gemini": gemini.reply(3),
-    "converse": bedrock.reply(3),
-    "ollama_chat": ollama.reply(3),
-    "cohere": cohere.reply(3),
-    "xai": xai.reply(3),
+    **{format_.wire: format_.reply(3) for format_ in _FORMATS},
 }
 
 

@@ -32,6 +32,8 @@ def chunk_code(kind: int, tokens: int = 0, choice: int = 0) -> int:
         tokens: tokens in the chunk; 0: unknown. Capped at 2**24 - 1.
         choice: index of the choice that the chunk belongs to. Capped at 255.
     """
+    if not choice and tokens <= _TOKENS_MASK:  # as nearly always
+        return kind | tokens << _TOKENS_SHIFT
     return kind | min(tokens, _TOKENS_MASK) << _TOKENS_SHIFT | min(choice, 0xFF) << _CHOICE_SHIFT
 
 

@@ -145,8 +145,8 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
     Raises:
         OSError, ValueError: the kernel does not count it.
     """
-    _, delayed, turns = map(int, _read_file(path).split())
-    if not turns:  # a thread that reads this has its first; its time on a CPU is counted only from the next tick on
+    _, delayed, turns = map(int, _read_file(path).split()[:3])
+    if not turns:  # a thread that reads this has had one; its time on the CPU may still be 0
         raise ValueError("nothing is counted")
     return delayed
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from typing import Any
 from weakref import ref
 
 from otel_itl.recording.abort import is_cancelled_below
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.sdks.driver import iterate_recorded
+from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream
 
 
 class GRPCAborter:
@@ -57,7 +57,21 @@ def bind_call(call: Any, recorder: StreamRecorder) -> Any:
         recorder.enable_abort(GRPCAborter(call, lambda found: loop.call_soon_threadsafe(found.cancel), interrupts=True))
     else:
         recorder.enable_abort(GRPCAborter(call, lambda found: found.cancel(), interrupts=False))
-    return iterate_recorded(call, recorder)
+    return (AsyncRecordedCall if hasattr(call, "__aiter__") else RecordedCall)(call, recorder)
+
+
+class RecordedCall(RecordedStream):
+    """A call whose responses are recorded: a loop over it runs in the recording iterator, without the proxy."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._self_iterator
+
+
+class AsyncRecordedCall(AsyncRecordedStream):
+    """Does what `RecordedCall` does, for a call of gRPC's asynchronous client."""
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._self_iterator
 
 
 def name_error(error: BaseException) -> str | None:

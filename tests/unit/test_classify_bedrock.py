@@ -23,8 +23,12 @@ def delta(content: Any) -> dict[str, Any]:
     return {"contentBlockDelta": {"delta": content, "contentBlockIndex": 0}}
 
 
-def chunk(body: Any) -> dict[str, Any]:
-    return {"chunk": {"bytes": json.dumps(body).encode()}}
+SPACED: Final = (", ", ": ")
+COMPACT: Final = (",", ":")
+
+
+def chunk(body: Any, separators: tuple[str, str] = SPACED) -> dict[str, Any]:
+    return {"chunk": {"bytes": json.dumps(body, separators=separators).encode()}}
 
 
 def metadata(**usage: Any) -> dict[str, Any]:
@@ -162,8 +166,9 @@ ODD_BODIES: Final = [
 
 
 @pytest.mark.parametrize(("body", "kind"), [*BODIES, *ODD_BODIES])
-def test_a_chunk_of_an_invocation_carries(body: Any, kind: Kind) -> None:
-    code = classify_invocation_chunk(chunk(body), ResponseInfo())
+@pytest.mark.parametrize("separators", [SPACED, COMPACT])
+def test_a_chunk_of_an_invocation_carries(body: Any, kind: Kind, separators: tuple[str, str]) -> None:
+    code = classify_invocation_chunk(chunk(body, separators), ResponseInfo())
     assert Kind(unpack_codes([code]).kinds[0]) == kind
 
 
@@ -182,6 +187,21 @@ def test_a_chunk_of_an_invocation_carries(body: Any, kind: Kind) -> None:
 )
 def test_a_chunk_that_is_no_json_is_empty(event: Any) -> None:
     assert classify_invocation_chunk(event, ResponseInfo()) == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("delta", "kind"),
+    [
+        ({"type": "text_delta", "text": '"'}, ANSWER),
+        ({"type": "text_delta", "text": ""}, EMPTY),
+        ({"type": "input_json_delta", "partial_json": ',"delta":{"type":"text_delta","text":"a"}}'}, TOOL),
+        ({"type": "thinking_delta", "thinking": '"text":"a"}}'}, REASONING),
+        ({"type": "signature_delta", "signature": "a"}, LIFECYCLE),
+    ],
+)
+def test_text_that_is_found_without_decoding_is_that_of_the_field(delta: dict[str, Any], kind: Kind) -> None:
+    event = chunk({"type": "content_block_delta", "index": 0, "delta": delta}, COMPACT)
+    assert classify_invocation_chunk(event, ResponseInfo()) == kind
 
 
 def test_llama_counts_the_tokens_of_each_chunk() -> None:

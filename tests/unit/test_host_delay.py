@@ -87,17 +87,19 @@ def test_linux_counts_it_for_each_thread() -> None:
     assert read_schedstat() >= 0
 
 
-def test_a_thread_in_its_first_turn_has_a_delay(tmp_path: Path) -> None:
-    schedstat = tmp_path / "schedstat"
-    schedstat.write_text("0 1500 1\n")
-    assert read_schedstat(str(schedstat)) == 1_500
+@pytest.mark.parametrize("on_cpu", [0, 8_000])
+def test_the_delay_of_a_thread_that_has_just_started_is_read(tmp_path: Path, on_cpu: int) -> None:
+    # Its time on the CPU is 0 until the kernel adds up its first turn.
+    counted = tmp_path / "schedstat"
+    counted.write_text(f"{on_cpu} 66479 1\n")
+    assert read_schedstat(str(counted)) == 66_479
 
 
-def test_a_kernel_that_counts_nothing_does_not_show_the_delay(tmp_path: Path) -> None:
-    schedstat = tmp_path / "schedstat"
-    schedstat.write_text("0 0 0\n")
+def test_a_kernel_that_counts_nothing_has_no_delay_to_read(tmp_path: Path) -> None:
+    counted = tmp_path / "schedstat"
+    counted.write_text("0 0 0\n")
     with pytest.raises(ValueError, match="nothing is counted"):
-        read_schedstat(str(schedstat))
+        read_schedstat(str(counted))
 
 
 def group(folder: Path, **files: str) -> Path:

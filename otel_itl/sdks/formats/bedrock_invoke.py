@@ -19,6 +19,13 @@ FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
 
 METRICS: Final = "amazon-bedrock-invocationMetrics"
 """The field that Bedrock adds to the last piece of every model's answer."""
+TEXT_EVENTS: Final = tuple(
+    b'{"type":"content_block_delta","index":%d,"delta":{"type":"text_delta","text":"' % index for index in range(10)
+)
+"""How an event with text of Anthropic's models begins."""
+TEXT_START: Final = len(TEXT_EVENTS[0])
+QUOTE: Final = ord('"')
+"""What stands in the place of the text where it is empty."""
 
 
 def classify_invocation_chunk(chunk: Any, response_info: ResponseInfo) -> int:
@@ -28,7 +35,11 @@ def classify_invocation_chunk(chunk: Any, response_info: ResponseInfo) -> int:
     JSON object carries nothing.
     """
     try:
-        body = json.loads(chunk["chunk"]["bytes"].decode())  # a text is decoded faster than bytes
+        written = chunk["chunk"]["bytes"]
+        # Nearly every chunk is such an event, which need not be decoded.
+        if written.startswith(TEXT_EVENTS) and written.endswith(b'"}}') and written[TEXT_START] != QUOTE:
+            return ANSWER
+        body = json.loads(written.decode())  # a text is decoded faster than bytes
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return EMPTY
     try:  # the text of Anthropic's models, whose SDK's objects have attributes where there are items here

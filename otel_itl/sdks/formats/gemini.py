@@ -80,7 +80,7 @@ def _count_plain_text(usage: Any, response_info: ResponseInfo) -> int | None:
         return None
     total = answered + (thought or 0)
     new = total - (response_info.output_tokens or 0)
-    if new < 0 or valid_count(total) is None:
+    if new < 0 or total >= 1 << 63:  # more than a span attribute can hold
         return None
     response_info.output_tokens = response_info.streamed_tokens = total
     return new
