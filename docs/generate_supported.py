@@ -24,8 +24,9 @@ HEAD: Final = """\
 
 Every row is tested over real sockets with the SDK's own client, sync and async, from the oldest supported release to
 the newest: what is measured, and that the stream, its chunks and the request stay what they are without it.
-Clients that were made before `instrument()` are measured like those made after. `pip install 'otel-itl[EXTRA]'` installs
-an SDK beside otel_itl; the extras are called as the SDKs are in `instrument(sdks=…)`: {extras}.
+Clients that were made before `instrument()` are measured like those made after. `pip install 'otel-itl[EXTRA]'`
+installs an SDK beside otel_itl; the extras are called as the SDKs are in `instrument(sdks=…)`:
+{extras}.
 """
 FOOT: Final = """
 * A release that lacks a call (openai 1.40 has no `client.responses`) is measured in all the others.
