@@ -25,6 +25,7 @@ from otel_itl.compare.sides import (
     read_files,
     read_runs,
 )
+from otel_itl.core.moments import format_time
 from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
 from otel_itl.report.reading.skipped_input import SkippedInput
 
@@ -96,7 +97,9 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
         configuration = write_series(runs, path)
     except OSError as error:
         return _refuse(f"{path} cannot be written: {error.strerror or error}.")
-    print(f"{len(runs)} runs in {path}. Next: OTAVA_CONFIG={configuration} otava analyze streams")
+    # Of its own accord, otava leaves out what is older than about a month.
+    since = format_time(runs[0][0])
+    print(f"{len(runs)} runs in {path}. Next: OTAVA_CONFIG={configuration} otava analyze streams --since {since}")
     return 0
 
 
