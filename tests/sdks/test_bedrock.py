@@ -257,7 +257,7 @@ def test_an_invocation_of_each_family_is_measured(
             {"itl.server.total_duration": 0.1, "itl.server.first_byte_duration": 0.01},
         ),
     ],
-    ids=[str(CONVERSE_STREAM), str(INVOCATION)],
+    ids=["converse", "invoke_model"],
 )
 def test_the_latencies_of_the_service_are_on_the_span_in_seconds(
     surface: Surface,

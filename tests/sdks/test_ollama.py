@@ -147,9 +147,7 @@ def test_calls_that_do_not_stream_tokens_are_not_recorded(
 
 
 @pytest.mark.parametrize(
-    ("surface", "script"),
-    [(CHAT, ollama.reply), (GENERATE, ollama.generate_reply)],
-    ids=[str(CHAT), str(GENERATE)],
+    ("surface", "script"), [(CHAT, ollama.reply), (GENERATE, ollama.generate_reply)], ids=["chat", "generate"]
 )
 def test_the_servers_own_durations_are_on_the_span_in_seconds(
     surface: Surface, script: Callable[..., Script], face: Face, server: ScriptedServer, telemetry: CapturedTelemetry
