@@ -26,6 +26,7 @@ from otel_itl.compare.sides import (
     read_files,
     read_runs,
 )
+from otel_itl.core.moments import format_time
 from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.render.number_format import pluralize
@@ -109,7 +110,9 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
     for file_path, text in ((path, series.table), (configuration, series.configuration)):
         with open_output(file_path) as file:
             file.write(text)
-    print(f"{pluralize(len(runs), 'run')} in {path}. Next: OTAVA_CONFIG={configuration} otava analyze streams")
+    # Of its own accord, otava leaves out what is older than about a month.
+    analyze = f"OTAVA_CONFIG={configuration} otava analyze streams --since {format_time(runs[0][0])}"
+    print(f"{pluralize(len(runs), 'run')} in {path}. Next: {analyze}")
     return 0
 
 

@@ -254,7 +254,7 @@ def keep_what_is_made(client: Any) -> list[Any]:
     made: list[Any] = []
     # Their streams yield all that is made.
     yields_all = type(client).__module__.startswith(("ollama", "cohere"))
-    if yields_all or hasattr(client, "_api_channel") or hasattr(client, "_transport"):
+    if yields_all or hasattr(client, "_api_channel") or isinstance(client, (httpx.Client, httpx.AsyncClient)):
         return made
     if isinstance(client, (mistral_clients.SyncFace, mistral_clients.AsyncFace, hugging_face_clients.Client)):
         return made  # which is counted by what the SDK yields: all that it makes

@@ -137,7 +137,7 @@ def _outcomes(row: ModelSummary, room: int) -> Text:
     for outcome, count in row.outcomes.items():
         word = f"{count:,} {outcome}"
         if used:
-            fits = used + len(", ") + len(word) <= room
+            fits = used + len(", ") + len(word) < room  # a comma may follow
             words.append(", " if fits else ",\n")
             used = used + len(", ") if fits else 0
         words.append(word, style=STYLES["outcome"] if outcome in _FAILURES else "")
