@@ -119,6 +119,19 @@ def _nothing_else() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_kept_tracebacks() -> Iterator[None]:
+    """Drop what the xai-sdk logs of its own spans: pytest keeps the records, and they keep tracebacks and streams."""
+    logger = logging.getLogger("opentelemetry.context")
+    logger.addFilter(_drop)
+    yield
+    logger.removeFilter(_drop)
+
+
+def _drop(_: logging.LogRecord) -> bool:
+    return False
+
+
 def nothing() -> None:
     """Between two steps of an application in which nothing is to fail."""
 
