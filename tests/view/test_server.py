@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 from made import REQUESTED, document_of, log_of, make_span, make_stream, make_timeline
@@ -246,9 +248,42 @@ def test_with_files_no_telemetry_is_received(serve: Serve, tmp_path: Path) -> No
     assert serve(sources=(str(path),)).send(document_of(make_stream(STREAM))) == 404
 
 
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_the_printed_address_answers_on_ipv6(serve: Serve) -> None:
+    try:
+        client = serve(address="::1")
+    except CannotServeError:
+        pytest.skip("this machine has no IPv6 loopback")
+    assert urlopen(client.server.url, timeout=10).status == 200  # noqa: S310 - ours
+    assert client.server.url == f"http://[::1]:{client.server.port}/"
+
+
+def test_the_address_for_other_machines_is_none_of_loopback_and_holds_the_token(serve: Serve) -> None:
+    server = serve(address="0.0.0.0").server
+    remote = urlsplit(server.remote_url or "")
+    assert (remote.port, remote.query) == (server.port, urlsplit(server.url).query)
+    assert remote.query.startswith("token=")
+    assert (remote.hostname or "").startswith("127.") is False
+
+
+def test_on_loopback_there_is_no_address_for_other_machines(serve: Serve) -> None:
+    assert serve().server.remote_url is None
+
+
+def test_two_ports_in_use_are_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as other:
+        port, grpc_port = taken.getsockname()[1], other.getsockname()[1]
+        with pytest.raises(CannotServeError) as error:
+            ViewServer(ServerOptions(port=port, grpc_port=grpc_port))
+    assert str(error.value) == (
+        f"port {port} and port {grpc_port} for OTLP over gRPC are in use: "
+        "give --port and --grpc-port others, or 0 for any that is free."
+    )
+
+
 def test_a_port_in_use_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CannotServeError) as error:
-            ViewServer(ServerOptions(port=port))
+            ViewServer(ServerOptions(port=port, grpc_port=None))
     assert str(error.value) == f"port {port} is in use: give --port another one, or 0 for any that is free."

@@ -54,7 +54,7 @@ def test_bad_input_is_one_sentence(
 def test_a_port_in_use_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code = main(["view", "--port", str(port), "--no-open"])
+        code = main(["view", "--port", str(port), "--grpc-port", "off", "--no-open"])
     sentence = f"otel-itl view: port {port} is in use: give --port another one, or 0 for any that is free.\n"
     assert (code, capsys.readouterr().err) == (2, sentence)
 
@@ -64,7 +64,8 @@ def test_a_grpc_port_in_use_is_one_sentence(capsys: pytest.CaptureFixture[str]) 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code = main(["view", "--port", "0", "--grpc-port", str(port), "--no-open"])
-    sentence = f"otel-itl view: port {port} for OTLP over gRPC is in use: give --grpc-port another one, or off.\n"
+    remedies = "give --grpc-port another one, 0 for any that is free, or off.\n"
+    sentence = f"otel-itl view: port {port} for OTLP over gRPC is in use: {remedies}"
     assert (code, capsys.readouterr().err) == (2, sentence)
 
 
