@@ -64,9 +64,25 @@ def show_until_interrupted(options: ViewOptions) -> None:
         server.start()
         _announce("view", server, opens=options.opens)
         with suppress(KeyboardInterrupt):
-            server.wait()
+            server.wait(_SkippedPrinter(server).print_new)
     finally:
         server.stop()
+
+
+class _SkippedPrinter:
+    """Prints what a server skipped of its input on standard error, each line once."""
+
+    def __init__(self, server: ViewServer) -> None:
+        self._server = server
+        self._printed: set[str] = set()
+
+    def print_new(self) -> None:
+        """Print the lines that are new."""
+        for line in self._server.describe_skipped():
+            key = line.rpartition(": ")[2] if line.startswith("... and ") else line  # a count that grows is no news
+            if key not in self._printed:
+                self._printed.add(key)
+                print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr, flush=True)
 
 
 class ShownFile:

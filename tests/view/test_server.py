@@ -242,6 +242,57 @@ def test_a_file_is_followed_while_it_grows_and_after_it_was_rotated(serve: Serve
     wait_for(lambda: models() == {"first", "second", "third"}, 5, "the stream in the new file")
 
 
+@pytest.mark.parametrize(
+    ("content", "skipped"),
+    [
+        (b"garbage\n", "1 line is not JSON"),
+        (b"garbage", "1 last line is half-written"),
+        (b'{"a": 1}\n[1, 2]\n', "3 lines are JSON, but not OTLP"),
+        (gzip.compress(b'{"resourceSpans": []}\n' * 400)[:-12], "1 last line is half-written"),
+        (
+            json.dumps(document_of(make_stream(STREAM))).replace(names.TOKENS_OFFSETS, "other").encode() + b"\n",
+            "1 stream has token events that do not decode",
+        ),
+        (json.dumps(document_of(make_span(None, {"http.method": "GET"}))).encode(), "1 span without a model"),
+    ],
+    ids=["no JSON", "a half line", "no OTLP", "a gzip that ends early", "no timeline", "no model"],
+)
+def test_the_page_names_what_is_skipped_in_a_file(serve: Serve, tmp_path: Path, content: bytes, skipped: str) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(content)
+    client = serve(sources=(str(path),))
+    wait_for(lambda: client.server.describe()["skipped"], 5, "what is skipped")
+    assert client.server.describe()["skipped"] == skipped
+
+
+def test_a_last_line_without_a_newline_is_read_once(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(STREAM, model="first"))))
+    client = serve(sources=(str(path),))
+    wait_for(lambda: len(client.streams()) == 1, 5, "the first stream")
+    with path.open("a") as file:
+        file.write("\n" + json.dumps(document_of(make_stream(STREAM, model="second"))) + "\nx\n")
+    wait_for(lambda: len(client.streams()) == 2, 5, "the second stream")
+    assert list(client.server.describe_skipped()) == [
+        f"{path}:3: not JSON: it cannot be parsed from column 1 on",
+    ]
+
+
+def test_the_status_names_a_file_that_was_truncated_or_deleted(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(STREAM, model="first"))) + "\n")
+    client = serve(sources=(str(path),))
+
+    def has_status(status: str) -> None:
+        wait_for(lambda: client.server.describe()["status"] == status, 5, status)
+
+    has_status("following spans.jsonl")
+    path.write_text("")
+    has_status("following spans.jsonl, which was begun anew")
+    path.unlink()
+    has_status("spans.jsonl was deleted")
+
+
 def test_with_files_no_telemetry_is_received(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "spans.jsonl"
     path.touch()

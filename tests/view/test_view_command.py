@@ -69,6 +69,12 @@ def test_a_grpc_port_in_use_is_one_sentence(capsys: pytest.CaptureFixture[str]) 
     assert (code, capsys.readouterr().err) == (2, sentence)
 
 
+def test_a_binary_file_is_refused_before_a_page_is_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "garbage.bin"
+    path.write_bytes(bytes(range(256)))
+    assert (main(["view", "--no-open", str(path)]), f"{path} is binary: " in capsys.readouterr().err) == (2, True)
+
+
 @pytest.mark.parametrize("option", ["--html", "--perfetto"])
 def test_an_input_is_never_overwritten(option: str, spans: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = spans.read_bytes()

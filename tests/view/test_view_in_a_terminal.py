@@ -43,6 +43,7 @@ def test_ctrl_c_before_any_stream_leaves_no_page_to_end(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_page_of_a_file_and_is_named(tmp_path: Path) -> None:
-    (tmp_path / "spans.jsonl").touch()
-    shown = run_and_interrupt(["view", "--no-open", "spans.jsonl"], "Ctrl-C ends it", tmp_path)
-    assert shown.returncode == 0
+    (tmp_path / "spans.jsonl").write_text("garbage\n")
+    shown = run_and_interrupt(["view", "--no-open", "spans.jsonl"], "not JSON", tmp_path)
+    skipped = "spans.jsonl:1: not JSON: it cannot be parsed from column 1 on"
+    assert (shown.returncode, "Ctrl-C ends it" in shown.text, skipped in shown.text) == (0, True, True)

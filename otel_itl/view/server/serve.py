@@ -6,7 +6,7 @@ import asyncio
 import errno
 import socket
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ import uvicorn
 
 from otel_itl.report.reading.lines import display_name
 from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.render.number_format import pluralize
 from otel_itl.view.server.app import ViewApp
 from otel_itl.view.server.assembler import Assembler
 from otel_itl.view.server.follow import FileFollower
@@ -37,6 +38,7 @@ _FAR_AWAY: Final = ("192.0.2.1", 9)
 """An address for documentation (RFC 5737), to which nothing is sent."""
 _START_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 3.0
+_REPORT_SECONDS: Final = 0.5
 
 
 class CannotServeError(Exception):
@@ -84,7 +86,7 @@ class ViewServer:
         self._options = options
         self._store = Store(options.keep)
         self.skipped = SkippedInput()
-        self.assembler = Assembler(self._store)
+        self.assembler = Assembler(self._store, self.skipped)
         self._guard = Guard(
             options.address, None if is_loopback(options.address) else options.token or token_urlsafe(18)
         )
@@ -146,10 +148,11 @@ class ViewServer:
             self._thread.join(_STOP_SECONDS)
         self._socket.close()
 
-    def wait(self) -> None:
-        """Wait until the server ends, or Ctrl-C."""
+    def wait(self, report: Callable[[], object] = lambda: None) -> None:
+        """Wait until the server ends, or Ctrl-C; `report` is called twice a second."""
         while self._thread.is_alive():
-            self._thread.join(0.5)
+            self._thread.join(_REPORT_SECONDS)
+            report()
 
     def has_streams(self, seconds: float) -> bool:
         """Return whether there is anything to show; waits for it for at most `seconds`."""
@@ -176,9 +179,32 @@ class ViewServer:
         name = self._options.name or (names[0] if len(names) == 1 else f"{len(names)} files" if names else "view")
         if self.receives:
             ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
-            return {"name": name, "status": f"receiving, {ports}", "hints": self._hints()}
+            return {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped(), "hints": self._hints()}
         is_reading = self._follower is not None and self._follower.is_reading
-        return {"name": name, "status": f"{'reading' if is_reading else 'following'} {name}"}
+        change = "" if is_reading or self._follower is None else self._follower.describe_change()
+        status = change or f"{'reading' if is_reading else 'following'} {name}"
+        return {"name": name, "status": status, "skipped": self._skipped()}
+
+    def describe_skipped(self) -> Iterator[str]:
+        """Yield a line for each part of the input that cannot be used, as the report does, once it has been read."""
+        if self._follower is None or self._follower.is_reading:
+            return
+        yield from tuple(self._follower.unreadable)
+        yield from self.skipped.describe()
+
+    def _skipped(self) -> str:
+        """Return in words what cannot be used; empty where there is nothing."""
+        parts = [self.skipped.summarize()]
+        if self._follower is not None:
+            parts += self._follower.unreadable
+            half_written = self._follower.half_written
+            verb = "is" if half_written == 1 else "are"
+            parts.append(f"{pluralize(half_written, 'last line')} {verb} half-written" if half_written else "")
+        if self.assembler.foreign and not len(self._store):
+            parts.append(f"{pluralize(self.assembler.foreign, 'span')} without a model")
+        if self.assembler.failures:
+            parts.append(f"measuring failed {pluralize(int(self.assembler.failures), 'time')} (itl.self.errors)")
+        return ", ".join(filter(None, parts))
 
     def _hints(self) -> list[list[str]]:
         """Return how to send telemetry here: what to do, and the command."""
