@@ -102,6 +102,9 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
 
 def _write_html(comparison: Comparison, arguments: argparse.Namespace) -> bool:
     """Write the page; print a sentence where that is not possible."""
+    if arguments.html in {"", "-"}:
+        _refuse(f"{arguments.html!r} is not the name of a file: give --html one.")
+        return False
     try:
         page = comparison_to_html(comparison, headline(comparison, arguments.fail_on))
         Path(arguments.html).write_text(page, encoding="utf-8")

@@ -56,7 +56,9 @@ def write_perfetto_file(sources: Sequence[str], output: str, skipped: SkippedInp
 
 
 def _check(sources: Sequence[str], output: str) -> None:
-    """Check that the sources can be read and are not the output."""
+    """Check that the output has a name, and that the sources can be read and are not the output."""
+    if output in {"", "-"}:
+        raise CannotWriteError(f"{output!r} is not the name of a file: name the output.")
     for source in sources:
         check_readable(source)
         if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):

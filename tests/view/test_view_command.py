@@ -37,6 +37,10 @@ def spans(tmp_path: Path) -> Path:
         (["view", "--keep", "0"], "'0' is not a number of streams: it takes a whole number from 1 to 1000000"),
         (["view", "--listen", "nowhere.invalid", "--no-open"], "otel-itl view: nowhere.invalid port 4318 cannot be"),
         (["report", "--html", "o.html", "--json", "x"], "otel-itl report: --html goes with no other option"),
+        (
+            ["report", "--html", "-", "missing.jsonl"],
+            "otel-itl report: '-' is not the name of a file: name the output.",
+        ),
         (["report", "--html", "o.html", "missing.jsonl"], "otel-itl report: missing.jsonl does not exist."),
     ],
 )

@@ -53,6 +53,8 @@ class FileFollower:
         self._tails: list[_Tail] = []
         self.is_reading = True
         """What was there at first has not been read to its end yet."""
+        self.has_grown = False
+        """Something was added after that."""
         self.unreadable: list[str] = []
         """Sentences about sources that could not be read."""
 
@@ -124,6 +126,7 @@ class FileFollower:
         if not is_otlp(document.value):
             self._skipped.add(SkipReason.NOT_OTLP, document.where)
             return
+        self.has_grown = self.has_grown or not self.is_reading
         try:
             self._assembler.add(read_json(document.value), document.where)
         except SHAPE_ERRORS as error:

@@ -177,13 +177,16 @@ class ViewServer:
         """Return the facts that the page shows of this server."""
         names = [Path(display_name(source)).name for source in self._options.sources]
         name = self._options.name or (names[0] if len(names) == 1 else f"{len(names)} files" if names else "view")
-        if self.receives:
+        if self._follower is None:
             ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
             return {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped(), "hints": self._hints()}
-        is_reading = self._follower is not None and self._follower.is_reading
-        change = "" if is_reading or self._follower is None else self._follower.describe_change()
-        status = change or f"{'reading' if is_reading else 'following'} {name}"
-        return {"name": name, "status": status, "skipped": self._skipped()}
+        is_reading, has_grown, change = (
+            self._follower.is_reading,
+            self._follower.has_grown,
+            self._follower.describe_change(),
+        )
+        status = f"reading {name}" if is_reading else change or f"following {name}"
+        return {"name": name, "status": status, "skipped": self._skipped(), "grown": has_grown}
 
     def describe_skipped(self) -> Iterator[str]:
         """Yield a line for each part of the input that cannot be used, as the report does, once it has been read."""
