@@ -193,9 +193,9 @@ class _Tail:
             if not part:
                 self._take_last()
                 return
-            if self._read_bytes == 0:
-                part = part.removeprefix(UTF8_BOM)
-            self._read_bytes = self._file.tell()
+            is_first = self._read_bytes == 0
+            self._read_bytes += len(part)
+            part = part.removeprefix(UTF8_BOM) if is_first else part
             self._grown_at, self._is_last_new = monotonic(), True
             *lines, self._rest = (self._rest + part).split(b"\n")
             for line in lines:

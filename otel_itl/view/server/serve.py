@@ -180,13 +180,9 @@ class ViewServer:
         if self._follower is None:
             ports = f"OTLP on {self.port}" + (f" and {self.grpc_port} (gRPC)" if self.grpc_port else "")
             return {"name": name, "status": f"receiving, {ports}", "skipped": self._skipped(), "hints": self._hints()}
-        is_reading, has_grown, change = (
-            self._follower.is_reading,
-            self._follower.has_grown,
-            self._follower.describe_change(),
-        )
-        status = f"reading {name}" if is_reading else change or f"following {name}"
-        return {"name": name, "status": status, "skipped": self._skipped(), "grown": has_grown}
+        following = self._follower.describe_change() or f"following {name}"
+        status = f"reading {name}" if self._follower.is_reading else following
+        return {"name": name, "status": status, "skipped": self._skipped(), "grown": self._follower.has_grown}
 
     def describe_skipped(self) -> Iterator[str]:
         """Yield a line for each part of the input that cannot be used, as the report does, once it has been read."""
