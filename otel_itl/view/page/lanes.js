@@ -14,7 +14,7 @@ const MAX_HEIGHT = 460;
 const FOLLOWED_US = 30e6;
 const MIN_FOLLOWED_US = 4e6;
 const SHOWN_AT_FIRST = 26;
-const MAX_FITTED = 500;
+const MAX_FITTED = 60;
 const QUIET_US = 90e6;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
@@ -114,7 +114,7 @@ export class Lanes {
   }
 
   /* Places the window where new streams come in; without any, over the last ones. A file that has not grown since it was
-     read, and a saved page, begin with all of their streams in the window. */
+     read, and a saved page, begin with all of their streams in the window, unless they are more than can be seen well. */
   placeWindow() {
     const { shown, now, isLive } = this.page;
     if (!this.isFollowing) return;
