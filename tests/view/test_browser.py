@@ -255,6 +255,16 @@ def test_at_390_pixels_a_long_status_text_wraps(browser: Browser, serve: Callabl
     assert max(widths) <= 390
 
 
+def test_a_page_without_a_stream_names_what_was_skipped(
+    browser: Browser, serve: Callable[..., Client], tmp_path: Path
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('{"name": "something else"}')
+    browser.open(serve(sources=(str(path),)).server.url)
+    text = "return document.querySelector('#lanes .empty').textContent"
+    browser.wait(f"return (() => {{ {text} }})().includes('Skipped so far: 1 line is JSON, but not OTLP.')")
+
+
 def test_a_file_opens_with_all_of_its_streams_and_is_followed_once_it_grows(
     browser: Browser, serve: Callable[..., Client], tmp_path: Path
 ) -> None:
