@@ -129,7 +129,7 @@ def run_view(arguments: argparse.Namespace) -> int:
     if not _are_installed(_NEEDED_BY_VIEW, "view"):
         return BAD_USAGE
     from otel_itl.cli.view import ViewOptions, show_until_interrupted  # noqa: PLC0415 - what only this command needs
-    from otel_itl.report.reading.lines import UnreadableSourceError, check_readable  # noqa: PLC0415 - likewise
+    from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, check_text  # noqa: PLC0415 - likewise
     from otel_itl.view.server.serve import CannotServeError  # noqa: PLC0415 - likewise
 
     options = ViewOptions(
@@ -143,6 +143,7 @@ def run_view(arguments: argparse.Namespace) -> int:
     try:
         for source in arguments.files:
             check_readable(source)
+            check_text(source)
         show_until_interrupted(options)
     except (UnreadableSourceError, CannotServeError) as error:
         _print_error("view", str(error))

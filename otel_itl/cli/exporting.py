@@ -51,7 +51,7 @@ def write_perfetto_file(sources: Sequence[str], output: str, skipped: SkippedInp
 
 
 def _check(sources: Sequence[str], output: str) -> None:
-    """Check that the sources can be read and are not the output."""
+    """Check that the output has a name, and that the sources can be read and are not the output."""
     for source in sources:
         check_readable(source)
     check_output(output, sources)

@@ -13,11 +13,13 @@ class CannotWriteError(Exception):
 
 
 def check_output(output: str | Path, sources: Sequence[str]) -> None:
-    """Check that an output is none of the files that are read, by whichever name.
+    """Check that an output names a file, and none of those that are read, by whichever name.
 
     Raises:
-        CannotWriteError: it is.
+        CannotWriteError: it does not.
     """
+    if str(output) in {"", "-"}:
+        raise CannotWriteError(f"{str(output)!r} is not the name of a file: name the output.")
     for source in sources:
         if Path(output).exists() and Path(source).exists() and Path(output).samefile(source):
             raise CannotWriteError(f"{output} is an input, and is left as it is: name another output.")

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 from otel_itl.view.server.serve import DEFAULT_PORT, LOOPBACK, CannotServeError, ServerOptions, ViewServer
 
-__all__ = ["CannotServeError", "ShownFile", "ViewOptions", "show_until_interrupted", "shown_by_process", "shown_file"]
+__all__ = [
+    "CannotServeError",
+    "PageProcess",
+    "ShownFile",
+    "ViewOptions",
+    "show_until_interrupted",
+    "shown_by_process",
+    "shown_file",
+]
 
 _STOP_SECONDS: Final = 3.0
+_READ_SECONDS: Final = 0.5
+"""Within this time the last lines of a file are on its page."""
+_ENDING: Final = "Ctrl-C ends it"
+_ADDRESS: Final = re.compile(r"http://\S+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +64,25 @@ def show_until_interrupted(options: ViewOptions) -> None:
         server.start()
         _announce("view", server, opens=options.opens)
         with suppress(KeyboardInterrupt):
-            server.wait()
+            server.wait(_SkippedPrinter(server).print_new)
     finally:
         server.stop()
+
+
+class _SkippedPrinter:
+    """Prints what a server skipped of its input on standard error, each line once."""
+
+    def __init__(self, server: ViewServer) -> None:
+        self._server = server
+        self._printed: set[str] = set()
+
+    def print_new(self) -> None:
+        """Print the lines that are new."""
+        for line in self._server.describe_skipped():
+            key = line.rpartition(": ")[2] if line.startswith("... and ") else line  # a count that grows is no news
+            if key not in self._printed:
+                self._printed.add(key)
+                print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr, flush=True)
 
 
 class ShownFile:
@@ -73,7 +103,9 @@ class ShownFile:
         return self._server.url
 
     def wait_for_reader(self) -> None:
-        """Keep the page after the file's end, until Ctrl-C."""
+        """Keep the page after the file's end, until Ctrl-C; a page that has no stream is not kept."""
+        if not self._server.has_streams(_READ_SECONDS):
+            return
         print(f"otel-itl {self._command}: the page stays at {self.url} until Ctrl-C", file=sys.stderr, flush=True)
         with suppress(KeyboardInterrupt):
             self._server.wait()
@@ -101,14 +133,53 @@ def shown_file(path: Path, command: str, *, opens: bool) -> Iterator[ShownFile]:
         server.stop()
 
 
+class PageProcess:
+    """A process that serves a page. What it prints is passed on to standard error.
+
+    Args:
+        process: `otel-itl view`, with a pipe as its standard error.
+    """
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._url = ""
+        self._printer = Thread(target=self._pass_on, name="otel_itl view messages", daemon=True)
+        self._printer.start()
+
+    def wait_for_reader(self) -> None:
+        """Keep the page until Ctrl-C, or `end()`."""
+        if self._process.poll() is None:
+            where = f" at {self._url}" if self._url else ""
+            print(f"otel-itl: the page stays{where} until Ctrl-C", file=sys.stderr, flush=True)
+            self._process.wait()
+
+    def end(self) -> None:
+        """End the page; does not wait for its process."""
+        self._process.terminate()
+
+    def stop(self) -> None:
+        """End the page, and wait for its process."""
+        self.end()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_STOP_SECONDS)
+            self._printer.join(_READ_SECONDS)  # a browser that was opened may keep the pipe open
+
+    def _pass_on(self) -> None:
+        """Print what the process prints. Runs on a thread."""
+        for line in self._process.stderr or ():
+            found = _ADDRESS.search(line)
+            self._url = self._url or (found[0] if found else "")
+            if line.strip() == _ENDING:  # Ctrl-C ends the command first
+                continue
+            with suppress(OSError):  # the terminal is gone
+                print(line, end="", file=sys.stderr, flush=True)
+
+
 @contextmanager
-def shown_by_process(path: Path, *, opens: bool) -> Iterator[Callable[[], None]]:
+def shown_by_process(path: Path, *, opens: bool) -> Iterator[PageProcess]:
     """Show a file that grows on a page, served by a process of its own, for the `with` block.
 
     The measured clients of this process are not delayed by the page. The process prints where the page is.
-
-    Yields:
-        A function that keeps the page until Ctrl-C.
     """
     command = [
         sys.executable,
@@ -121,20 +192,12 @@ def shown_by_process(path: Path, *, opens: bool) -> Iterator[Callable[[], None]]
         "--",
         str(path),
     ]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - ourselves
-
-    def wait() -> None:
-        """Keep the page until Ctrl-C."""
-        print("otel-itl: the page stays until Ctrl-C", file=sys.stderr, flush=True)
-        with suppress(KeyboardInterrupt):
-            process.wait()
-
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+    page = PageProcess(process)
     try:
-        yield wait
+        yield page
     finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_SECONDS)
+        page.stop()
 
 
 @contextmanager
@@ -153,11 +216,15 @@ def _signals_kept() -> Iterator[None]:
 def _announce(command: str, server: ViewServer, *, opens: bool) -> None:
     """Print where the page is, and open it in a browser."""
     lines = [f"otel-itl {command}: {server.url}"]
+    if server.remote_url is not None:
+        lines.append(f"from other machines: {server.remote_url}")
     if command == "view" and server.receives:
         grpc = f", OTLP over gRPC on port {server.grpc_port}" if server.grpc_port else ""
         lines.append(f"OTLP over HTTP on the same port{grpc}; Ctrl-C ends it")
         if server.grpc_port is None:
             lines.append("OTLP over gRPC is not received: it needs grpcio, or was switched off")
+    elif command == "view":
+        lines.append(_ENDING)
     print("\n".join(lines), file=sys.stderr, flush=True)
     if opens and not server.open_browser():
         print("otel-itl: there is no browser here: open the address yourself", file=sys.stderr, flush=True)

@@ -38,7 +38,7 @@ SOME_SDKS = f"some of {', '.join(SDK_NAMES)}"
     [
         ("token_events", "every", FORMS),
         ("token_events", None, FORMS),
-        ("sdks", "cohere", SOME_SDKS),
+        ("sdks", "acme", SOME_SDKS),
         ("sdks", 3, SOME_SDKS),
         ("standard_names", "new", "one of operation, inference"),
         ("model_limit", 0, "a whole number from 1"),

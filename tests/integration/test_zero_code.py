@@ -86,6 +86,7 @@ def test_the_entry_points_are_those_of_the_documentation(distribution_path: str)
         "itl_cerebras": "otel_itl.instrumentor:CerebrasInstrumentor",
         "itl_google_genai": "otel_itl.instrumentor:GoogleGenAIInstrumentor",
         "itl_bedrock": "otel_itl.instrumentor:BedrockInstrumentor",
+        "itl_litellm": "otel_itl.instrumentor:LiteLLMInstrumentor",
         "itl_ollama": "otel_itl.instrumentor:OllamaInstrumentor",
         "itl_cohere": "otel_itl.instrumentor:CohereInstrumentor",
         "itl_xai": "otel_itl.instrumentor:XAIInstrumentor",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,10 @@ from browsers import Browser, missing_browser, opened_browser
 from made import REQUESTED, document_of, log_of, make_span, make_stream, make_timeline
 
 from otel_itl import conventions as names
-from otel_itl.core.timeline import Outcome
+from otel_itl.core.timeline import Kind, Outcome
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
+from otel_itl.report.worst_stream import describe_worst
 from otel_itl.view.document import describe_page, describe_streams
 from otel_itl.view.single_file import render_single_file
 
@@ -236,6 +238,74 @@ def test_at_390_pixels_nothing_is_wider_than_the_page(browser: Browser, saved: s
     widths = browser.run("return [document.documentElement.scrollWidth, document.getElementById('detail').scrollWidth]")
     browser.resize(1280, 900)
     assert max(widths) <= 390
+
+
+def test_at_390_pixels_a_long_status_text_wraps(browser: Browser, serve: Callable[..., Client], tmp_path: Path) -> None:
+    path = tmp_path / f"{'spans' * 12}.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(make_timeline([20] * 9)))) + "\ngarbage\n" * 12)
+    client = serve(sources=(str(path),))
+    browser.resize(390, 844)
+    browser.open(client.server.url)
+    browser.wait("return document.getElementById('status').textContent.includes('12 lines are not JSON')")
+    widths = browser.run(
+        "return ['html', '.bar', '.filters'].map((selector) => document.querySelector(selector))"
+        ".map((element) => Math.max(element.scrollWidth, element.getBoundingClientRect().right))"
+    )
+    browser.resize(1280, 900)
+    assert max(widths) <= 390
+
+
+def test_a_page_without_a_stream_names_what_was_skipped(
+    browser: Browser, serve: Callable[..., Client], tmp_path: Path
+) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('{"name": "something else"}')
+    browser.open(serve(sources=(str(path),)).server.url)
+    text = "return document.querySelector('#lanes .empty').textContent"
+    browser.wait(f"return (() => {{ {text} }})().includes('Skipped so far: 1 line is JSON, but not OTLP.')")
+
+
+def test_a_file_opens_with_all_of_its_streams_and_is_followed_once_it_grows(
+    browser: Browser, serve: Callable[..., Client], tmp_path: Path
+) -> None:
+    path = tmp_path / "spans.jsonl"
+    spans = [make_stream(make_timeline([20] * 9, start_ms=number * 300)) for number in range(60)]
+    path.write_text("".join(json.dumps(document_of(span)) + "\n" for span in spans))
+    client = serve(sources=(str(path),))
+    browser.open(client.server.url)
+    browser.wait("return itl.lanes.rows.length === 60")
+    follow = "return document.getElementById('follow').getAttribute('aria-pressed')"
+    before = browser.run(follow)
+    with path.open("a") as file:
+        file.write(json.dumps(document_of(make_stream(make_timeline([20] * 9, start_ms=90_000)))) + "\n")
+    browser.wait(f"return (() => {{ {follow} }})() === 'true'")
+    assert before == "false"
+
+
+def test_chunks_are_numbered_as_in_the_report_without_pings(
+    browser: Browser, serve: Callable[..., Client], tmp_path: Path
+) -> None:
+    made = make_timeline([20, 20, 20, 900, 20])
+    timeline = replace(made, kinds=bytes([Kind.ANSWER, 0, 0, Kind.ANSWER, Kind.ANSWER, Kind.ANSWER]))
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(timeline))))
+    (stream,) = read_streams([str(path)], SkippedInput())
+    client = serve(sources=(str(path),))
+    browser.open(client.server.url)
+    browser.wait(ALL)
+    browser.press("j")
+    cells = "return [...document.querySelectorAll('#detail tbody tr:first-child td')].map((cell) => cell.textContent)"
+    gap = describe_worst(stream, None).gap
+    assert gap is not None
+    assert browser.wait(f"const cells = (() => {{ {cells} }})(); return cells.length && cells")[2] == str(gap.position)
+
+
+def test_a_tooltip_does_not_stay_over_the_panel_that_opens(browser: Browser, saved: str) -> None:
+    browser.open(saved)
+    browser.wait(ALL)
+    browser.run("itl.tip.show('a stream', 200, 300)")
+    browser.press("j")
+    browser.wait("return itl.detail.stream && document.getElementById('tip').hidden")
 
 
 def test_streams_are_shown_while_they_run_and_a_stall_before_it_ends(

@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 from made import REQUESTED, document_of, log_of, make_span, make_stream, make_timeline
@@ -240,15 +242,99 @@ def test_a_file_is_followed_while_it_grows_and_after_it_was_rotated(serve: Serve
     wait_for(lambda: models() == {"first", "second", "third"}, 5, "the stream in the new file")
 
 
+@pytest.mark.parametrize(
+    ("content", "skipped"),
+    [
+        (b"garbage\n", "1 line is not JSON"),
+        (b"garbage", "1 last line is half-written"),
+        (b'{"a": 1}\n[1, 2]\n', "3 lines are JSON, but not OTLP"),
+        (gzip.compress(b'{"resourceSpans": []}\n' * 400)[:-12], "1 last line is half-written"),
+        (
+            json.dumps(document_of(make_stream(STREAM))).replace(names.TOKENS_OFFSETS, "other").encode() + b"\n",
+            "1 stream has token events that do not decode",
+        ),
+        (json.dumps(document_of(make_span(None, {"http.method": "GET"}))).encode(), "1 span without a model"),
+    ],
+    ids=["no JSON", "a half line", "no OTLP", "a gzip that ends early", "no timeline", "no model"],
+)
+def test_the_page_names_what_is_skipped_in_a_file(serve: Serve, tmp_path: Path, content: bytes, skipped: str) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_bytes(content)
+    client = serve(sources=(str(path),))
+    wait_for(lambda: client.server.describe()["skipped"], 5, "what is skipped")
+    assert client.server.describe()["skipped"] == skipped
+
+
+def test_a_last_line_without_a_newline_is_read_once(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(STREAM, model="first"))))
+    client = serve(sources=(str(path),))
+    wait_for(lambda: len(client.streams()) == 1, 5, "the first stream")
+    with path.open("a") as file:
+        file.write("\n" + json.dumps(document_of(make_stream(STREAM, model="second"))) + "\nx\n")
+    wait_for(lambda: len(client.streams()) == 2, 5, "the second stream")
+    assert list(client.server.describe_skipped()) == [
+        f"{path}:3: not JSON: it cannot be parsed from column 1 on",
+    ]
+
+
+def test_the_status_names_a_file_that_was_truncated_or_deleted(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "spans.jsonl"
+    path.write_text(json.dumps(document_of(make_stream(STREAM, model="first"))) + "\n")
+    client = serve(sources=(str(path),))
+
+    def has_status(status: str) -> None:
+        wait_for(lambda: client.server.describe()["status"] == status, 5, status)
+
+    has_status("following spans.jsonl")
+    path.write_text("")
+    has_status("following spans.jsonl, which was begun anew")
+    path.unlink()
+    has_status("spans.jsonl was deleted")
+
+
 def test_with_files_no_telemetry_is_received(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "spans.jsonl"
     path.touch()
     assert serve(sources=(str(path),)).send(document_of(make_stream(STREAM))) == 404
 
 
+@pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
+def test_the_printed_address_answers_on_ipv6(serve: Serve) -> None:
+    try:
+        client = serve(address="::1")
+    except CannotServeError:
+        pytest.skip("this machine has no IPv6 loopback")
+    assert urlopen(client.server.url, timeout=10).status == 200  # noqa: S310 - ours
+    assert client.server.url == f"http://[::1]:{client.server.port}/"
+
+
+def test_the_address_for_other_machines_is_none_of_loopback_and_holds_the_token(serve: Serve) -> None:
+    server = serve(address="0.0.0.0").server
+    remote = urlsplit(server.remote_url or "")
+    assert (remote.port, remote.query) == (server.port, urlsplit(server.url).query)
+    assert remote.query.startswith("token=")
+    assert (remote.hostname or "").startswith("127.") is False
+
+
+def test_on_loopback_there_is_no_address_for_other_machines(serve: Serve) -> None:
+    assert serve().server.remote_url is None
+
+
+def test_two_ports_in_use_are_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as other:
+        port, grpc_port = taken.getsockname()[1], other.getsockname()[1]
+        with pytest.raises(CannotServeError) as error:
+            ViewServer(ServerOptions(port=port, grpc_port=grpc_port))
+    assert str(error.value) == (
+        f"port {port} and port {grpc_port} for OTLP over gRPC are in use: "
+        "give --port and --grpc-port others, or 0 for any that is free."
+    )
+
+
 def test_a_port_in_use_is_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CannotServeError) as error:
-            ViewServer(ServerOptions(port=port))
+            ViewServer(ServerOptions(port=port, grpc_port=None))
     assert str(error.value) == f"port {port} is in use: give --port another one, or 0 for any that is free."

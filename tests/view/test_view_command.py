@@ -37,6 +37,10 @@ def spans(tmp_path: Path) -> Path:
         (["view", "--keep", "0"], "'0' is not a number of streams: it takes a whole number from 1 to 1000000"),
         (["view", "--listen", "nowhere.invalid", "--no-open"], "otel-itl view: nowhere.invalid port 4318 cannot be"),
         (["report", "--html", "o.html", "--json", "x"], "otel-itl report: --html goes with no other option"),
+        (
+            ["report", "--html", "-", "missing.jsonl"],
+            "otel-itl report: '-' is not the name of a file: name the output.",
+        ),
         (["report", "--html", "o.html", "missing.jsonl"], "otel-itl report: missing.jsonl does not exist."),
     ],
 )
@@ -54,7 +58,7 @@ def test_bad_input_is_one_sentence(
 def test_a_port_in_use_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        code = main(["view", "--port", str(port), "--no-open"])
+        code = main(["view", "--port", str(port), "--grpc-port", "off", "--no-open"])
     sentence = f"otel-itl view: port {port} is in use: give --port another one, or 0 for any that is free.\n"
     assert (code, capsys.readouterr().err) == (2, sentence)
 
@@ -64,8 +68,15 @@ def test_a_grpc_port_in_use_is_one_sentence(capsys: pytest.CaptureFixture[str]) 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code = main(["view", "--port", "0", "--grpc-port", str(port), "--no-open"])
-    sentence = f"otel-itl view: port {port} for OTLP over gRPC is in use: give --grpc-port another one, or off.\n"
+    remedies = "give --grpc-port another one, 0 for any that is free, or off.\n"
+    sentence = f"otel-itl view: port {port} for OTLP over gRPC is in use: {remedies}"
     assert (code, capsys.readouterr().err) == (2, sentence)
+
+
+def test_a_binary_file_is_refused_before_a_page_is_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "garbage.bin"
+    path.write_bytes(bytes(range(256)))
+    assert (main(["view", "--no-open", str(path)]), f"{path} is binary: " in capsys.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--html", "--perfetto"])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
@@ -24,6 +24,9 @@ from otel_itl.report.render.styles import STYLES
 from otel_itl.report.render.terminal import open_terminal, print_to
 from otel_itl.report.summary import summarize
 from otel_itl.testing import ScriptedServer
+
+if TYPE_CHECKING:
+    from otel_itl.cli.view import PageProcess
 
 
 class CannotStartError(Exception):
@@ -69,7 +72,7 @@ class Demo:
         self._is_quiet = is_quiet
         self._terminal = open_terminal()
         self._view = view
-        self._keep_page: Callable[[], None] = _do_nothing
+        self._page: PageProcess | None = None
 
     def run(self, *, output: str | None, port: int) -> None:
         """Run it.
@@ -84,9 +87,11 @@ class Demo:
         """
         with ExitStack() as page:
             self._measure(output, port, page)
-            if self._view is not None and self._view.stays and not self._interrupts.is_requested:
+            if self._page and self._view and self._view.stays and not self._interrupts.is_requested:
+                with self._interrupts.cleaning_up(self._page.end):
+                    self._interrupts.stage = Stage.SHOWING
+                    self._page.wait_for_reader()
                 self._interrupts.stage = Stage.OVER
-                self._keep_page()
 
     def _measure(self, output: str | None, port: int, page: ExitStack) -> None:
         """Measure the streams and print the report; `page` ends what serves the page."""
@@ -119,7 +124,7 @@ class Demo:
             from otel_itl.cli.view import shown_by_process  # noqa: PLC0415 - needs the extra `view`
 
             self._line.stop()
-            self._keep_page = page.enter_context(shown_by_process(telemetry.path, opens=self._view.opens))
+            self._page = page.enter_context(shown_by_process(telemetry.path, opens=self._view.opens))
 
     def _send_requests(self, server: ScriptedServer, telemetry: FileTelemetry | EnvironmentTelemetry) -> None:
         """Send all requests, or those before Ctrl-C."""
@@ -149,10 +154,6 @@ class Demo:
         """Print a stall while it lasts. That nothing can be printed is noticed by the report, in the main thread."""
         with suppress(OSError):
             print_to(self._terminal, _stall_line(stall))
-
-
-def _do_nothing() -> None:
-    """Do nothing."""
 
 
 def _stall_line(stall: Stall) -> Text:

@@ -85,6 +85,8 @@ class Stage(Enum):
     """The streams are ended and read back. One sentence instead of the report, and the process ends."""
     REPORTING = auto()
     """The report is being printed: it is printed to its end."""
+    SHOWING = auto()
+    """The page stays: it is ended, and the process ends as it would without a page."""
     OVER = auto()
     """Exporters may still be sending: the process ends at once."""
 
@@ -129,15 +131,20 @@ class Interrupts:
             self._leave("otel-itl demo: interrupted before a stream was measured.\n")
         elif self.stage is Stage.ENDING:
             self._leave("otel-itl demo: interrupted before the report was made.\n")
+        elif self.stage is Stage.SHOWING:
+            self._clean_up()
         elif self.stage is Stage.OVER:
             self._leave("")
+
+    def _clean_up(self) -> None:
+        for clean_up in self._clean_ups:
+            with suppress(Exception):
+                clean_up()
 
     def _leave(self, sentence: str) -> None:
         """Print a sentence and end the process, whatever its threads are doing."""
         self._line.stop()
-        for clean_up in self._clean_ups:
-            with suppress(Exception):
-                clean_up()
+        self._clean_up()
         with suppress(OSError):
             self._line.show_cursor()
             os.write(2, sentence.encode())

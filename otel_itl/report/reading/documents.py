@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from otel_itl.report.reading.lines import display_name, read_lines
+from otel_itl.report.reading.lines import Line, display_name, read_lines
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 
 try:
@@ -33,17 +33,28 @@ def read_documents(source: str, skipped: SkippedInput) -> Iterator[Document]:
         UnreadableSourceError: see `read_lines`.
     """
     for line in read_lines(source, skipped):
-        if not line.text.strip():
-            continue
-        where = f"{display_name(source)}:{line.number}"
-        try:
-            value = _loads(line.text)
-        except (ValueError, RecursionError) as error:
-            reason = SkipReason.NOT_JSON if line.is_complete else SkipReason.HALF_WRITTEN
-            skipped.add(reason, where, _describe(error))
-            continue
-        for document in value if isinstance(value, list) else (value,):
-            yield Document(where, document)
+        yield from parse_line(line, display_name(source), skipped)
+
+
+def parse_line(line: Line, name: str, skipped: SkippedInput) -> Iterator[Document]:
+    """Yield the JSON documents of one line; a line that cannot be parsed is added to `skipped`.
+
+    Args:
+        line: of a source.
+        name: of the source, for messages.
+        skipped: receives what cannot be used.
+    """
+    if not line.text.strip():
+        return
+    where = f"{name}:{line.number}"
+    try:
+        value = _loads(line.text)
+    except (ValueError, RecursionError) as error:
+        reason = SkipReason.NOT_JSON if line.is_complete else SkipReason.HALF_WRITTEN
+        skipped.add(reason, where, _describe(error))
+        return
+    for document in value if isinstance(value, list) else (value,):
+        yield Document(where, document)
 
 
 def _describe(error: Exception) -> str:

@@ -8,7 +8,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +19,8 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 STANDARD_INPUT = "-"
 
 _SNIFFED_BYTES = 4_096
-_GZIP = b"\x1f\x8b"
-_UTF8_BOM = b"\xef\xbb\xbf"
+GZIP = b"\x1f\x8b"
+UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -58,6 +58,21 @@ def check_readable(source: str) -> None:
         raise UnreadableSourceError(f"{source} cannot be read: permission denied.")
 
 
+def check_text(source: str) -> None:
+    """Check by its beginning that a file is text, plain or gzip. One that is empty, or no regular file, passes.
+
+    Raises:
+        UnreadableSourceError: it is binary, UTF-16, or cannot be read.
+    """
+    if source == STANDARD_INPUT or not Path(source).is_file():
+        return
+    try:
+        with Path(source).open("rb") as file, suppress(EOFError, gzip.BadGzipFile, zlib.error):
+            _refuse_binary(source, _decompressed(file).peek(_SNIFFED_BYTES)[:_SNIFFED_BYTES])
+    except OSError as error:
+        raise UnreadableSourceError(f"{source} cannot be read: {error.strerror or error}.") from error
+
+
 def read_lines(source: str, skipped: SkippedInput) -> Iterator[Line]:
     """Yield the lines of a source, one at a time. Gzip is recognized by its content.
 
@@ -78,7 +93,7 @@ def read_lines(source: str, skipped: SkippedInput) -> Iterator[Line]:
 
 def _decompressed(file: Any) -> io.BufferedReader | gzip.GzipFile:
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(file)
-    if buffered.peek(2)[:2] == _GZIP:
+    if buffered.peek(2)[:2] == GZIP:
         return gzip.GzipFile(fileobj=buffered, mode="rb")
     return buffered
 
@@ -93,8 +108,8 @@ def _lines(source: str, file: io.BufferedReader | gzip.GzipFile, skipped: Skippe
         if not start:
             skipped.add(SkipReason.EMPTY, name)
             return
-        if start.startswith(_UTF8_BOM):
-            file.read(len(_UTF8_BOM))
+        if start.startswith(UTF8_BOM):
+            file.read(len(UTF8_BOM))
         while text := file.readline(MAX_LINE_BYTES):
             number += 1
             is_complete = text.endswith(b"\n")

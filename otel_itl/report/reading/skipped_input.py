@@ -50,7 +50,7 @@ _SENTENCES: Final = {
 
 
 class SkippedInput:
-    """What one reading of files skipped."""
+    """What one reading of files skipped. It may be described in one thread while another one adds to it."""
 
     def __init__(self) -> None:
         self.counts: Counter[SkipReason] = Counter()
@@ -71,14 +71,13 @@ class SkippedInput:
 
     def describe(self) -> Iterator[str]:
         """Yield a line for each of the first five of a kind, then one with the number of further ones."""
-        for reason, described in self._described.items():
-            yield from described
+        for reason, described in tuple(self._described.items()):
+            yield from tuple(described)
             more = self.counts[reason] - len(described)
             if more:
                 yield f"... and {more} more: {_SENTENCES[reason][0]}"
 
     def summarize(self) -> str:
         """Return the counts in words, separated by commas; empty where nothing was skipped."""
-        return ", ".join(
-            f"{count} {_SENTENCES[reason][1 if count == 1 else 2]}" for reason, count in self.counts.items() if count
-        )
+        counts = tuple(self.counts.items())
+        return ", ".join(f"{count} {_SENTENCES[reason][1 if count == 1 else 2]}" for reason, count in counts if count)

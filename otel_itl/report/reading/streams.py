@@ -113,7 +113,7 @@ class _Reader:
             for record in iterate_token_logs(document.value):
                 self._keep(record, document.where)
         except SHAPE_ERRORS as error:
-            self._skipped.add(SkipReason.NOT_OTLP, document.where, _describe_shape_error(error))
+            self._skipped.add(SkipReason.NOT_OTLP, document.where, describe_shape_error(error))
 
     def finish(self) -> Iterator[StoredStream]:
         """Yield the streams whose token events are log records, once the input has been read."""
@@ -222,7 +222,7 @@ def find_request_time(event: Event) -> int:
     return unix_ns - int(offsets[-1]) * MICROSECOND if offsets else unix_ns
 
 
-def _describe_shape_error(error: Exception) -> str:
+def describe_shape_error(error: Exception) -> str:
     """Return why a document is not OTLP, in words of OTLP rather than in Python's."""
     if isinstance(error, KeyError) and error.args:
         return f"a field {error.args[0]!r} is missing"

@@ -5,7 +5,7 @@ import { Plot, makeHatching } from "./canvas.js";
 import { byId, make, makeButton } from "./dom.js";
 import { formatCount, formatDay, formatDuration, significant } from "./format.js";
 import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
-import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk, forEachGap } from "./packed.js";
+import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk, forEachGap, numberOutputs } from "./packed.js";
 import { chunksOf, endOf, isRunning, timeToFirstToken } from "./streams.js";
 import { makeTable } from "./tables.js";
 import { TimeWindow, handleGestures } from "./timescale.js";
@@ -80,6 +80,7 @@ export class Detail {
     }
     const hasChanged = stream !== this.stream || isRunning(stream);
     this.stream = stream;
+    if (isOther) this.page.tip.hide();
     if (isOther || (this.isFitted && hasChanged)) this.fit();
     if (hasChanged) this.fill();
   }
@@ -93,8 +94,8 @@ export class Detail {
     const gaps = findGaps(stream).slice(0, MAX_GAPS);
     this.gaps.hidden = gaps.length === 0;
     this.gaps.replaceChildren(makeTable({
-      columns: ["longest gaps", "at", "before chunk", "kind"],
-      rows: gaps.map((gap) => [formatDuration(gap.size), formatDuration(gap.end), gap.index + 1, describeCode(gap.code)]),
+      columns: ["longest gaps", "at", "before output chunk", "kind"],
+      rows: gaps.map((gap) => [formatDuration(gap.size), formatDuration(gap.end), gap.number, describeCode(gap.code)]),
       onRow: (row) => this.show(gaps[row]),
     }));
   }
@@ -163,7 +164,9 @@ export class Detail {
       .sort((a, b) => Math.abs(chunks.at[a] - moment) - Math.abs(chunks.at[b] - moment))[0];
     if (nearest === undefined || Math.abs(chunks.at[nearest] - moment) / scale.perPixel > 40) return this.page.tip.hide();
     const gap = nearest > 0 ? `, ${formatDuration(chunks.at[nearest] - chunks.at[nearest - 1])} after the one before` : "";
-    const text = `chunk ${nearest + 1} of ${chunks.n}: ${describeCode(chunks.codes[nearest])}\nat ${formatDuration(chunks.at[nearest])}${gap}`;
+    const number = numberOutputs(chunks)[nearest];
+    const name = number ? `output chunk ${number}` : `chunk ${nearest + 1} of all ${chunks.n}`;
+    const text = `${name}: ${describeCode(chunks.codes[nearest])}\nat ${formatDuration(chunks.at[nearest])}${gap}`;
     return this.page.tip.show(text, event.clientX, event.clientY);
   }
 
@@ -208,7 +211,8 @@ function keepKind(stream, flag) {
 function findGaps(stream) {
   const gaps = [];
   const chunks = chunksOf(stream);
-  forEachGap(chunks, (end, size, shares, index) => gaps.push({ end, size, shares, index, code: chunks.codes[index] }));
+  const numbers = numberOutputs(chunks);
+  forEachGap(chunks, (end, size, shares, index) => gaps.push({ end, size, shares, number: numbers[index], code: chunks.codes[index] }));
   return gaps.sort((a, b) => b.size - a.size);
 }
 

@@ -10,7 +10,7 @@ export function listenToKeys(page) {
     k: ["previous stream", () => page.step(-1)],
     Enter: ["open the newest stream", () => !page.view.get("stream") && page.step(1)],
     Escape: ["close the stream, then remove the selection", () => page.leave()],
-    f: ["follow new streams", () => page.isLive && page.lanes.setFollowing(!page.lanes.isFollowing)],
+    f: ["follow new streams", () => page.isLive && page.lanes.toggleFollowing()],
     "0": ["show all of the time", () => page.lanes.fit()],
     "+": ["zoom in", () => page.lanes.move(() => page.lanes.window.zoom(0.6, 0.5))],
     "-": ["zoom out", () => page.lanes.move(() => page.lanes.window.zoom(1.6, 0.5))],

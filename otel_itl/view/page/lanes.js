@@ -14,6 +14,7 @@ const MAX_HEIGHT = 460;
 const FOLLOWED_US = 30e6;
 const MIN_FOLLOWED_US = 4e6;
 const SHOWN_AT_FIRST = 26;
+const MAX_FITTED = 60;
 const QUIET_US = 90e6;
 const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
@@ -28,6 +29,7 @@ export class Lanes {
     this.page = page;
     this.window = new TimeWindow();
     this.isFollowing = true;
+    this.fitsAll = !page.isLive || page.facts.grown === false;
     this.rows = [];
     this.plot = new Plot(0, "Streams over time, one row each. The table has the same data.", () => page.draw());
     this.ticks = make("canvas", { "aria-hidden": "true" });
@@ -36,7 +38,7 @@ export class Lanes {
     this.scroller = make("div", { class: "scroller", tabindex: 0, "aria-label": "Streams: arrow keys move, Enter opens" },
       make("div", { class: "pin" }, this.plot.box), this.spacer);
     this.empty = make("div", { class: "empty" });
-    this.follow = makeButton("follow", () => this.setFollowing(!this.isFollowing), { id: "follow" });
+    this.follow = makeButton("follow", () => this.toggleFollowing(), { id: "follow" });
     this.axis = makeButton("since request", () => this.toggleAxis(), { id: "axis" });
     this.dense = makeButton("dense", () => page.view.set({ dense: this.isDense ? "" : "1" }), { id: "dense" });
     const fit = makeButton("fit", () => this.fit(), { title: "Show all of the time (0)" });
@@ -73,6 +75,13 @@ export class Lanes {
     this.page.draw();
   }
 
+  /* Between following new streams and a window that stays. */
+  toggleFollowing() {
+    const wasFollowing = this.isFollowing && !this.fitsAll;
+    this.fitsAll = false;
+    this.setFollowing(!wasFollowing);
+  }
+
   toggleAxis() {
     this.page.view.set({ axis: this.isByRequest ? "" : "request" });
     this.fit();
@@ -86,8 +95,14 @@ export class Lanes {
 
   /* Shows the whole of the streams that pass the filters. */
   fit() {
+    if (!this.page.shown.length) return;
+    this.fitWindow();
+    this.isFollowing = false;
+    this.page.draw();
+  }
+
+  fitWindow() {
     const { shown, now } = this.page;
-    if (!shown.length) return;
     let [from, until] = [Infinity, -Infinity];
     for (const stream of shown) {
       const start = this.isByRequest ? 0 : stream.start;
@@ -95,16 +110,19 @@ export class Lanes {
       until = Math.max(until, start + endOf(stream, now) - stream.start);
     }
     const margin = (until - from) * 0.04 || 1000;
-    this.isFollowing = this.isByRequest ? false : this.isFollowing && this.page.isLive;
     this.window.set(from - (this.isByRequest ? 0 : margin), until + margin * 2.5);
-    this.isFollowing = false;
-    this.page.draw();
   }
 
-  /* Places the window where new streams come in; without any, over the last ones. */
+  /* Places the window where new streams come in; without any, over the last ones. A file that has not grown since it was
+     read, and a saved page, begin with all of their streams in the window, unless they are more than can be seen well. */
   placeWindow() {
     const { shown, now, isLive } = this.page;
     if (!this.isFollowing) return;
+    this.fitsAll &&= !isLive || this.page.facts.grown === false;
+    if (this.fitsAll && shown.length && shown.length <= MAX_FITTED) {
+      this.fitWindow();
+      return;
+    }
     if (this.isByRequest) {
       let longest = 1e6;
       for (const stream of shown.slice(0, 40)) longest = Math.max(longest, endOf(stream, now) - stream.start);
@@ -139,7 +157,7 @@ export class Lanes {
     this.empty.hidden = !isEmpty;
     if (isEmpty) this.empty.replaceChildren(...page.explainEmpty());
     this.follow.hidden = !page.isLive;
-    this.follow.setAttribute("aria-pressed", String(this.isFollowing));
+    this.follow.setAttribute("aria-pressed", String(this.isFollowing && !this.fitsAll));
     this.axis.setAttribute("aria-pressed", String(this.isByRequest));
     this.dense.setAttribute("aria-pressed", String(this.isDense));
     this.table.update();

@@ -154,6 +154,7 @@ class Page {
     if (this.streams.byId.size) return [make("p", {}, "No stream passes the filters. "), makeButton("clear the filters", () => this.view.clear())];
     if (!this.isLive) return [make("p", {}, "There is no stream in this file.")];
     const lines = [make("p", {}, "Waiting for the first stream.")];
+    if (this.facts.skipped) lines.push(make("p", { class: "warn" }, `Skipped so far: ${this.facts.skipped}.`));
     for (const [before, code] of this.facts.hints ?? []) lines.push(make("p", {}, `${before} `, make("code", {}, code)));
     return lines;
   }

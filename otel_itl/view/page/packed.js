@@ -80,6 +80,19 @@ export function forEachGap(chunks, take) {
   }
 }
 
+/* The number of each output chunk among those of its choice, from 1, as the report counts them; 0: no output. */
+export function numberOutputs(chunks) {
+  const counts = new Map();
+  const numbers = new Uint32Array(chunks.n);
+  for (let index = 0; index < chunks.n; index++) {
+    if (!(chunks.codes[index] & OUTPUT)) continue;
+    const choice = chunks.choices ? chunks.choices[index] : 0;
+    numbers[index] = (counts.get(choice) ?? 0) + 1;
+    counts.set(choice, numbers[index]);
+  }
+  return numbers;
+}
+
 /* The index of the first chunk at or after a moment. */
 export function findChunk(chunks, moment) {
   let low = 0;

@@ -48,7 +48,8 @@ export class Spectrum {
       context.fillStyle = colors.grid;
       context.fillRect(Math.round(x), area.top, 1, area.height);
       context.fillStyle = colors.dim;
-      if (share !== 0.75 && (share !== 0.95 || area.width > 360)) context.fillText(percent(share), x, plot.height - 10);
+      const isCrowded = share === 0.75 || (area.width <= 360 && (share === 0 || share === 0.95));
+      if (!isCrowded) context.fillText(percent(share), x, plot.height - 10);
     }
     this.drawObjective(context, colors, y);
     this.drawLine(context, colors["series-b"], y, (share) => quantileOf(this.first, share), this.first.length);

@@ -43,7 +43,7 @@ class ViewApp:
         store: the streams.
         assembler: takes what is received.
         guard: decides who is answered.
-        describe: returns the facts that the page shows of this server: `name`, `status`, `hints`.
+        describe: returns the facts that the page shows of this server: `name`, `status`, `skipped`, `hints`.
         receives: telemetry is received over HTTP.
     """
 
@@ -112,13 +112,7 @@ class ViewApp:
 
     def _facts(self) -> dict[str, Any]:
         """Return what the page shows of the server."""
-        facts = {"live": True, **self._describe(), "keep": self._store.keep}
-        skipped = []
-        if self._assembler.unusable:
-            skipped.append(f"{self._assembler.unusable:,} token events were not usable")
-        if self._assembler.failures:
-            skipped.append(f"measuring failed {self._assembler.failures:,.0f} times (itl.self.errors)")
-        return {**facts, "skipped": ", ".join(skipped)}
+        return {"live": True, **self._describe(), "keep": self._store.keep}
 
     async def _get_facts(self, _request: Request) -> Response:
         return JSONResponse({**self._facts(), "glossary": read_glossary(), "made": time_ns() // 1_000})

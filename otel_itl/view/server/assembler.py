@@ -12,6 +12,7 @@ from otel_itl import conventions as names
 from otel_itl.core.codec import decode
 from otel_itl.core.measures import measure
 from otel_itl.report.reading.otlp import Event, OTLPSpan, TokenLogRecord
+from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.span_facts import NO_FACTS, SpanFacts, read_session_id, read_span_facts
 from otel_itl.report.reading.streams import (
     SHAPE_ERRORS,
@@ -38,24 +39,31 @@ class Assembler:
 
     Args:
         store: keeps the streams.
+        skipped: receives what does not make a stream.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, skipped: SkippedInput) -> None:
         self._store = store
+        self._skipped = skipped
         self._lock = Lock()
+        self._where = ""
         self._running = RunningStreams(store)
         self._bare_spans: OrderedDict[tuple[str, str], tuple[Identity, SpanFacts]] = OrderedDict()
         self._logged: OrderedDict[tuple[str, str, int], list[Event]] = OrderedDict()
-        self.unusable = 0
-        """Token events that do not make a stream."""
         self.foreign = 0
         """Spans that have nothing to do with models."""
         self.failures = 0.0
         """Failures of the instrumentation itself, by `itl.self.errors`."""
 
-    def add(self, records: Records) -> None:
-        """Take in the contents of one OTLP request."""
+    def add(self, records: Records, where: str = "OTLP") -> None:
+        """Take in the contents of one OTLP request.
+
+        Args:
+            records: the contents.
+            where: they come from, for messages.
+        """
         with self._lock:
+            self._where = where
             for span in records.spans:
                 self._add_span(span)
             for record in records.events:
@@ -78,7 +86,7 @@ class Assembler:
                 *earlier, last = split_streams(span.token_events)
                 since = find_request_time(last[-1]) if earlier else 0
             except SHAPE_ERRORS:
-                self.unusable += 1
+                self._skip(span.span_id)
                 return
             for events in earlier:
                 self._finish(key, identity, SpanFacts(session_id=read_session_id(span.attributes)), events)
@@ -106,7 +114,7 @@ class Assembler:
             else:
                 self._running.add_stall(record, is_open=name == names.STALL_STARTED_EVENT, now=monotonic())
         except SHAPE_ERRORS:
-            self.unusable += 1
+            self._skip(record.span_id)
 
     def _add_token_event(self, record: TokenLogRecord) -> None:
         """Keep a token event from the logs until its stream is complete and its span, which has its names, is there."""
@@ -125,6 +133,9 @@ class Assembler:
             for place in list(self._logged):
                 self._finish(place[:2], Identity(), NO_FACTS, self._logged.pop(place))
 
+    def _skip(self, span_id: str) -> None:
+        self._skipped.add(SkipReason.NOT_DECODABLE, self._where, f"span {span_id}" if span_id else "")
+
     def _finish(self, key: tuple[str, str], identity: Identity, facts: SpanFacts, events: Sequence[Event]) -> None:
         """Show a stream that has ended, in place of what was shown while it ran."""
         try:
@@ -141,7 +152,7 @@ class Assembler:
             )
             described = describe_stream(stream)
         except SHAPE_ERRORS:
-            self.unusable += 1
+            self._skip(key[1])
             return
         self._running.finish(key, described["id"], described["start"])
         self._store.put(described)
