@@ -52,9 +52,9 @@ def write_perfetto_file(sources: Sequence[str], output: str, skipped: SkippedInp
 
 def _check(sources: Sequence[str], output: str) -> None:
     """Check that the output has a name, and that the sources can be read and are not the output."""
+    check_output(output, sources)
     for source in sources:
         check_readable(source)
-    check_output(output, sources)
 
 
 def _name(sources: Sequence[str]) -> str:
