@@ -31,7 +31,7 @@ MOMENTS: dict[str, tuple[str, float]] = {
     "while the clients warm up": ("warming up", 0.0),
     "when the first request is sent": ("requests to", 0.0),
     "while streams are measured": ("arriving now", 1.0),
-    "while the last streams end": (r"\b1[4-9] of 24 streams done", 0.0),
+    "while the last streams end": (r"\b(?:1[4-9] of 24|2[0-7] of 3\d) streams done", 0.0),
 }
 """When → what is on the screen by then, and how many seconds later Ctrl-C is pressed."""
 
