@@ -71,7 +71,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="NAME",
         choices=[pressure.name for pressure in PRESSURES],
         help="run otel_itl beside other work, of all sorts or these: "
-        + ", ".join(repr(pressure.name) for pressure in PRESSURES),
+        + ", ".join(repr(pressure.name) for pressure in PRESSURES).replace("%", "%%"),
     )
     parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of each scenario (default: %(default)s)")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Final, Literal, NamedTuple
 
-Wire = Literal["chat", "responses", "messages", "converse", "gemini", "ollama", "cohere", "xai", "mistral", "hugging"]
+Wire = Literal[
+    "chat", "responses", "messages", "converse", "gemini", "ollama", "cohere", "xai", "mistral", "hugging", "litellm"
+]
 
 _TEXT: Final = "Tell me a story."
 _PROMPT: Final[Any] = [{"role": "user", "content": _TEXT}]
@@ -104,6 +107,16 @@ def _xai(client: Any, model: str) -> Callable[[], Any]:
     return stream
 
 
+def _litellm(function: str) -> Prepare:
+    """Return what asks litellm for a stream by its route to Anthropic, for which it uses an HTTP client of its own."""
+
+    def prepare(url: str, model: str) -> Callable[[], Any]:
+        call = getattr(import_module("litellm"), function)
+        return partial(call, f"anthropic/{model}", _PROMPT, api_base=url, api_key="none", stream=True)
+
+    return prepare
+
+
 _OPENAI: Final = _classes_of(
     "openai", ("OpenAI", "AsyncOpenAI"), lambda url: {"base_url": f"{url}/v1", "api_key": "none"}
 )
@@ -159,6 +172,8 @@ CLIENTS: Final[Mapping[Wire, SDKClients]] = {
         ),
         lambda client, model: partial(client.chat_completion, _PROMPT, model=model, stream=True),
     ),
+    # litellm has no client: what is made of a URL is the URL.
+    "litellm": SDKClients("litellm", "litellm", str, nullcontext, _litellm("completion"), _litellm("acompletion")),
 }
 """How to ask for a stream in each wire format."""
 

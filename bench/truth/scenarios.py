@@ -119,6 +119,7 @@ _FORMATS: Final = (
     _Format("xai", "xai", "the xai-sdk over gRPC", xai.reply),
     _Format("gemini", "Gemini", "generate_content_stream of google-genai", gemini.reply),
     _Format("mistral", "mistralai", "mistralai's chat", mistral.reply),
+    _Format("litellm", "litellm", "litellm's route to Anthropic", messages.reply),
     _Format("hugging", "huggingface_hub", "chat_completion of huggingface_hub", chat.reply),
 )
 
