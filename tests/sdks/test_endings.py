@@ -541,7 +541,7 @@ ENDINGS: Final = {
     ),
     "connection closed": every("error", read_into_an_error, script=closed_connection),
     "connection reset": some("error", read_into_an_error, script=broken_by(faults.reset(after=0.02))),
-    "read timeout": some("error", read_into_an_error, script=SILENCE, options={"timeout": 0.15}),
+    "read timeout": some("error", read_into_an_error, script=SILENCE, options={"timeout": 0.3}),
     "invalid JSON": some(
         # An interaction has an event of unknown type then.
         "error",
