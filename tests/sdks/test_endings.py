@@ -656,7 +656,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
         logs=[
             record.getMessage()
             for record in caplog.records
-            if record.name.split(".")[0] in WATCHED and (surface.sdk, record.getMessage()) != XAI_DETACHES
+            if record.name.split(".")[0] in WATCHED and not is_own_complaint(surface, record.getMessage())
         ],
         report_error=sum(runtime.errors.counts.values()) - report_error,
     ) == SpanFacts(
@@ -675,6 +675,14 @@ def test_a_stream_ends_once_with_the_right_outcome(
 WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
 XAI_DETACHES: Final = ("xai", "Failed to detach context")
 """Logged, with us or without, where a dropped generator is finalized: the SDK keeps its span current across `yield`."""
+
+
+def is_own_complaint(surface: Surface, message: str) -> bool:
+    """Whether a message is the SDK's own, measured or not: of spans of xai-sdk, of generators of huggingface_hub 0."""
+    is_of_hugging_face = (
+        surface.is_eager and "closing of asynchronous generator <async_generator object _async_" in message
+    )
+    return is_of_hugging_face or (surface.sdk, message) == XAI_DETACHES
 
 
 def is_rpc_error(error: Any) -> bool:
