@@ -135,14 +135,14 @@ def test_a_coalesced_stream_is_read_to_its_end(server: ScriptedServer, surface: 
 def test_steps_sent_together_arrive_in_one_read(server: ScriptedServer, raw: Any) -> None:
     server.play(Script([chat.role(), *faults.together(chat.text("one", after=0.05), chat.text("two", after=9))]))
     raw.ask()
-    reads = raw.read_until(b"0\r\n\r\n")
+    reads = raw.read_until(b"\r\n0\r\n\r\n")
     assert [b'"two"' in read for read in reads if b'"one"' in read] == [True]
 
 
 def test_steps_not_sent_together_arrive_one_by_one(server: ScriptedServer, raw: Any) -> None:
     server.play(Script([chat.text("one", after=0.05), chat.text("two", after=0.05)]))
     raw.ask()
-    reads = raw.read_until(b"0\r\n\r\n")
+    reads = raw.read_until(b"\r\n0\r\n\r\n")
     assert [b'"two"' in read for read in reads if b'"one"' in read] == [False]
 
 
@@ -150,7 +150,7 @@ def test_a_dribbled_event_arrives_in_pieces(server: ScriptedServer, raw: Any) ->
     server.play(faults.dribble(Script([faults.raw(b"x" * 100, after=0.05)]), 40, 0.02))
     raw.ask()
     raw.read_until(b"\r\n\r\n")
-    assert [len(read) for read in raw.read_until(b"0\r\n\r\n")[:2]] == [40, 40]
+    assert [len(read) for read in raw.read_until(b"\r\n0\r\n\r\n")[:2]] == [40, 40]
 
 
 def test_a_fault_in_a_batch_comes_after_the_events_before_it(server: ScriptedServer, raw: Any) -> None:
