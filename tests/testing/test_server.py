@@ -114,7 +114,7 @@ class TestChoice:
     def test_a_deployment_names_the_model_when_the_body_does_not(self, server: ScriptedServer, raw: Any) -> None:
         server.play(chat.reply(["of the deployment"]), model="one")
         raw.ask("/openai/deployments/one/chat/completions?api-version=1", body=b"{}")
-        assert b"of the deployment" in b"".join(raw.read_until(b"0\r\n\r\n"))
+        assert b"of the deployment" in b"".join(raw.read_until(b"\r\n0\r\n\r\n"))
 
     def test_a_failed_request_is_retried_with_the_next_script(self, server: ScriptedServer, clients: Clients) -> None:
         server.play(
@@ -137,14 +137,14 @@ class TestExchange:
     def test_the_request_is_kept_as_it_was_sent(self, server: ScriptedServer, raw: Any) -> None:
         body = b'{ "model":"m",  "messages": [] }'
         raw.ask("/v1/chat/completions?x=1", body=body)
-        raw.read_until(b"0\r\n\r\n")
+        raw.read_until(b"\r\n0\r\n\r\n")
         exchange = server.exchanges[0]
         assert (exchange.method, exchange.path, exchange.body) == ("POST", "/v1/chat/completions?x=1", body)
 
     def test_a_request_in_chunks_is_put_together(self, server: ScriptedServer, raw: Any) -> None:
         head = b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
         raw.socket.sendall(head + b'6\r\n{"mode\r\n6\r\nl": 1}\r\n0\r\n\r\n')
-        raw.read_until(b"0\r\n\r\n")
+        raw.read_until(b"\r\n0\r\n\r\n")
         assert server.exchanges[0].json == {"model": 1}
 
     def test_header_names_are_in_lower_case(self, server: ScriptedServer, client: openai.OpenAI) -> None:
@@ -172,9 +172,9 @@ class TestExchange:
         server.play(chat.reply(["first"], first=0.03), chat.reply(["second"]))
         raw.ask()
         raw.ask()
-        answers = b"".join(raw.read_until(b"0\r\n\r\n"))
+        answers = b"".join(raw.read_until(b"\r\n0\r\n\r\n"))
         while b"second" not in answers:
-            answers += b"".join(raw.read_until(b"0\r\n\r\n"))
+            answers += b"".join(raw.read_until(b"\r\n0\r\n\r\n"))
         assert answers.index(b"first") < answers.index(b"second")
 
     def test_output_is_distinguished_from_other_events(self, server: ScriptedServer, client: openai.OpenAI) -> None:

@@ -19,7 +19,7 @@ MS = 1_000_000
 def play(server: ScriptedServer, raw: Any, script: Script) -> Exchange:
     server.play(script)
     raw.ask()
-    raw.read_until(b"0\r\n\r\n")
+    raw.read_until(b"\r\n0\r\n\r\n")
     return server.exchanges[-1].wait_done()
 
 
