@@ -73,6 +73,7 @@ def stream_targets(driver: Driver) -> tuple[Target, ...]:
         return wrapped(*args, **kwargs)
 
     def end(stream: Any, end_recording: Callable[[Any], object]) -> None:
+        """End the recording of a stream, if it is recorded."""
         try:
             recorder = recorder_of(stream)
             if recorder is not None:

@@ -90,3 +90,9 @@ async def wait_for_a_span(captured: CapturedTelemetry, seconds: float = 2.0) -> 
 def timeline_of(span: Any) -> Timeline:
     """The stream's facts, from the token events of its span alone."""
     return decode([(event.name, event.timestamp, event.attributes) for event in span.events])
+
+
+def span_of(telemetry: CapturedTelemetry) -> Any:
+    """The only span."""
+    (span,) = telemetry.spans
+    return span

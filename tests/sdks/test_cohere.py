@@ -12,7 +12,8 @@ from typing import Any, Final
 import pytest
 from clients import make_client, play, run_with_client, sdk_of
 from faces import END, Face, close, drop, entered, pulled, run, settled, taken
-from measuring import bare, instrument, measured, measured_by, timeline_of, wait_for_a_span
+from measuring import bare, instrument, measured, measured_by, span_of, timeline_of, wait_for_a_span
+from odd_chunks import bare_then_measured, shapes_of
 from opentelemetry import trace
 from surfaces import COHERE, COHERE_CHAT, COHERE_V1, QUESTION, SURFACES, Surface
 
@@ -34,11 +35,6 @@ def _quiet() -> Any:
 async def read(surface: Surface, client: Any) -> list[Any]:
     async with surface.stream(client) as stream:
         return await taken(stream)
-
-
-def span_of(telemetry: CapturedTelemetry) -> Any:
-    (span,) = telemetry.spans
-    return span
 
 
 def kinds_of(telemetry: CapturedTelemetry) -> list[Kind]:
@@ -358,6 +354,13 @@ ODD: Final = {
 REPLIES: Final = {SECOND: cohere.reply(2), FIRST: cohere.v1_reply(2)}
 
 
+async def shapes(surface: Surface, client: Any) -> list[str]:
+    stream = await settled(surface.open(client))
+    seen = await shapes_of(stream)
+    await close(stream)
+    return seen
+
+
 @pytest.mark.parametrize("case", ODD)
 @pytest.mark.requirement("R15")
 def test_an_odd_event_passes_or_is_skipped_as_it_is_without(case: str, server: ScriptedServer) -> None:
@@ -366,24 +369,7 @@ def test_an_odd_event_passes_or_is_skipped_as_it_is_without(case: str, server: S
     script = REPLIES[surface].insert(1, odd)
     server.play(script, script)
 
-    async def shapes(surface: Surface, client: Any) -> list[str]:
-        stream, seen = await settled(surface.open(client)), []
-        try:
-            while (one := await pulled(stream)) is not END:
-                seen.append(type(one).__name__)
-        except Exception as error:
-            seen.append(type(error).__name__)
-        await close(stream)
-        return seen
-
-    async def bare_then_measured(surface: Surface, client: Any) -> tuple[list[str], list[str], list[str]]:
-        bare()
-        expected = await shapes(surface, client)
-        with measured() as telemetry:
-            seen = await shapes(surface, client)
-            return expected, seen, [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
-
-    expected, seen, outcomes = play(bare_then_measured, surface, "sync", server)
+    expected, seen, outcomes = play(bare_then_measured(shapes), surface, "sync", server)
     assert (seen, outcomes) == (expected, ["error" if expected[-1].endswith("Error") else "completed"])
 
 

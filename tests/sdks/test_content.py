@@ -10,7 +10,7 @@ import openai
 import pytest
 from clients import play, undisturbed
 from faces import Face, taken
-from measuring import bare, measured, timeline_of
+from measuring import bare, measured, span_of, timeline_of
 from surfaces import CREATED, Surface
 
 from otel_itl.conventions import provider_of
@@ -139,11 +139,6 @@ SILENT: Final = [case for case, (_, _, kinds) in CONTENT.items() if not any(kind
 async def read(surface: Surface, client: Any) -> list[Any]:
     async with surface.stream(client) as stream:
         return await taken(stream)
-
-
-def span_of(telemetry: CapturedTelemetry) -> Any:
-    (span,) = telemetry.spans
-    return span
 
 
 @pytest.mark.parametrize("case", CONTENT)

@@ -16,7 +16,8 @@ from typing import Any, Final
 import pytest
 from clients import google_client, play, sdk_of
 from faces import END, Face, close, drop, entered, pulled, run, settled, taken
-from measuring import bare, instrument, measured, measured_by, timeline_of, wait_for_a_span
+from measuring import bare, instrument, measured, measured_by, span_of, timeline_of, wait_for_a_span
+from odd_chunks import bare_then_measured
 from opentelemetry import trace
 from surfaces import CONTENT, EVERY_CREATED, GEMINI, VERTEX, Surface
 
@@ -31,11 +32,6 @@ CONTENTS: Final = CREATE["gemini"]
 async def read(surface: Surface, client: Any) -> list[Any]:
     async with surface.stream(client) as stream:
         return await taken(stream)
-
-
-def span_of(telemetry: CapturedTelemetry) -> Any:
-    (span,) = telemetry.spans
-    return span
 
 
 def kinds_and_tokens(span: Any) -> list[tuple[Kind, int]]:
@@ -428,28 +424,9 @@ def test_an_odd_chunk_passes_and_the_stream_goes_on(case: str, server: ScriptedS
     script = REPLIES[wire].insert(1, odd)
     server.play(script, script)
 
-    async def bare_then_measured(surface: Surface, client: Any) -> tuple[list[str], list[str], list[str]]:
-        bare()
-        expected = await shapes(surface, client)
-        with measured() as telemetry:
-            seen = await shapes(surface, client)
-            return expected, seen, [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
-
-    expected, seen, outcomes = play(bare_then_measured, CREATE[wire], "sync", server)
+    expected, seen, outcomes = play(bare_then_measured(), CREATE[wire], "sync", server)
     # The SDK may choke on it above the hook, and drop the stream then.
     assert (seen, outcomes) == (expected, ["abandoned" if expected[-1].endswith("Error") else "completed"])
-
-
-async def shapes(surface: Surface, client: Any) -> list[str]:
-    """What is seen of each chunk, and of the exception with which some releases refuse an odd one."""
-    seen = []
-    async with surface.stream(client) as stream:
-        try:
-            while (one := await pulled(stream)) is not END:
-                seen.append(type(one).__name__)
-        except Exception as error:
-            seen.append(type(error).__name__)
-    return seen
 
 
 # --- hooks that wait for an import -----------------------------------------------------------------------------------

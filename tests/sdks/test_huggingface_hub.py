@@ -10,7 +10,8 @@ from typing import Any, Final
 import pytest
 from clients import play
 from faces import END, Face, close, drop, pulled, settled, taken
-from measuring import bare, instrument, measured, measured_by, timeline_of, wait_for_a_span
+from measuring import bare, instrument, measured_by, span_of, timeline_of, wait_for_a_span
+from odd_chunks import bare_then_measured, shapes_of
 from opentelemetry import trace
 from surfaces import HUGGING_FACE, PLAIN_CHAT, SURFACES, Surface
 
@@ -31,11 +32,6 @@ async def read_text(_: Surface, client: Any) -> list[Any]:
     """Read generated text without details: the texts of the tokens."""
     url = f"{client.origin}/generate_stream"
     return await taken(await settled(client.text_generation("hello", model=url, stream=True)))
-
-
-def span_of(telemetry: CapturedTelemetry) -> Any:
-    (span,) = telemetry.spans
-    return span
 
 
 def kinds_and_tokens(telemetry: CapturedTelemetry) -> list[tuple[Kind, int]]:
@@ -235,27 +231,12 @@ def test_an_odd_line_passes_and_the_stream_goes_on(case: str, server: ScriptedSe
     script = REPLIES[wire].insert(1, odd)
     server.play(script, script)
 
-    async def bare_then_measured(surface: Surface, client: Any) -> tuple[list[str], list[str], list[str]]:
-        bare()
-        expected = await shapes(surface, client)
-        with measured() as telemetry:
-            seen = await shapes(surface, client)
-            return expected, seen, [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
-
-    expected, seen, outcomes = play(bare_then_measured, CHAT if wire == "chat" else GENERATION, "sync", server)
+    expected, seen, outcomes = play(bare_then_measured(shapes), CHAT if wire == "chat" else GENERATION, "sync", server)
     assert (seen, outcomes) == (expected, ["error" if expected[-1].endswith("Error") else "completed"])
 
 
 async def shapes(surface: Surface, client: Any) -> list[str]:
-    """What is seen of each chunk, and of the exception with which the SDK refuses an odd one."""
-    seen = []
-    stream = await settled(surface.open(client))
-    try:
-        while (one := await pulled(stream)) is not END:
-            seen.append(type(one).__name__)
-    except Exception as error:
-        seen.append(type(error).__name__)
-    return seen
+    return await shapes_of(await settled(surface.open(client)))
 
 
 # --- hooks that wait for an import -----------------------------------------------------------------------------------

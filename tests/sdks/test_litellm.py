@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 from clients import disturbed
 from faces import FACES, Face, drop, run, settled
-from measuring import bare, instrument, nothing_fails, timeline_of, wait_for_a_span
+from measuring import bare, instrument, nothing_fails, span_of, timeline_of, wait_for_a_span
 from routes import ANTHROPIC, AZURE, BEDROCK, DEEPSEEK, GEMINI, OPENAI, ROUTES, LiteLLMClient, Route, client_of, library
 from routes import is_newest as is_newest_litellm
 from test_endings import interrupted
@@ -97,11 +97,6 @@ async def opened(client: LiteLLMClient) -> Any:
     stream = await settled(client.completion())
     await next_chunk(client, stream)
     return stream
-
-
-def span_of(telemetry: CapturedTelemetry) -> Any:
-    (span,) = telemetry.spans
-    return span
 
 
 def kinds_of(span: Any) -> list[Kind]:

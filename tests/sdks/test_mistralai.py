@@ -11,8 +11,9 @@ from typing import Any, Final
 import pytest
 from clients import play
 from faces import END, Face, close, drop, pulled, settled, taken
-from measuring import bare, instrument, measured, measured_by, timeline_of, wait_for_a_span
+from measuring import bare, instrument, measured, measured_by, span_of, timeline_of, wait_for_a_span
 from mistral_clients import release
+from odd_chunks import bare_then_measured, shapes_of
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -35,11 +36,6 @@ traced = pytest.mark.skipif(release() < (1, 10), reason="mistralai starts spans 
 async def read(surface: Surface, client: Any) -> list[Any]:
     async with surface.stream(client) as stream:
         return await taken(stream)
-
-
-def span_of(telemetry: CapturedTelemetry) -> Any:
-    (span,) = telemetry.spans
-    return span
 
 
 def kinds_of(telemetry: CapturedTelemetry) -> list[Kind]:
@@ -409,27 +405,15 @@ def test_an_odd_event_passes_and_the_stream_goes_on(case: str, server: ScriptedS
     script = pinned(REPLIES[wire].insert(1, odd))
     server.play(script, script)
 
-    async def bare_then_measured(surface: Surface, client: Any) -> tuple[list[str], list[str], list[str]]:
-        bare()
-        expected = await shapes(surface, client)
-        with measured() as telemetry:
-            seen = await shapes(surface, client)
-            return expected, seen, [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
-
-    expected, seen, outcomes = play(bare_then_measured, CHAT if wire == "mistral" else CONVERSATION, "sync", server)
+    expected, seen, outcomes = play(
+        bare_then_measured(shapes), CHAT if wire == "mistral" else CONVERSATION, "sync", server
+    )
     assert (seen, outcomes) == (expected, ["error" if expected[-1].endswith("Error") else "completed"])
 
 
 async def shapes(surface: Surface, client: Any) -> list[str]:
-    """What is seen of each event, and of the exception with which the SDK refuses an odd one."""
-    seen = []
     async with surface.stream(client) as stream:
-        try:
-            while (one := await pulled(stream)) is not END:
-                seen.append(repr(one))
-        except Exception as error:
-            seen.append(type(error).__name__)
-    return seen
+        return await shapes_of(stream, repr)
 
 
 # --- hooks that wait for an import -----------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from typing import Any, Final
 import pytest
 from clients import play, sdk_of
 from faces import END, Face, close, pulled, settled, taken
-from measuring import bare, instrument, measured, measured_by, timeline_of
+from measuring import bare, instrument, measured, measured_by, span_of, timeline_of
+from odd_chunks import bare_then_measured
 from opentelemetry import trace
 from surfaces import OLLAMA, QUESTION, SURFACES, Surface
 
@@ -27,11 +28,6 @@ CHAT, GENERATE = (surface for surface in SURFACES if surface.host is OLLAMA)
 async def read(surface: Surface, client: Any) -> list[Any]:
     async with surface.stream(client) as stream:
         return await taken(stream)
-
-
-def span_of(telemetry: CapturedTelemetry) -> Any:
-    (span,) = telemetry.spans
-    return span
 
 
 def kinds_of(telemetry: CapturedTelemetry) -> list[Kind]:
@@ -269,24 +265,7 @@ def test_an_odd_line_passes_or_fails_as_it_does_without(case: str, server: Scrip
     script = ollama.reply(2).insert(1, ODD[case])
     server.play(script, script)
 
-    async def shapes(surface: Surface, client: Any) -> list[str]:
-        seen = []
-        async with surface.stream(client) as stream:
-            try:
-                while (one := await pulled(stream)) is not END:
-                    seen.append(type(one).__name__)
-            except Exception as error:
-                seen.append(type(error).__name__)
-        return seen
-
-    async def bare_then_measured(surface: Surface, client: Any) -> tuple[list[str], list[str], list[str]]:
-        bare()
-        expected = await shapes(surface, client)
-        with measured() as telemetry:
-            seen = await shapes(surface, client)
-            return expected, seen, [span.attributes["itl.stream.outcome"] for span in telemetry.spans]
-
-    expected, seen, outcomes = play(bare_then_measured, CHAT, "sync", server)
+    expected, seen, outcomes = play(bare_then_measured(), CHAT, "sync", server)
     assert (seen, outcomes) == (expected, ["completed" if expected[-1] == "ChatResponse" else "error"])
 
 
