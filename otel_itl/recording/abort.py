@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from abc import ABC, abstractmethod
 from asyncio import CancelledError, current_task
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -35,7 +36,29 @@ def shut_down_socket(descriptor: int) -> None:
         same.shutdown(socket.SHUT_RDWR)
 
 
-class HTTPAborter:
+class SocketAborter(ABC):
+    """Aborts a stream that is read over a connection of its own, by shutting down the connection's socket."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def find_socket(self) -> Any:
+        """Return what has the descriptor of the socket; None where it cannot be reached."""
+
+    def shut_down(self) -> bool:
+        """Shut the socket down; returns False where it cannot be reached."""
+        connected = self.find_socket()
+        if connected is None:
+            return False
+        shut_down_socket(connected.fileno())
+        return True
+
+    def has_interrupted(self, _: BaseException) -> bool:
+        """Return False: a reader of a socket gets an `Exception`."""
+        return False
+
+
+class HTTPAborter(SocketAborter):
     """Aborts a stream that httpx, httpx2, requests or aiohttp reads over an HTTP/1.x connection of its own.
 
     Args:
@@ -57,19 +80,11 @@ class HTTPAborter:
         # Over HTTP/2 the connection serves other streams. aiohttp's responses have no such field.
         if not str(getattr(response, "http_version", "HTTP/1.1")).startswith("HTTP/1"):
             return False
-        connected = self.find_socket()
-        if connected is None:
-            return False
-        shut_down_socket(connected.fileno())
-        return True
+        return super().shut_down()
 
     def find_socket(self) -> Any:
         """Return the socket of the connection; None where it cannot be reached."""
         return _find_socket(self._response())
-
-    def has_interrupted(self, _: BaseException) -> bool:
-        """Return False: a reader of a socket gets an `Exception`."""
-        return False
 
     def make_error(self, message: str) -> Exception:
         """Make the SDK's timeout error with this message."""

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 from otel_itl.conventions import Where
-from otel_itl.recording.abort import shut_down_socket
+from otel_itl.recording.abort import SocketAborter
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
@@ -126,7 +126,7 @@ class LoopRecorder:
         """Do nothing: a loop that is left may be followed by another."""
 
 
-class EventStreamAborter:
+class EventStreamAborter(SocketAborter):
     """Aborts an event stream over a connection of its own, of urllib3 or aiohttp.
 
     Args:
@@ -139,14 +139,6 @@ class EventStreamAborter:
         self._stream = ref(stream)
         self._is_async = hasattr(stream, "__aiter__")
 
-    def shut_down(self) -> bool:
-        """Shut the socket down; returns False where the connection has been given back already."""
-        connected = self.find_socket()
-        if connected is None:
-            return False
-        shut_down_socket(connected.fileno())
-        return True
-
     def find_socket(self) -> Any:
         """Return what has the descriptor of the socket; None where the connection has been given back already."""
         raw: Any = getattr(self._stream(), "_raw_stream", None)
@@ -154,10 +146,6 @@ class EventStreamAborter:
             return raw
         transport = getattr(getattr(raw, "connection", None), "transport", None)
         return None if transport is None else transport.get_extra_info("socket")
-
-    def has_interrupted(self, _: BaseException) -> bool:
-        """Return False: a reader of a socket gets an `Exception`."""
-        return False
 
     def make_error(self, message: str) -> Exception:
         """Make the SDK's own timeout error."""
