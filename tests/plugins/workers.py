@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 ALONE: Final = (
     "tests/bench/",
     "tests/cli/test_demo_in_a_terminal.py",
+    "tests/gateways/",
     "tests/integration/test_blocking_telemetry.py",
     "tests/integration/test_long_streams.py",
     "tests/integration/test_stalls.py",
