@@ -20,6 +20,8 @@ MAY_IMPORT = {
     "report": {"core", "conventions", "report"},
     "view": {"core", "conventions", "report", "view"},
     "compare": {"core", "conventions", "report", "compare"},
+    "sweep": {"core", "conventions", "report", "compare", "sweep"},
+    "explain": {"core", "conventions", "report", "explain"},
     "testing": {"core", "conventions", "testing"},
     "wiring": {"core", "conventions", "config", "option_values", "recording", "sdks", "export", "wiring"},
     "cli": {
@@ -33,6 +35,8 @@ MAY_IMPORT = {
             "export",
             "report",
             "compare",
+            "explain",
+            "sweep",
             "view",
             "testing",
         ),
