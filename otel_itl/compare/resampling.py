@@ -135,9 +135,9 @@ def level_interval(
     if clusters < 2:  # noqa: PLR2004 - a single cluster has no spread
         return None
     equal = np.full(clusters, 1 / clusters)
-    drawn = np.concatenate([
-        level.of(random.multinomial(clusters, equal, size).astype(float)) for size in _batches(resamples, clusters)
-    ])
+    drawn = np.concatenate(
+        [level.of(random.multinomial(clusters, equal, size).astype(float)) for size in _batches(resamples, clusters)]
+    )
     known = drawn[~np.isnan(drawn)]
     if not known.size:
         return None

@@ -13,6 +13,8 @@ MAX_SET_ASIDE = 0.2
 """Share of requests held up by their caller or this machine, from which on the wait counts as this machine's."""
 MIN_STALLS = 5
 """Stalls below which their causes do not decide."""
+LONG_GAP = 3.0
+"""Median gaps from which on the tail consists of single long gaps."""
 _SLOWER = 1.25
 """Factor from which on a median counts as longer than at the lowest level."""
 
@@ -25,7 +27,7 @@ class Wait(Enum):
     PACE = "pace"
     """At every token: the median inter-token latency is longer, as where requests share a batch."""
     GAPS = "gaps"
-    """In single long gaps: the median inter-token latency is that of the lowest level."""
+    """In single long gaps: the median inter-token latency is that of the lowest level, the tail far longer."""
     HERE = "here"
     """On this machine."""
 
@@ -40,9 +42,9 @@ def find_wait(judged: JudgedLevel, result: SweepResult) -> Wait:
     is_slower = _ratio(level, reference, "itl_p50") >= _SLOWER
     if judged.standing is Standing.SATURATED:
         return Wait.PACE if is_slower and _ratio(level, reference, "ttft_p50") < _SLOWER else Wait.QUEUE
-    objective, median = result.sweep.objective, level.figures["itl_p50"].value
-    is_too_slow = objective is not None and objective.itl is not None and (median or 0.0) > objective.itl
-    return Wait.PACE if is_slower or is_too_slow else Wait.GAPS
+    median, tail = level.figures["itl_p50"].value, level.figures[judged.missed or "itl_p50"].value
+    has_long_gaps = bool(median and tail and tail > LONG_GAP * median)
+    return Wait.GAPS if has_long_gaps and not is_slower else Wait.PACE
 
 
 def _is_here(level: LevelResult) -> bool:

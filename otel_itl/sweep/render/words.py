@@ -142,7 +142,7 @@ def describe_streams(concurrency: float) -> str:
 
 
 def describe_planned(level: float, result: SweepResult) -> str:
-    """Return the number of streams that a level was planned to reach, with the level: `72 streams (3×)`."""
+    """Return the number of streams that a level was planned to reach, with the level: `72 streams (3x)`."""
     return f"{describe_streams(level * result.sweep.peak)} ({format_level(level)})"
 
 
@@ -208,6 +208,11 @@ def _describe_counts(counts: Counter[str]) -> str:
     return ", ".join(parts) + (f", {rest:,} more" if rest else "")
 
 
+def format_streams(concurrency: float) -> str:
+    """Format a concurrency: one decimal below ten."""
+    return f"{concurrency:.1f}" if concurrency < 10 else f"{concurrency:,.0f}"  # noqa: PLR2004 - digits that matter
+
+
 def format_level(level: float) -> str:
     """Format a level: `1.5x`."""
     return f"{level:g}x"
@@ -241,5 +246,5 @@ def format_value(value: float, unit: Unit) -> str:
 
 def title_of(quantity: Quantity) -> str:
     """Return the title of a figure with its unit."""
-    units = {Unit.SECONDS: ", ms", Unit.REQUESTS_PER_SECOND: ", requests/s", Unit.TOKENS_PER_SECOND: "/s"}
+    units = {Unit.SECONDS: ", ms", Unit.REQUESTS_PER_SECOND: ", 1/s", Unit.TOKENS_PER_SECOND: "/s"}
     return quantity.title + units.get(quantity.unit, "")
