@@ -76,7 +76,6 @@ class Measurement:
         otel_itl.instrument(
             sdks=[self._sdk],
             token_events="packed",
-            chunk_events=(),
             slo=self._objective,
             session_from=None,
             file=None,

@@ -21,6 +21,10 @@ MIN_LOOP_LAG: Final = 0.01
 MAX_HOST_SHARE: Final = 0.1
 """Share of the steady part in which this process was ready to run and another had the CPU."""
 
+MAX_BOUND_SHARE: Final = 0.1
+"""Share of the steady streams that this machine held up. They are set aside, and more of the slow ones are than of the
+fast ones: where there are many, those that are left look faster than the endpoint is."""
+
 
 class DriverFigures(NamedTuple):
     """How well this machine drove one round: see the fields of `Round`."""
@@ -75,13 +79,16 @@ def make_self_check() -> SelfCheck:
     return SelfCheck(find_delay_reader())
 
 
-def find_driver_limit(figures: DriverFigures, first_tokens: Sequence[float], gap: float | None) -> str | None:
+def find_driver_limit(
+    figures: DriverFigures, first_tokens: Sequence[float], gap: float | None, bound_share: float
+) -> str | None:
     """Return why this machine's figures are in a round, in one clause; None: they are not.
 
     Args:
         figures: how well it drove the round.
         first_tokens: TTFT of the steady streams, in seconds, ascending.
         gap: median gap between their tokens, in seconds; None: not known.
+        bound_share: of the steady streams, those that this machine held up.
     """
     first_token = percentile(first_tokens, 50) if first_tokens else 0.0
     reason = None
@@ -91,4 +98,6 @@ def find_driver_limit(figures: DriverFigures, first_tokens: Sequence[float], gap
         reason = f"the event loop was {figures.loop_lag * 1e3:.0f} ms late, 1 in 100 times"
     elif figures.host_delay > MAX_HOST_SHARE:
         reason = f"this process waited for a CPU {figures.host_delay:.0%} of the time"
+    elif bound_share > MAX_BOUND_SHARE:
+        reason = f"it held up {bound_share:.0%} of the streams"
     return None if reason is None else f"this machine could not drive more: {reason}"
