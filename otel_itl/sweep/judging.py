@@ -16,7 +16,7 @@ from otel_itl.sweep.attempts import Attempt, Round
 from otel_itl.sweep.brakes import RoundEnd
 from otel_itl.sweep.flight import Flight
 from otel_itl.sweep.rounds import RoundLoad
-from otel_itl.sweep.self_check import MAX_HOST_SHARE, DriverFigures, find_driver_limit
+from otel_itl.sweep.self_check import MAX_HOST_SHARE, DriverFigures, find_driver_limit, find_tail
 
 UNKNOWN_CAUSE: Final = "unknown"
 MIN_SHARE_OF_STEADY: Final = 0.5
@@ -121,8 +121,7 @@ def _find_bound_share(attempts: Sequence[Attempt]) -> float:
 
 def _find_schedule_delay(attempts: Sequence[Attempt]) -> float:
     """Return the 99th percentile of how late requests were sent, in seconds; 0 where none was."""
-    delays = sorted(attempt.sent - attempt.scheduled for attempt in attempts if attempt.sent is not None)
-    return percentile(delays, 99) if delays else 0.0
+    return find_tail(attempt.sent - attempt.scheduled for attempt in attempts if attempt.sent is not None)
 
 
 def _find_gap(attempts: Sequence[Attempt]) -> float | None:

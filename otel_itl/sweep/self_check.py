@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from otel_itl.core.percentiles import percentile
@@ -21,6 +21,7 @@ MIN_LOOP_LAG: Final = 0.01
 MAX_HOST_SHARE: Final = 0.1
 """Share of the steady part in which this process was ready to run and another had the CPU."""
 
+MIN_IN_TAIL: Final = 3
 MAX_BOUND_SHARE: Final = 0.1
 """Share of the steady streams that this machine held up. They are set aside, and more of the slow ones are than of the
 fast ones: where there are many, those that are left look faster than the endpoint is."""
@@ -49,8 +50,8 @@ class SelfCheck:
 
     @property
     def loop_lag(self) -> float:
-        """99th percentile of the lags of the event loop, in seconds."""
-        return percentile(sorted(self._lags), 99) if self._lags else 0.0
+        """99th percentile of the lags of the event loop, in seconds; see `find_tail`."""
+        return find_tail(self._lags)
 
     def begin(self, now: float) -> None:
         """Note the begin of the steady part."""
@@ -72,6 +73,14 @@ class SelfCheck:
 
     def _delay(self) -> int:
         return 0 if self._read_delay is None else self._read_delay()
+
+
+def find_tail(values: Iterable[float]) -> float:
+    """Return the 99th percentile, or of fewer than 300 values the third largest: one pause is no lack of capacity."""
+    ordered = sorted(values)
+    if len(ordered) < MIN_IN_TAIL:
+        return 0.0
+    return min(percentile(ordered, 99), ordered[-MIN_IN_TAIL])
 
 
 def make_self_check() -> SelfCheck:
