@@ -71,15 +71,14 @@ class Selection(NamedTuple):
 
 def add_stream(side: Side, stream: StoredStream, selection: Selection) -> None:
     """Add a stream to a side, or count it as set aside where its figures are not the upstream's."""
-    reason = None if selection.includes_bound else find_reason_to_set_aside(stream)
+    reason = None if selection.includes_bound else _reason_to_set_aside(stream)
     if reason is None:
         side.requests.append(reduce_stream(stream, selection.objectives))
     else:
         side.set_aside[reason] += 1
 
 
-def find_reason_to_set_aside(stream: StoredStream) -> str | None:
-    """Return why the figures of a stream are not the upstream's (`CALLER_BOUND`, `HOST_BOUND`); None: they are."""
+def _reason_to_set_aside(stream: StoredStream) -> str | None:
     if stream.span_facts.is_host_bound:
         return HOST_BOUND
     return CALLER_BOUND if stream.measures.is_consumer_bound else None

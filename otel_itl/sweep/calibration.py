@@ -50,7 +50,6 @@ class Calibration:
             CannotSweepError: requests fail, or none ends in time.
             PromptError: a prompt cannot be made.
         """
-        self._load.begin_round()
         callers = [asyncio.ensure_future(self._ask_again()) for _ in range(max(round(self._plan.peak), 1))]
         until = self._clock() + MAX_SECONDS
         wanted = max((REQUESTS_PER_CALLER - 1) * len(callers), MIN_MEASURED)

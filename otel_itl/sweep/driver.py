@@ -93,7 +93,6 @@ class _Sweeper:
         self._plan, self._measurement, self._load, self._on_progress = plan, measurement, load, on_progress
         self._brakes = load.brakes
         self._clock = asyncio.get_running_loop().time
-        self._random = Random(plan.seed)  # noqa: S311 - moments and orders, no secret
         self._objectives = None if plan.objective is None else Objectives((("*", plan.objective),))
         self._began = self._clock()
         self._reported = -inf
@@ -101,7 +100,7 @@ class _Sweeper:
         self._round_began: float | None = None
         self._round_seconds = 0.0
         """Estimate of what one round takes."""
-        self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._random)
+        self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._make_random("levels"))
         self.rounds: list[Round] = []
         self.attempts: list[Attempt] = []
 
@@ -127,7 +126,7 @@ class _Sweeper:
     async def _calibrate(self) -> float | None:
         """Measure how long a request takes (s); None: the sweep was stopped before."""
         report = partial(self._report, Phase.CALIBRATION)
-        calibration = Calibration(self._plan, self._load, report, self._random)
+        calibration = Calibration(self._plan, self._load, report, self._make_random("calibration"))
         try:
             duration = await calibration.measure()
         finally:
@@ -144,7 +143,8 @@ class _Sweeper:
             duration: of a request at the expected peak (s).
         """
         self._round_began = self._clock()
-        driver = RoundDriver(self._plan, self._load, duration=duration, report=self._report, random=self._random)
+        random = self._make_random(f"{self._level} {self._number}")
+        driver = RoundDriver(self._plan, self._load, duration=duration, report=self._report, random=random)
         load = await driver.run(self._level, self._number)
         self._report(Phase.READING)
         streams = await self._measurement.collect(load.flights)
@@ -154,10 +154,14 @@ class _Sweeper:
         self.attempts += attempts
         self.rounds.append(judged)
         if load.end is not None:
-            self.schedule.exclude(self._level, load.end, load.reason or "")
+            self.schedule.exclude(self._level, load.end, (judged.is_driver_bound and judged.void) or load.reason or "")
         self.schedule.finish()
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
+
+    def _make_random(self, purpose: str) -> Random:
+        """Make the source of chance for one purpose: what is drawn elsewhere does not change it."""
+        return Random(f"{self._plan.seed} {purpose}")  # noqa: S311 - moments and orders, no secret
 
     async def _pause(self) -> None:
         """Wait for as long as the endpoint asks for, or until the sweep is stopped."""
@@ -186,7 +190,7 @@ class _Sweeper:
                 rounds_over=schedule.over,
                 rounds_planned=schedule.planned,
                 requests=budget.requests,
-                open=self._load.open,
+                open=self._load.concurrency.open,
                 errors=self._load.errors,
                 tokens=budget.tokens,
                 cost=budget.cost,

@@ -26,7 +26,7 @@ class Flight:
     sent: float | None = None
     first_token: float | None = None
     ended: float | None = None
-    is_cut_off: bool = False
+    """None: it runs, or was cut off."""
     status: int | None = None
     error: str | None = None
     span_id: int | None = None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from otel_itl.compare.requests import find_reason_to_set_aside, reduce_stream
+from otel_itl.compare.requests import reduce_stream
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.slo import Objectives
 from otel_itl.report.reading.streams import StoredStream
@@ -16,7 +16,7 @@ from otel_itl.sweep.attempts import Attempt, Round
 from otel_itl.sweep.brakes import RoundEnd
 from otel_itl.sweep.flight import Flight
 from otel_itl.sweep.rounds import RoundLoad
-from otel_itl.sweep.self_check import DriverFigures, find_driver_limit
+from otel_itl.sweep.self_check import MAX_HOST_SHARE, DriverFigures, find_driver_limit, find_tail
 
 UNKNOWN_CAUSE: Final = "unknown"
 MIN_SHARE_OF_STEADY: Final = 0.5
@@ -57,8 +57,19 @@ def _make_attempt(flight: Flight, stream: StoredStream | None, began: float, obj
         status=flight.status,
         error=error,
         stall_causes=causes,
-        is_bound=stream is not None and find_reason_to_set_aside(stream) is not None,
+        is_bound=stream is not None and _is_bound(stream),
     )
+
+
+def _is_bound(stream: StoredStream) -> bool:
+    """Return whether this machine held a stream up for so long that its figures are not the endpoint's.
+
+    What the host delays the one event loop of a sweep by is in all of its streams, whether or not one had a chunk to
+    read. So the sum over a stream, by which a report finds host-bound ones, would set nearly all aside here; its share
+    counts, as for the round.
+    """
+    delay, duration = stream.span_facts.host_delay or 0.0, stream.measures.duration
+    return stream.measures.is_consumer_bound or delay > MAX_HOST_SHARE * duration
 
 
 def judge_round(load: RoundLoad, attempts: Sequence[Attempt], began: float, planned: float) -> Round:
@@ -73,7 +84,7 @@ def judge_round(load: RoundLoad, attempts: Sequence[Attempt], began: float, plan
     steady = [attempt for attempt in attempts if attempt.is_steady]
     figures = DriverFigures(_find_schedule_delay(steady), load.check.loop_lag, load.check.host_delay)
     waits = sorted(wait for attempt in steady if (wait := attempt.time_to_first_token) is not None)
-    limit = find_driver_limit(figures, waits, _find_gap(steady))
+    limit = find_driver_limit(figures, waits, _find_gap(steady), _find_bound_share(steady))
     void = _find_void(load, planned)
     start, end = load.steady_from, load.steady_until
     return Round(
@@ -102,10 +113,15 @@ def _find_void(load: RoundLoad, planned: float) -> str | None:
     return None
 
 
+def _find_bound_share(attempts: Sequence[Attempt]) -> float:
+    """Return the share of the streams that this machine held up; 0 where there is none."""
+    streams = [attempt for attempt in attempts if attempt.request is not None]
+    return sum(attempt.is_bound for attempt in streams) / len(streams) if streams else 0.0
+
+
 def _find_schedule_delay(attempts: Sequence[Attempt]) -> float:
     """Return the 99th percentile of how late requests were sent, in seconds; 0 where none was."""
-    delays = sorted(attempt.sent - attempt.scheduled for attempt in attempts if attempt.sent is not None)
-    return percentile(delays, 99) if delays else 0.0
+    return find_tail(attempt.sent - attempt.scheduled for attempt in attempts if attempt.sent is not None)
 
 
 def _find_gap(attempts: Sequence[Attempt]) -> float | None:

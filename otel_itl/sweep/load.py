@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -11,9 +10,10 @@ from typing import Final
 from otel_itl.sweep.brakes import Brakes
 from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.clients import Client, describe_failure
+from otel_itl.sweep.concurrency import Concurrency
 from otel_itl.sweep.flight import Flight, current_flight
 from otel_itl.sweep.measurement import read_usage, wait_for_span
-from otel_itl.sweep.prompts import Prompts
+from otel_itl.sweep.prompts import Prompt, Prompts
 
 DRAIN_TICK: Final = 0.05
 """Seconds between two looks at the streams that are still open."""
@@ -35,15 +35,20 @@ class Load:
         self._loop = asyncio.get_running_loop()
         self._numbers = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.open = 0
-        """Streams that are open now."""
+        self._next: Prompt | None = None
+        self.concurrency = Concurrency()
         self.errors = 0
-        self._changes = array("d")
-        self._open_after = array("q")
 
-    def begin_round(self) -> None:
-        """Forget the concurrency of the round before."""
-        self._changes, self._open_after = array("d", [self._loop.time()]), array("q", [self.open])
+    def prepare(self) -> Prompt:
+        """Make the prompt of the next request ahead of time, so that sending it takes no longer than it has to.
+
+        Raises:
+            PromptError: there is none.
+        """
+        if self._next is None:
+            self._next = self._prompts.make(self._numbers)
+            self._numbers += 1
+        return self._next
 
     def send(self, *, level: float, round_number: int, is_steady: bool, scheduled: float) -> Flight | None:
         """Send a request.
@@ -56,12 +61,12 @@ class Load:
         """
         if self.brakes.are_applied:
             return None
-        prompt = self._prompts.make(self._numbers)
+        prompt = self.prepare()
         reservation = self.budget.reserve(prompt)
         if reservation is None:
             self.brakes.stop(self.budget.exhausted or "a limit was reached")
             return None
-        self._numbers += 1
+        self._next = None
         flight = Flight(
             level=level,
             round=round_number,
@@ -74,25 +79,6 @@ class Load:
         self._tasks.add(flight.task)
         flight.task.add_done_callback(self._tasks.discard)
         return flight
-
-    def mean_concurrency(self, start: float, end: float) -> float:
-        """Return how many streams were open at a time on average, between two moments of this round."""
-        if end <= start:
-            return float(self.open)
-        area, ends = 0.0, [*self._changes[1:], end]
-        for began, ended, count in zip(self._changes, ends, self._open_after, strict=True):
-            area += max(min(ended, end) - max(began, start), 0.0) * count
-        return area / (end - start)
-
-    def max_concurrency(self, start: float, end: float) -> int:
-        """Return how many streams were open at a time at most, between two moments of this round."""
-        most, before = 0, 0
-        for moment, count in zip(self._changes, self._open_after, strict=True):
-            if moment > end:
-                break
-            most = max(most, count) if moment >= start else most
-            before = count if moment < start else before
-        return max(most, before)
 
     async def drain(self, seconds: float, on_wait: Callable[[], None]) -> None:
         """Wait for the open streams to end, and cut off those that have not.
@@ -116,7 +102,7 @@ class Load:
             self.budget.release(flight.reservation)
             return
         current_flight.set(flight)
-        self._count(+1)
+        self.concurrency.change(+1, self._loop.time())
         try:
             await self._ask(flight)
         finally:
@@ -127,13 +113,10 @@ class Load:
         flight.sent = self._loop.time()
         try:
             await self._client.ask(flight.prompt, partial(self._note_token, flight))
-        except asyncio.CancelledError:
-            flight.is_cut_off = True
-            raise
         except Exception as error:  # noqa: BLE001 - whatever an SDK raises is a failure of the request
             self._note_failure(flight, error)
         finally:
-            self._count(-1)
+            self.concurrency.change(-1, self._loop.time())
         flight.ended = self._loop.time()
         await wait_for_span(flight)
 
@@ -146,9 +129,3 @@ class Load:
         flight.status, flight.error = failure.status, failure.name
         self.errors += 1
         self.brakes.note_failure(failure.status, failure.retry_after)
-
-    def _count(self, change: int) -> None:
-        """Note that a stream was opened or has ended."""
-        self.open += change
-        self._changes.append(self._loop.time())
-        self._open_after.append(self.open)

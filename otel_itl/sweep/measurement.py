@@ -62,7 +62,7 @@ class Measurement:
             raise CannotMeasureError("OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true: a sweep needs it unset.")
         if otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
             raise CannotMeasureError("otel_itl measures this process already: a sweep needs one of its own.")
-        self._sdk, self._objective = sdk, objective
+        self._sdk, self._objective, self._output = sdk, objective, output
         self._file = None if output is None else os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         self._reader = StreamReader(SkippedInput())
         self._unwritten: list[OTLPDocument] = []
@@ -76,7 +76,6 @@ class Measurement:
         otel_itl.instrument(
             sdks=[self._sdk],
             token_events="packed",
-            chunk_events=(),
             slo=self._objective,
             session_from=None,
             file=None,
@@ -94,8 +93,11 @@ class Measurement:
         """Stop measuring, and close the file."""
         otel_itl.uninstrument()
         self._provider.shutdown()
-        if self._file is not None:
+        if self._file is not None and self._output is not None:
+            is_empty = not os.fstat(self._file).st_size
             os.close(self._file)
+            if is_empty:
+                os.unlink(self._output)  # noqa: PTH108 - as it was opened
 
     async def collect(self, flights: Iterable[Flight]) -> dict[Flight, StoredStream]:
         """Read the streams of requests that have ended, as a report does. Their spans are dropped.

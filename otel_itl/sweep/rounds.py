@@ -14,7 +14,7 @@ from otel_itl.sweep.flight import Flight
 from otel_itl.sweep.load import Load
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.progress import Phase
-from otel_itl.sweep.saturation import Wait, is_over_saturated
+from otel_itl.sweep.saturation import PARTS, Wait, is_over_saturated
 from otel_itl.sweep.self_check import SelfCheck, make_self_check
 
 TICK: Final = 0.02
@@ -83,7 +83,10 @@ class RoundDriver:
         self._clock = asyncio.get_running_loop().time
         self._ended = self._errors = 0
         self._time_of_ended = 0.0
+        self._open_steady = 0
         self._ends_at = 0.0
+        self._areas: list[tuple[float, float]] = []
+        """Moments of the steady part, its begin, its thirds and its end, with the area of the concurrency there."""
 
     async def run(self, level: float, number: int) -> RoundLoad:
         """Drive a level, and return what was sent once it has ended.
@@ -92,7 +95,6 @@ class RoundDriver:
             PromptError: a prompt cannot be made.
         """
         load = RoundLoad(level, number, level * self._plan.peak / self._duration if self._plan.is_open else None)
-        self._load.begin_round()
         began = self._clock()
         senders = [asyncio.ensure_future(sender) for sender in self._make_senders(load, began)]
         try:
@@ -121,6 +123,7 @@ class RoundDriver:
         """Send each request when it is due, whatever has become of the earlier ones."""
         for offset in iterate_arrivals(self._plan, rate, self._random):
             scheduled = began + offset
+            self._load.prepare()
             if (wait := scheduled - self._clock()) > 0:
                 await asyncio.sleep(wait)
             if self._send(load, scheduled) is None:
@@ -141,6 +144,7 @@ class RoundDriver:
         flight = self._load.send(level=load.level, round_number=load.number, is_steady=is_steady, scheduled=scheduled)
         if flight is not None and flight.task is not None:
             load.flights.append(flight)
+            self._open_steady += is_steady
             flight.task.add_done_callback(lambda _: self._note_end(flight))
         return flight
 
@@ -169,8 +173,9 @@ class RoundDriver:
                 self._end_steady(load)
                 self._brake_on_saturation(load)
                 drained_by = now + self._drain_seconds
-            elif drained_by is not None and (now >= drained_by or not _has_open_steady(load)):
+            elif drained_by is not None and (now >= drained_by or not self._open_steady):
                 return
+            self._note_third(load, now)
             self._report(_phase_of(load))
 
     def _begin_steady(self, load: RoundLoad, elapsed: float, now: float) -> None:
@@ -184,7 +189,16 @@ class RoundDriver:
             is_over = elapsed >= warm_up
         if is_over:
             load.steady_from, self._ends_at = now, now + self._plan.steady_seconds
+            self._areas.append((now, self._load.concurrency.area(now)))
+            self._load.concurrency.forget_most()
             load.check.begin(now)
+
+    def _note_third(self, load: RoundLoad, now: float) -> None:
+        """Note the concurrency at the end of the first and of the second third of the steady part."""
+        if load.steady_from is None or load.steady_until is not None or len(self._areas) >= PARTS:
+            return
+        if now >= load.steady_from + len(self._areas) / PARTS * self._plan.steady_seconds:
+            self._areas.append((now, self._load.concurrency.area(now)))
 
     def _end_steady(self, load: RoundLoad) -> None:
         """End the steady part, if it has begun and not ended."""
@@ -193,8 +207,14 @@ class RoundDriver:
         now = self._clock()
         load.steady_until = now
         load.check.end(now)
-        load.concurrency = self._load.mean_concurrency(load.steady_from, now)
-        load.max_concurrency = self._load.max_concurrency(load.steady_from, now)
+        self._areas.append((now, self._load.concurrency.area(now)))
+        load.concurrency = self._mean_concurrency(0, len(self._areas) - 1)
+        load.max_concurrency = self._load.concurrency.most
+
+    def _mean_concurrency(self, first: int, last: int) -> float:
+        """Return how many streams were open at a time, on average, between two of the moments that were noted."""
+        (start, before), (end, after) = self._areas[first], self._areas[last]
+        return (after - before) / (end - start) if end > start else float(self._load.concurrency.open)
 
     @property
     def _drain_seconds(self) -> float:
@@ -205,6 +225,7 @@ class RoundDriver:
 
     def _note_end(self, flight: Flight) -> None:
         """Count a request that has ended."""
+        self._open_steady -= flight.is_steady
         if flight.ended is None or flight.sent is None:
             return
         self._ended += 1
@@ -223,24 +244,19 @@ class RoundDriver:
         if limit is None:
             most = max(self._plan.levels) * self._plan.peak
             limit = round(max(MAX_OPEN_FACTOR * most, most + MIN_OPEN_ABOVE))
-        if self._load.open >= limit:
-            self._brakes.end_round(RoundEnd.SATURATED, f"{self._load.open} streams were open")
+        if self._load.concurrency.open >= limit:
+            self._brakes.end_round(RoundEnd.SATURATED, f"{self._load.concurrency.open} streams were open")
 
     def _brake_on_saturation(self, load: RoundLoad) -> None:
         """Note that the endpoint does not keep up, where concurrency and TTFT both rose over the steady part."""
         start, end = load.steady_from, load.steady_until
-        if start is None or end is None or load.rate is None:
+        if start is None or end is None or load.rate is None or len(self._areas) != PARTS + 1:
             return
-        third = (end - start) / 3
-        concurrency = [self._load.mean_concurrency(start + i * third, start + (i + 1) * third) for i in range(3)]
+        concurrency = [self._mean_concurrency(third, third + 1) for third in range(3)]
         steady = (flight for flight in load.flights if flight.is_steady and flight.error is None)
         waits = [Wait(flight.scheduled, flight.wait_until(end)) for flight in steady]
         if is_over_saturated(waits, concurrency, start, end):
             self._brakes.end_round(RoundEnd.SATURATED, "concurrency and TTFT kept rising")
-
-
-def _has_open_steady(load: RoundLoad) -> bool:
-    return any(flight.is_steady and flight.task is not None and not flight.task.done() for flight in load.flights)
 
 
 def _phase_of(load: RoundLoad) -> Phase:

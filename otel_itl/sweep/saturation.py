@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from scipy.stats import mannwhitneyu
 
+PARTS: Final = 3
 MIN_PER_THIRD: Final = 5
 """Requests in each third of the steady part; with fewer, nothing is concluded."""
 MIN_WAIT_GROWTH: Final = 1.5
@@ -39,16 +40,16 @@ def is_over_saturated(waits: Sequence[Wait], concurrency: Sequence[float], start
         start: of the steady part.
         end: of the steady part.
     """
-    thirds: list[list[float]] = [[], [], []]
+    thirds: list[list[float]] = [[] for _ in range(PARTS)]
     for wait in waits:
-        thirds[min(max(int(3 * (wait.scheduled - start) / (end - start)), 0), 2)].append(wait.seconds)
+        thirds[min(max(int(PARTS * (wait.scheduled - start) / (end - start)), 0), PARTS - 1)].append(wait.seconds)
     if min(map(len, thirds)) < MIN_PER_THIRD:
         return False
     if not _rises([median(third) for third in thirds], MIN_WAIT_GROWTH):
         return False
     if not _rises(concurrency, MIN_CONCURRENCY_GROWTH):
         return False
-    return float(mannwhitneyu(thirds[2], thirds[0], alternative="greater").pvalue) < MAX_P
+    return float(mannwhitneyu(thirds[-1], thirds[0], alternative="greater").pvalue) < MAX_P
 
 
 def _rises(values: Sequence[float], growth: float) -> bool:

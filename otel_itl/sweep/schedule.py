@@ -48,6 +48,7 @@ class Schedule:
         is_included = end is RoundEnd.FAILING
         left = [item for item in self._left if item[0] < level or (item[0] == level and not is_included)]
         if len(left) < len(self._left) and self.skipped is None:
-            self.skipped = f"{reason} at {level:g} times the peak: higher levels were not tried"
+            which = "it and higher levels were not tried again" if is_included else "higher levels were not tried"
+            self.skipped = f"{reason} at {level:g} times the peak: {which}"
         self.planned -= len(self._left) - len(left)
         self._left = deque(left)
