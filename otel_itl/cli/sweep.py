@@ -21,7 +21,6 @@ from otel_itl.sweep.knee import SweepResult, analyze
 from otel_itl.sweep.measurement import CannotMeasureError
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.prompts import PromptError
-from otel_itl.sweep.recorded import NoTrafficError
 from otel_itl.sweep.render.consent import describe_demand
 from otel_itl.sweep.render.html import sweep_to_html
 from otel_itl.sweep.render.json import sweep_to_json
@@ -29,6 +28,7 @@ from otel_itl.sweep.render.progress import ProgressDisplay
 from otel_itl.sweep.render.terminal import print_sweep
 from otel_itl.sweep.render.words import headline
 from otel_itl.sweep.results import compute_levels
+from otel_itl.sweep.traffic import NoTrafficError
 
 _REFUSALS: Final = (
     *(BadPlanError, NoTrafficError, PromptError, EndpointError, CannotMeasureError, CannotSweepError),

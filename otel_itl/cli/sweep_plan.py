@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -11,12 +13,15 @@ from urllib.parse import urlsplit
 
 from otel_itl.cli.sweep_arguments import MAX_REQUESTS_ELSEWHERE
 from otel_itl.core.slo import SLO
+from otel_itl.report.reading.lines import check_readable
+from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.sweep.endpoint import SDK, Endpoint
 from otel_itl.sweep.plan import Arrivals, Limits, SweepPlan
 from otel_itl.sweep.prices import Prices, parse_prices
 from otel_itl.sweep.prompts import FillerPrompts, Prompts, load_prompts, read_prompts
-from otel_itl.sweep.recorded import DEFAULT_PROMPT_TOKENS, RecordedTraffic, read_traffic
+from otel_itl.sweep.traffic import Traffic, read_traffic
 
+DEFAULT_PROMPT_TOKENS: Final = 256
 DEFAULT_ANSWER_TOKENS: Final = 256
 _ANTHROPIC_HOST: Final = "anthropic.com"
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
@@ -58,8 +63,9 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         max_cost=arguments.max_cost,
         max_error_rate=arguments.max_errors,
     )
-    traffic = None if arguments.recorded is None else read_traffic(arguments.recorded)
-    arrivals: Arrivals = arguments.rate or ("poisson" if traffic is None or arguments.closed else "recorded")
+    traffic = _read_traffic(arguments)
+    has_arrivals = traffic is not None and any(traffic.inter_arrivals) and not arguments.closed
+    arrivals: Arrivals = arguments.rate or ("recorded" if has_arrivals else "poisson")
     return SweepPlan(
         peak=_find_peak(arguments, traffic),
         prompts=_make_prompts(arguments, traffic),
@@ -116,10 +122,11 @@ def _read_prices(arguments: argparse.Namespace) -> Prices | None:
         raise BadPlanError(f"--prices {arguments.prices} cannot be read ({error.strerror or error}).") from error
 
 
-def _make_prompts(arguments: argparse.Namespace, traffic: RecordedTraffic | None) -> Prompts:
+def _make_prompts(arguments: argparse.Namespace, traffic: Traffic | None) -> Prompts:
     """Return what is asked.
 
     Raises:
+        NoTrafficError: no recorded request has its lengths.
         BadPlanError: `--prompts` does not go with `--prompt-tokens`, or names no file and no function.
         PromptError: there is no prompt in the file, or no such function.
     """
@@ -137,17 +144,37 @@ def _make_prompts(arguments: argparse.Namespace, traffic: RecordedTraffic | None
         raise BadPlanError(f"--prompts {name} cannot be read ({error.strerror or error}).") from error
 
 
-def _make_filler(arguments: argparse.Namespace, traffic: RecordedTraffic | None) -> FillerPrompts:
-    """Return prompts of random words: as long as the arguments say, else as recorded."""
-    recorded = () if traffic is None else traffic.lengths
-    lengths = [
-        (arguments.prompt_tokens or prompt_tokens, arguments.answer_tokens or answer_tokens)
-        for prompt_tokens, answer_tokens in recorded or ((DEFAULT_PROMPT_TOKENS, DEFAULT_ANSWER_TOKENS),)
-    ]
+def _make_filler(arguments: argparse.Namespace, traffic: Traffic | None) -> FillerPrompts:
+    """Return prompts of random words: as long as the arguments ask, else as recorded.
+
+    Raises:
+        NoTrafficError: no recorded request has its lengths.
+    """
+    prompt_tokens, answer_tokens = arguments.prompt_tokens, arguments.answer_tokens
+    recorded: Sequence[tuple[int, int]] = [(DEFAULT_PROMPT_TOKENS, DEFAULT_ANSWER_TOKENS)]
+    if traffic is not None and not (prompt_tokens and answer_tokens):
+        recorded = traffic.find_lengths()
+    lengths = [(prompt_tokens or of_prompt, answer_tokens or of_answer) for of_prompt, of_answer in recorded]
     return FillerPrompts(lengths, arguments.seed)
 
 
-def _find_peak(arguments: argparse.Namespace, traffic: RecordedTraffic | None) -> float:
+def _read_traffic(arguments: argparse.Namespace) -> Traffic | None:
+    """Return the recorded traffic that is to be repeated, of all its models; None: none is given.
+
+    Raises:
+        NoTrafficError, UnreadableSourceError: there is none in the file, or it cannot be read.
+    """
+    if arguments.recorded is None:
+        return None
+    skipped = SkippedInput()
+    check_readable(arguments.recorded)
+    traffic = read_traffic([arguments.recorded], skipped)
+    for line in skipped.describe():
+        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+    return traffic
+
+
+def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:
     """Return the expected peak.
 
     Raises:

@@ -32,7 +32,7 @@ class Block:
     ended: list[Attempt] = field(default_factory=list)
     """Attempts of its round that ended in it, whenever they were due."""
     open: list[tuple[Attempt, float]] = field(default_factory=list)
-    """Attempts of its round that were receiving tokens in it, each with the share of that time that lies in the block."""
+    """Attempts of its round that received tokens in it, each with the share of that time that lies in the block."""
 
 
 def split_into_blocks(rounds: Iterable[Round], attempts: Sequence[Attempt]) -> list[Block]:

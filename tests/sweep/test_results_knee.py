@@ -101,7 +101,7 @@ def test_a_long_tail_at_the_same_median_is_a_wait_in_single_gaps() -> None:
 
 
 def test_many_requests_that_were_held_up_here_are_a_wait_here() -> None:
-    assert wait_of(analyzed(batching, seconds=4.0, bound={5.0: 0.4})) is Wait.HERE
+    assert wait_of(analyzed(batching, seconds=4.0, bound={5.0: 0.1})) is Wait.HERE
 
 
 @pytest.mark.parametrize(
