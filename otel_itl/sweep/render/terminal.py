@@ -108,6 +108,7 @@ def _standing(level: LevelResult, result: SweepResult) -> Text:
 
 
 def _interval(figure: Figure | None, unit: Unit) -> str:
-    if figure is None or figure.low is None or figure.high is None:
+    """Return the interval of a figure for a narrow column; empty, where it has none, or no width."""
+    if figure is None or figure.low is None or figure.high is None or figure.low == figure.high:
         return ""
     return f"{format_value(figure.low, unit)}-{format_value(figure.high, unit)}"
