@@ -20,7 +20,8 @@ from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.wake_lateness import WakeLateness
 
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
-SCHEDSTAT_OF: Final = "/proc/self/task/{}/schedstat"
+THREADS: Final = "/proc/self/task"
+SCHEDSTAT_OF: Final = f"{THREADS}/{{}}/schedstat"
 """Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
 CGROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
@@ -72,22 +73,33 @@ class HostClock:
             self._read, self._is_chosen = self._find_reader(), True
         return None if self._read is None else self._read()
 
+    @never_raises(Where.STREAM_READ, None)
+    def read_of_all(self) -> int | None:
+        """Return the delay of all threads of this process together so far (ns); None: not known."""
+        delay = self.read()
+        if self._read is not read_schedstat:
+            return delay
+        return sum(map(_read_schedstat_of, os.listdir(THREADS)))  # noqa: PTH208 - without an object for each
+
 
 class HostDelay:
     """The delay by the host of one stream: one reading at its start and one at its end, in the thread that reads it.
+
+    Where the request was sent in another thread than the stream is read in, the first pull is the start.
 
     Args:
         clock: reads the delay of the current thread; None: it is not known.
     """
 
-    __slots__ = ("_clock", "_mark", "_reader", "_start", "_wakes", "delay", "process_delay")
+    __slots__ = ("_clock", "_counts_all", "_mark", "_reader", "_start", "_wakes", "delay", "process_delay")
 
     def __init__(self, clock: HostClock | None = None) -> None:
         self._clock = clock
+        self._counts_all = False
         self._reader = get_native_id()
         self._mark: tuple[int, int] | None = None
         """The moment since which `find_host_pause` measures, and the delay then (ns)."""
-        self._start = None if clock is None else clock.read()
+        self._start = self._read()
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
         self._wakes = 0 if clock is None else clock.wake_lateness.count
@@ -111,20 +123,31 @@ class HostDelay:
             return []
         return [Lag(before[0], now)]
 
-    def drop_start_in_other_thread(self) -> None:
-        """Drop the reading at the start, so that `delay` stays None, unless this is the thread of the request.
+    def begin_reading(self) -> None:
+        """Start anew if this is not the thread of the request. Called when the first chunk is about to be pulled."""
+        thread = get_native_id()
+        if thread != self._reader:
+            self._reader, self._start = thread, self._read()
 
-        Called when the first chunk is about to be pulled, and at the end: the delays of two threads cannot be compared.
+    def count_all_threads(self) -> None:
+        """Start anew with the delay of all threads of this process, an upper bound.
+
+        Called where the chunks pass through threads of the SDK: when they get no CPU, the reader is late as well.
         """
-        if get_native_id() != self._reader:
-            self._start = None
+        self._counts_all = True
+        self._start = self._read()
 
     def stop(self) -> None:
         """Take the reading at the end. Called in the thread in which the stream ended."""
-        self.drop_start_in_other_thread()
         self.process_delay = None if self._clock is None else self._clock.wake_lateness.since(self._wakes)
-        end = None if self._clock is None or self._start is None else self._clock.read()
-        self.delay = None if end is None or self._start is None else max(end - self._start, 0)
+        if self._start is not None and (self._counts_all or get_native_id() == self._reader):
+            end = self._read()
+            self.delay = None if end is None else max(end - self._start, 0)
+
+    def _read(self) -> int | None:
+        if self._clock is None:
+            return None
+        return self._clock.read_of_all() if self._counts_all else self._clock.read()
 
 
 def find_delay_reader() -> ReadDelay | None:
@@ -149,6 +172,14 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
     if not turns:  # a thread that reads this has had one; its time on the CPU may still be 0
         raise ValueError("nothing is counted")
     return delayed
+
+
+def _read_schedstat_of(thread: str) -> int:
+    """Return for how long a thread of this process, given by its native id, has waited; 0 where it has ended."""
+    try:
+        return read_schedstat(SCHEDSTAT_OF.format(thread))
+    except (OSError, ValueError):
+        return 0
 
 
 def find_throttling_counters(membership: Path, mounted: Path) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,14 +52,44 @@ def test_it_is_not_known_while_the_stream_goes_on() -> None:
     assert HostDelay(clock_of(5)).delay is None
 
 
-@pytest.mark.parametrize("in_other_thread", ["drop_start_in_other_thread", "stop"])
-def test_it_is_not_known_where_the_reader_changed(in_other_thread: str) -> None:
-    delay = HostDelay(clock_of(0, MS))
-    other = threading.Thread(target=getattr(delay, in_other_thread))
+def run_in_other_thread(function: Callable[[], None]) -> None:
+    other = threading.Thread(target=function)
     other.start()
     other.join()
-    delay.stop()
+
+
+def test_it_is_not_known_where_the_reader_changed() -> None:
+    delay = HostDelay(clock_of(0, MS))
+    run_in_other_thread(delay.stop)
     assert delay.delay is None
+
+
+def test_it_counts_from_the_first_pull_where_the_request_was_sent_in_another_thread() -> None:
+    delay = HostDelay(clock_of(0, 5 * MS, 47 * MS))
+
+    def read() -> None:
+        delay.begin_reading()
+        delay.stop()
+
+    run_in_other_thread(read)
+    assert delay.delay == 42 * MS
+
+
+def test_all_threads_are_counted_where_chunks_pass_through_threads_of_the_sdk() -> None:
+    clock = HostClock(InternalErrors())
+    alone = clock.read()
+    if alone is None:
+        pytest.skip("this system does not count it for each thread")
+    of_all = clock.read_of_all()
+    assert of_all is not None
+    assert of_all >= alone
+
+
+def test_all_threads_are_one_where_the_system_does_not_count_each() -> None:
+    delay = HostDelay(clock_of(0, 5 * MS, 47 * MS))
+    delay.count_all_threads()
+    delay.stop()
+    assert delay.delay == 42 * MS
 
 
 def test_it_is_not_known_where_the_system_does_not_show_it() -> None:
