@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import get_native_id
-from typing import Final
+from typing import Final, NamedTuple
 
 from otel_itl.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
@@ -27,8 +27,19 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 MAX_BYTES: Final = 4_096
 
+ORDINARY_DELAY_NS: Final = 100_000
+"""What a thread of an SDK may wait at each of its turns: it is woken for each chunk of all streams."""
+
 ReadDelay = Callable[[], int]
 """Returns the nanoseconds that this thread has been delayed by since some moment in the past."""
+
+
+class Turns(NamedTuple):
+    """How often a thread got a CPU, and for how long it was ready before."""
+
+    delay: int
+    """Nanoseconds."""
+    number: int
 
 
 class HostClock:
@@ -74,12 +85,11 @@ class HostClock:
         return None if self._read is None else self._read()
 
     @never_raises(Where.STREAM_READ, None)
-    def read_of_all(self) -> int | None:
-        """Return the delay of all threads of this process together so far (ns); None: not known."""
-        delay = self.read()
+    def read_of_each(self) -> dict[str, Turns] | None:
+        """Return the delay of every thread of this process so far, by its native id; None: not known."""
         if self._read is not read_schedstat:
-            return delay
-        return sum(map(_read_schedstat_of, os.listdir(THREADS)))  # noqa: PTH208 - without an object for each
+            return None
+        return {thread: _read_turns(thread) for thread in os.listdir(THREADS)}  # noqa: PTH208 - quicker
 
 
 class HostDelay:
@@ -91,15 +101,15 @@ class HostDelay:
         clock: reads the delay of the current thread; None: it is not known.
     """
 
-    __slots__ = ("_clock", "_counts_all", "_mark", "_reader", "_start", "_wakes", "delay", "process_delay")
+    __slots__ = ("_clock", "_mark", "_reader", "_start", "_start_of_each", "_wakes", "delay", "process_delay")
 
     def __init__(self, clock: HostClock | None = None) -> None:
         self._clock = clock
-        self._counts_all = False
         self._reader = get_native_id()
         self._mark: tuple[int, int] | None = None
         """The moment since which `find_host_pause` measures, and the delay then (ns)."""
         self._start = self._read()
+        self._start_of_each: dict[str, Turns] | None = None
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
         self._wakes = 0 if clock is None else clock.wake_lateness.count
@@ -129,25 +139,35 @@ class HostDelay:
         if thread != self._reader:
             self._reader, self._start = thread, self._read()
 
-    def count_all_threads(self) -> None:
-        """Start anew with the delay of all threads of this process, an upper bound.
+    def watch_all_threads(self) -> None:
+        """Have `delay` be that of the thread of this process that is delayed most, from now on.
 
-        Called where the chunks pass through threads of the SDK: when they get no CPU, the reader is late as well.
+        Called where the chunks pass through threads of the SDK: when these get no CPU, the reader is late as well.
         """
-        self._counts_all = True
-        self._start = self._read()
+        self._start_of_each = None if self._clock is None else self._clock.read_of_each()
 
     def stop(self) -> None:
         """Take the reading at the end. Called in the thread in which the stream ended."""
         self.process_delay = None if self._clock is None else self._clock.wake_lateness.since(self._wakes)
-        if self._start is not None and (self._counts_all or get_native_id() == self._reader):
-            end = self._read()
-            self.delay = None if end is None else max(end - self._start, 0)
+        delays = [self._read_delay(), self._read_longest_delay()]
+        self.delay = max((delay for delay in delays if delay is not None), default=None)
+
+    def _read_delay(self) -> int | None:
+        """Return the delay of this thread since the start (ns); None: not known, or it is not the reader."""
+        if self._start is None or get_native_id() != self._reader:
+            return None
+        end = self._read()
+        return None if end is None else max(end - self._start, 0)
+
+    def _read_longest_delay(self) -> int | None:
+        """Return the delay of the thread that was delayed most since `watch_all_threads` (ns); None: not known."""
+        if self._start_of_each is None or self._clock is None:
+            return None
+        ends = self._clock.read_of_each() or {}
+        return max((_delay_between(self._start_of_each.get(one), end) for one, end in ends.items()), default=None)
 
     def _read(self) -> int | None:
-        if self._clock is None:
-            return None
-        return self._clock.read_of_all() if self._counts_all else self._clock.read()
+        return None if self._clock is None else self._clock.read()
 
 
 def find_delay_reader() -> ReadDelay | None:
@@ -168,18 +188,29 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
     Raises:
         OSError, ValueError: the kernel does not count it.
     """
-    _, delayed, turns = map(int, _read_file(path).split()[:3])
-    if not turns:  # a thread that reads this has had one; its time on the CPU may still be 0
+    turns = _parse_schedstat(path)
+    if not turns.number:  # a thread that reads this has had one; its time on the CPU may still be 0
         raise ValueError("nothing is counted")
-    return delayed
+    return turns.delay
 
 
-def _read_schedstat_of(thread: str) -> int:
-    """Return for how long a thread of this process, given by its native id, has waited; 0 where it has ended."""
+def _parse_schedstat(path: str) -> Turns:
+    _, delay, number = map(int, _read_file(path).split()[:3])
+    return Turns(delay, number)
+
+
+def _read_turns(thread: str) -> Turns:
+    """Return the turns of a thread of this process, given by its native id; none where it has ended."""
     try:
-        return read_schedstat(SCHEDSTAT_OF.format(thread))
+        return _parse_schedstat(SCHEDSTAT_OF.format(thread))
     except (OSError, ValueError):
-        return 0
+        return Turns(0, 0)
+
+
+def _delay_between(start: Turns | None, end: Turns) -> int:
+    """Return the delay (ns) of a thread, less what is ordinary at each turn; without a start it began meanwhile."""
+    before = start or Turns(0, 0)
+    return max(end.delay - before.delay - (end.number - before.number) * ORDINARY_DELAY_NS, 0)
 
 
 def find_throttling_counters(membership: Path, mounted: Path) -> Iterable[str]:
