@@ -71,7 +71,7 @@ def _describe_lowest(result: SweepResult) -> str:
     """Return how the lowest level stands to the objective, where no level meets it."""
     lowest = result.judged[0]
     objective = result.sweep.objective
-    streams = f"{describe_streams(lowest.result.concurrency)} ({format_level(lowest.result.level)} the expected peak)"
+    streams = f"{describe_streams(lowest.result.concurrency)} ({_describe_multiple(lowest, result)})"
     within = "" if objective is None else f" within {name_objective(objective)}"
     if lowest.standing is Standing.UNCERTAIN:
         figure = lowest.result.figures[lowest.missed or ""]
@@ -80,6 +80,11 @@ def _describe_lowest(result: SweepResult) -> str:
             f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
         )
     return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_wait(lowest, result)}"
+
+
+def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
+    """Return a level as a multiple of the peak, which fewer streams may be than were open: `1x the peak of 24`."""
+    return f"{format_level(judged.result.level)} the expected peak of {result.sweep.peak:g}"
 
 
 def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
