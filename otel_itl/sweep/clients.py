@@ -57,12 +57,14 @@ class OpenAIClient:
         self._max_tokens = "max_completion_tokens" if is_own else "max_tokens"
         # Untyped: the arguments are the user's, for whatever release is installed.
         self._client: Any = openai.AsyncOpenAI(**_client_options(openai, endpoint))
+        # Here, for it imports a lot: in the first request it would block the event loop for a second.
+        self._completions: Any = self._client.chat.completions
 
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end; see `Client`."""
         limit = {self._max_tokens: prompt.max_tokens}
         arguments: dict[str, Any] = {**self._endpoint.arguments, **limit, **prompt.arguments}
-        stream = await self._client.chat.completions.create(
+        stream = await self._completions.create(
             **{"model": self._endpoint.model, **arguments},
             messages=prompt.messages,
             stream=True,
@@ -88,11 +90,12 @@ class AnthropicClient:
 
         self._endpoint = endpoint
         self._client: Any = anthropic.AsyncAnthropic(**_client_options(anthropic, endpoint))
+        self._messages: Any = self._client.messages
 
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end; see `Client`."""
         arguments: dict[str, Any] = {**self._endpoint.arguments, **prompt.arguments}
-        stream = await self._client.messages.create(
+        stream = await self._messages.create(
             **{"model": self._endpoint.model, **arguments},
             max_tokens=prompt.max_tokens,
             messages=prompt.messages,
