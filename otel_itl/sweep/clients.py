@@ -14,6 +14,7 @@ from otel_itl.sweep.retry_after import read_retry_after
 
 MAX_IDLE_CONNECTIONS: Final = 1_000
 """Connections that are kept for the next request. The number of open ones has no limit: that would be a queue."""
+MAX_CONNECT_SECONDS: Final = 10.0
 _OWN_DOMAIN: Final = "openai.com"
 
 OnToken = Callable[[], None]
@@ -137,14 +138,15 @@ def describe_failure(error: Exception) -> Failure:
 
 def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
     """Return the arguments of an SDK's client: one attempt, no redirect, as many connections as there are streams."""
-    # The class of the SDK's own limits: which HTTP client an SDK uses differs between its releases.
+    # The classes of the SDK's own defaults: which HTTP client an SDK uses differs between its releases.
     limits = type(sdk.DEFAULT_CONNECTION_LIMITS)(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS)
+    timeout = type(sdk.DEFAULT_TIMEOUT)(endpoint.timeout, connect=min(endpoint.timeout, MAX_CONNECT_SECONDS))
     return {
         "api_key": endpoint.find_key(),
         "base_url": endpoint.url,
         "max_retries": 0,
-        "timeout": endpoint.timeout,
-        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, limits=limits, timeout=endpoint.timeout),
+        "timeout": timeout,
+        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, limits=limits, timeout=timeout),
     }
 
 

@@ -193,7 +193,12 @@ def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
     raise PromptError(message)
 
 
-_OF_THE_PROMPT: Final = frozenset({"prompt", "messages", "max_tokens", "max_completion_tokens"})
+_OF_THE_PROMPT: Final = frozenset(
+    {
+        *("prompt", "messages", "max_tokens", "max_completion_tokens"),
+        *("stream", "stream_options"),  # every request of a sweep is streamed, with its usage
+    }
+)
 
 
 def _parse_line(line: str, where: str) -> object:

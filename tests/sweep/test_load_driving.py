@@ -28,6 +28,7 @@ from otel_itl.sweep.prices import parse_prices
 from otel_itl.sweep.progress import Phase, Progress
 from otel_itl.sweep.prompts import FillerPrompts, PromptError, load_prompts
 from otel_itl.sweep.self_check import find_driver_limit
+from otel_itl.sweep.traffic import read_traffic
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
 
 pytest.importorskip("openai")
@@ -140,6 +141,8 @@ def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable
     split, selection = ByAttribute("itl.sweep.level", ("1", "2")), Selection(includes_bound=True)
     sides = read_by_attribute([output], split, SkippedInput(), selection)
     assert [len(side.requests) for side in sides] == [streams(sweep, 1), streams(sweep, 2)]
+    traffic = read_traffic([output], SkippedInput())
+    assert (traffic.requests, set(traffic.lengths)) == (len(stored), {(10, 3)})
 
 
 def test_a_stream_that_does_not_end_in_time_is_cut_off(drive: Callable[..., Sweep]) -> None:
