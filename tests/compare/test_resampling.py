@@ -107,7 +107,7 @@ def test_the_interval_of_a_mean_of_clusters_is_about_a_t_interval() -> None:
     assert found == pytest.approx(expected, abs=0.06)
 
 
-def test_a_single_cluster_has_no_interval() -> None:
+def test_a_figure_of_a_single_cluster_has_no_interval() -> None:
     assert level_interval(Rate([1.0], [1.0], is_count=False), 1, 100, np.random.default_rng(1)) is None
 
 
