@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from functools import partial
 from math import inf
@@ -11,7 +12,7 @@ from typing import Final
 
 from otel_itl.core.slo import Objectives
 from otel_itl.sweep.attempts import Attempt, Round, Sweep
-from otel_itl.sweep.brakes import Brakes
+from otel_itl.sweep.brakes import Brakes, RoundEnd
 from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.calibration import Calibration, CannotSweepError
 from otel_itl.sweep.clients import open_client
@@ -22,7 +23,7 @@ from otel_itl.sweep.load import Load
 from otel_itl.sweep.measurement import Measurement
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.progress import Phase, Progress
-from otel_itl.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver
+from otel_itl.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver, RoundLoad
 from otel_itl.sweep.schedule import Schedule
 
 REPORT_SECONDS: Final = 0.25
@@ -62,6 +63,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
             sweeper = _Sweeper(plan, measurement, load, on_progress)
             await sweeper.run()
     finally:
+        gc.unfreeze()
         await client.close()
     return Sweep(
         endpoint=endpoint.address,
@@ -142,6 +144,9 @@ class _Sweeper:
         Args:
             duration: of a request at the expected peak (s).
         """
+        # A full collection would block the event loop for a tenth of a second: what exists now is left out of the next.
+        gc.collect()
+        gc.freeze()
         self._round_began = self._clock()
         random = self._make_random(f"{self._level} {self._number}")
         driver = RoundDriver(self._plan, self._load, duration=duration, report=self._report, random=random)
@@ -154,7 +159,7 @@ class _Sweeper:
         self.attempts += attempts
         self.rounds.append(judged)
         if load.end is not None:
-            self.schedule.exclude(self._level, load.end, (judged.is_driver_bound and judged.void) or load.reason or "")
+            self.schedule.exclude(self._level, load.end, _reason_of(load, judged))
         self.schedule.finish()
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
@@ -197,3 +202,9 @@ class _Sweeper:
                 stopping=self._brakes.stopped,
             )
         )
+
+
+def _reason_of(load: RoundLoad, judged: Round) -> str:
+    """Return why a round ended before its time: a queue grows as well where this machine does not keep up."""
+    is_own = load.end is RoundEnd.SATURATED and judged.is_driver_bound
+    return (judged.void if is_own else load.reason) or ""
