@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Final
 
 from otel_itl.core.slo import CUSTOM, SLO
@@ -61,7 +62,7 @@ def _describe_nothing(result: SweepResult) -> str:
         return f"Nothing was measured: {result.sweep.stopped or 'no level was driven'}"
     if void.is_driver_bound:
         return (
-            f"This machine could not drive {describe_planned(void.level, result)}, and nothing is known of the "
+            f"This machine could not drive {describe_tried(void, result)}, and nothing is known of the "
             f"endpoint: {_why_void(void)}"
         )
     return f"Nothing is known of what the endpoint carries: {void.void}"
@@ -105,9 +106,9 @@ def _describe_end(result: SweepResult, knee: LevelResult) -> str:
     """Return as a clause why nothing is known beyond the knee, where no level above it counts."""
     void = next((level for level in result.levels if level.level > knee.level), None)
     if void is not None and void.is_driver_bound:
-        return f"this machine could not drive more: at {describe_planned(void.level, result)} {_why_void(void)}"
+        return f"this machine could not drive more: at {describe_tried(void, result)} {_why_void(void)}"
     if void is not None:
-        return f"at {describe_planned(void.level, result)} nothing is known: {void.void}"
+        return f"at {describe_tried(void, result)} nothing is known: {void.void}"
     if result.sweep.stopped is not None:
         return f"more was not tried: {result.sweep.stopped}"
     return "more was not tried"
@@ -151,9 +152,11 @@ def describe_streams(concurrency: float) -> str:
     return pluralize(round(concurrency), "stream")
 
 
-def describe_planned(level: float, result: SweepResult) -> str:
-    """Return the number of streams that a level was planned to reach, with the level: `72 streams (3x)`."""
-    return f"{describe_streams(level * result.sweep.peak)} ({format_level(level)})"
+def describe_tried(level: LevelResult, result: SweepResult) -> str:
+    """Return the number of streams that a void level reached, or was to reach, with the level: `72 streams (3x)`."""
+    reached = [one.concurrency for one in level.rounds if one.concurrency > 0]
+    streams = fmean(reached) if reached else level.level * result.sweep.peak
+    return f"{describe_streams(streams)} ({format_level(level.level)})"
 
 
 def describe_load(result: SweepResult) -> str:
