@@ -87,7 +87,7 @@ def _picture(quantity: Quantity, result: SweepResult) -> str:
     top = max([limit or 0.0, *(high for *_, high in points)]) * _ABOVE
     if len(points) < MIN_POINTS or top <= 0:
         return ""
-    across = Axis([(streams / widest, f"{streams:.0f}") for streams, *_ in points])
+    across = Axis([(streams / widest, format_streams(streams)) for streams, *_ in points])
     marks = [top / _ABOVE * step / (_TICKS - 1) for step in range(_TICKS)]
     up = Axis([(mark / top, _label(mark, quantity.unit)) for mark in marks])
     line = [

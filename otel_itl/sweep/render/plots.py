@@ -10,7 +10,7 @@ import plotext
 
 from otel_itl.report.render.number_format import format_three_digits
 from otel_itl.sweep.knee import SweepResult
-from otel_itl.sweep.render.words import title_of
+from otel_itl.sweep.render.words import format_streams, title_of
 from otel_itl.sweep.results import Unit, quantities_of, tail_of
 
 _HEIGHT: Final = 13
@@ -99,7 +99,7 @@ def _draw(plot: _Plot, width: int) -> str:
     top = max([*(point.high for point in plot.points), plot.limit or 0.0]) * _ABOVE or 1.0
     figure.ruler("x").lim(0, max(streams) * _ABOVE or 1.0)
     figure.ruler("y").lim(0, top)
-    figure.ruler("x").ticks(streams, [f"{number:.0f}" for number in streams])
+    figure.ruler("x").ticks(streams, [format_streams(number) for number in streams])
     marks = [top * step / _Y_TICKS for step in range(_Y_TICKS)]
     figure.ruler("y").ticks(marks, [format_three_digits(mark) for mark in marks])
     return str(figure.build().string(colorless=True))
