@@ -86,6 +86,10 @@ def _draw(path: Path, prometheus: Prometheus, start: float) -> None:
     model = "crowded-8b" if path.stem == "concurrency" else ".*"
     for panel in dashboard["panels"]:
         at = panel["gridPos"]
+        if panel["type"] == "row":
+            at_left, at_top = at["x"] * COLUMN_INCHES + 0.3, (rows - at["y"] - at["h"]) * ROW_INCHES + 0.05
+            figure.text(at_left / width, at_top / height, panel["title"], fontsize=9, fontweight="bold")
+            continue
         left, bottom = at["x"] * COLUMN_INCHES + 0.55, (rows - at["y"] - at["h"]) * ROW_INCHES + 0.45
         size = at["w"] * COLUMN_INCHES - 0.7, at["h"] * ROW_INCHES - 0.75
         axes = figure.add_axes((left / width, bottom / height, size[0] / width, size[1] / height))
@@ -207,10 +211,13 @@ def _table(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, A
     for column, answer in enumerate(answers):
         for series in answer:
             _, values = _points(series)
-            model = "{gen_ai_provider_name} {gen_ai_request_model}".format(**series["metric"])
+            labels = series["metric"]
+            model = f"{labels['gen_ai_provider_name']} {labels['gen_ai_request_model']}"
+            if "own_streams" in labels:
+                model = f"{labels['own_streams']:>3} own streams, {model}"
             rows.setdefault(model, ["-"] * len(answers))[column] = f"{values[-1] * 1_000:.0f} ms" if values else "-"
     columns = ["", *(target["legendFormat"] for target in panel["targets"])]
-    drawn = axes.table([[model, *cells] for model, cells in rows.items()], colLabels=columns, loc="upper left")
+    drawn = axes.table([[model, *cells] for model, cells in sorted(rows.items())], colLabels=columns, loc="upper left")
     drawn.scale(1, 1.4)
 
 
