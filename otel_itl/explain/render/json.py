@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from otel_itl.core.moments import format_time
@@ -20,9 +21,14 @@ from otel_itl.explain.render.words import (
 SCHEMA = "otel-itl.explain.v1"
 
 
-def explanation_to_json(explanation: Explanation, skipped_input: dict[str, int] | None = None) -> str:
-    """Return an explanation as indented JSON. Times are seconds, shares are between 0 and 1; what is absent is null."""
-    data = explanation_to_data(explanation) | {"skipped_input": skipped_input or {}}
+def explanation_to_json(explanation: Explanation, skipped_input: Mapping[str, int]) -> str:
+    """Return an explanation as indented JSON. Times are seconds, shares are between 0 and 1; what is absent is null.
+
+    Args:
+        explanation: the findings.
+        skipped_input: kind of what was skipped in the input → how often.
+    """
+    data = explanation_to_data(explanation) | {"skipped_input": dict(skipped_input)}
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 

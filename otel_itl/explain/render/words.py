@@ -76,6 +76,18 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     )
 
 
+def describe_too_few(explanation: Explanation, minimum: int) -> str:
+    """Return that no model has enough streams, and how many would be."""
+    most = max(explanation.models, key=lambda facts: facts.streams, default=None)
+    have = "none can be used" if most is None else f"{most.model} has {pluralize(most.streams, 'stream')}"
+    aside = _describe_set_aside(explanation)
+    return (
+        f"too few streams to explain anything: {have}, and {minimum:,} of a model are needed"
+        + (f"; set aside: {aside}" if aside else "")
+        + "."
+    )
+
+
 def describe_shares(facts: ModelFacts) -> str:
     """Return how much of the variance the findings of a model explain together; empty where there are none."""
     shares = [
@@ -89,7 +101,7 @@ def describe_shares(facts: ModelFacts) -> str:
 def describe_basis(explanation: Explanation) -> str:
     """Return what the sentences rest on: streams, processes, time zone, and what was set aside."""
     processes = f" of {explanation.instances:,} processes" if explanation.own_load_is_fleet_wide else ""
-    aside = ", ".join(f"{count:,} {why}" for why, count in sorted(explanation.set_aside.items()))
+    aside = _describe_set_aside(explanation)
     return (
         f"Over {pluralize(explanation.streams, 'stream')}{processes}, hours in {explanation.zone}"
         + (f"; set aside: {aside}" if aside else "")
@@ -114,6 +126,11 @@ def other_switches(explanation: Explanation, model: str | None = None) -> list[S
         for switch in explanation.switches
         if (switch.driver, switch.model, switch.change) not in named and model in (None, switch.model)
     ]
+
+
+def _describe_set_aside(explanation: Explanation) -> str:
+    """Return why streams are in no figure, and how many; empty where none are."""
+    return ", ".join(f"{count:,} {why}" for why, count in sorted(explanation.set_aside.items()))
 
 
 def _same_load(explanation: Explanation) -> str:

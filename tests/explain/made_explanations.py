@@ -24,7 +24,9 @@ SWITCHED = Change("gpt-4o-2026-08", "gpt-4o-2026-11", AT)
 CURVE = (CurvePoint(0, 0.02, 0.019, 0.021, 40), CurvePoint(4_000, 0.023, 0.022, 0.024, 60))
 
 
-def make_finding(driver: Driver, effect: Effect, target: Target = Target.ITL, share: float = 0.1, **more: Any) -> Finding:
+def make_finding(
+    driver: Driver, effect: Effect, target: Target = Target.ITL, share: float = 0.1, **more: Any
+) -> Finding:
     """A finding of one model."""
     made = {"model": MODEL, "p": 0.001, "typical": 0.021, "curve": CURVE, **more}
     return Finding(driver=driver, effect=effect, target=target, share_of_variance=share, **made)
