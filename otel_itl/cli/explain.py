@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo
 from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_USABLE
 from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
 from otel_itl.cli.output import CannotWriteError
-from otel_itl.explain.explanation import MIN_STREAMS, explain
+from otel_itl.explain.explaining import explain
 from otel_itl.explain.findings import Explanation
 from otel_itl.explain.render.json import explanation_to_json
 from otel_itl.explain.render.page import describe_for_page
 from otel_itl.explain.render.words import describe_too_few
+from otel_itl.explain.trials import MIN_STREAMS
 from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.streams import StoredStream, read_streams
@@ -36,7 +37,8 @@ def run_explain(arguments: argparse.Namespace) -> int:
         streams = read_streams(arguments.files, skipped)
         if arguments.html is not None:
             streams = _describe_each(streams, described)
-        explanation = explain(streams, arguments.zone or ZoneInfo(_DEFAULT_ZONE))
+        zone = arguments.zone or ZoneInfo(_DEFAULT_ZONE)
+        explanation = explain(streams, zone, includes_bound=arguments.include_bound)
         for line in skipped.describe():
             print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
         if not explanation.streams and not explanation.set_aside:

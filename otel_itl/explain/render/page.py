@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ from otel_itl.explain.render.words import (
 from otel_itl.report.render.number_format import pluralize
 
 _MICROSECONDS: Final = 1_000_000
+_WHOLE_FROM = 100
 _AXES: Final = {Driver.CALENDAR: "hour of the day", Driver.IDLE: "silence before the request"}
 """Titles of horizontal axes that are not the driver's name."""
 
@@ -55,7 +55,7 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
         "share": format_share_of_variance(finding.share_of_variance),
         "target": TARGETS[finding.target],
         "axis": _AXES.get(finding.driver, DRIVERS[finding.driver]),
-        "line": finding.change is None,
+        "line": finding.change is None and finding.idle_threshold is None,
         "points": [
             {
                 "label": _label(finding, point),
@@ -71,8 +71,8 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
 
 
 def _places(finding: Finding) -> Sequence[float]:
-    """Return where the points lie along the axis, from 0 to 1: silences by their logarithm, all else evenly."""
-    positions = [math.log1p(point.x) if finding.driver is Driver.IDLE else point.x for point in finding.curve]
+    """Return where the points lie along the axis, from 0 to 1."""
+    positions = [point.x for point in finding.curve]
     low, high = min(positions, default=0.0), max(positions, default=0.0)
     return [(position - low) / (high - low) if high > low else 0.5 for position in positions]
 
@@ -83,6 +83,9 @@ def _label(finding: Finding, point: CurvePoint) -> str:
         if finding.change.unix_ns is not None:
             return format_moment(round(point.x * SECOND))
         return finding.change.after if point.x else finding.change.before
+    if finding.idle_threshold is not None:
+        threshold = format_silence(finding.idle_threshold)
+        return f"{threshold} or more" if point.x >= finding.idle_threshold else f"less than {threshold}"
     if finding.driver is Driver.CALENDAR:
         return f"{point.x:g} h"
-    return format_silence(point.x) if finding.driver is Driver.IDLE else f"{point.x:,.4g}"
+    return f"{point.x:,.0f}" if point.x >= _WHOLE_FROM else f"{point.x:.3g}"
