@@ -18,7 +18,7 @@ _MINUTE, _HOUR, _DAY_HOURS = 60, 3_600, 24
 _MINUTES_FROM, _HOURS_FROM = 2 * _MINUTE, 2 * _HOUR
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MIN_RUN = 3
-"""So many weekdays in a row are named by the first and the last."""
+"""Weekdays in a row that are named by the first and the last."""
 
 
 class Amount(NamedTuple):
