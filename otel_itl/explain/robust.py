@@ -1,0 +1,169 @@
+"""Fits latency robustly: costs in seconds add up, factors multiply, and outliers count for little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import statsmodels.api as sm
+from scipy import stats
+
+from otel_itl.explain.facts import Floats, Integers
+
+FLOOR = 0.1
+"""A fitted latency is at least this share of the median: the fit works with logarithms."""
+MAX_FIRST = 20
+"""The first fit is not robust: a latency counts for at most so many times the median."""
+ROUNDS = 4
+"""Linearizations; the fit is close to linear, and has converged by then."""
+ROBUST_ROUNDS = 2
+"""The last of them, which are robust."""
+TOLERANCE = 1e-9
+"""Relative length below which a column counts as 0."""
+MAX_ITERATIONS = 15
+"""Reweightings in each of these."""
+
+
+class Parts(NamedTuple):
+    """What a latency is made of: `(costs @ a) * exp(factors @ b)`. One row for each stream."""
+
+    costs: Floats
+    """Each of its columns adds so many seconds; the first is the constant."""
+    factors: Floats
+    """Each of its columns multiplies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """A robust fit, as a linear model of the logarithm."""
+
+    design: Floats
+    """The columns of costs, then those of factors, so that coefficients are seconds and logarithms of factors."""
+    response: Floats
+    """What a linear model of `design` explains. An outlier is moved to where it counts for as little as in the fit, so
+    that least squares of this response are the robust estimates, and their covariance the robust one's."""
+    log_latency: Floats
+    """Logarithm of the latency, with outliers moved likewise."""
+    coefficients: Floats
+
+
+def fit_robustly(latency: Floats, parts: Parts) -> Fit:
+    """Fit the parts to latencies in seconds by Huber's M-estimate of the logarithms."""
+    logs, middle = np.log(latency), float(np.median(latency))
+    width = parts.costs.shape[1]
+    coefficients: Floats = np.zeros(width + parts.factors.shape[1])
+    coefficients[:width] = _least_squares(np.minimum(latency, MAX_FIRST * middle), parts.costs)
+    design, level = _linearize(parts, coefficients[:width], middle)
+    for number in range(ROUNDS):
+        response = logs - level + 1.0
+        if number < ROUNDS - ROBUST_ROUNDS:
+            coefficients = _least_squares(response, design)
+        else:
+            coefficients = _fit_huber(design, response).params
+        if number < ROUNDS - 1:
+            design, level = _linearize(parts, coefficients[:width], middle)
+    moved = _move_outliers(response - design @ coefficients, design.shape[1])
+    fitted = design @ coefficients
+    return Fit(
+        design=design,
+        response=fitted + moved,
+        log_latency=level + fitted - 1.0 + moved,
+        coefficients=np.asarray(coefficients),
+    )
+
+
+def _least_squares(response: Floats, columns: Floats) -> Floats:
+    return np.asarray(np.linalg.lstsq(columns, response, rcond=None)[0])
+
+
+def _linearize(parts: Parts, costs: Floats, middle: float) -> tuple[Floats, Floats]:
+    """Return the design around a fit of the costs, and the logarithm of what they add up to."""
+    level = np.maximum(parts.costs @ costs, FLOOR * middle)
+    return np.hstack([parts.costs / level[:, None], parts.factors]), np.log(level)
+
+
+def _fit_huber(design: Floats, response: Floats) -> Any:
+    return sm.RLM(response, design, M=sm.robust.norms.HuberT()).fit(maxiter=MAX_ITERATIONS)
+
+
+def _move_outliers(residuals: Floats, parameters: int) -> Floats:
+    """Return Huber's pseudo-residuals: clipped, and scaled by the share that is not."""
+    scale = stats.median_abs_deviation(residuals, scale="normal") or float(np.std(residuals)) or 1.0
+    scale *= np.sqrt(len(residuals) / max(len(residuals) - parameters, 1))
+    norm = sm.robust.norms.HuberT()
+    return np.asarray(norm.psi(residuals / scale) * scale / np.mean(norm.psi_deriv(residuals / scale)))
+
+
+class Estimate(NamedTuple):
+    """A coefficient with its standard error, and the clusters it rests on."""
+
+    value: float
+    error: float
+    clusters: int
+    level_error: float = 0.0
+    """What the interval has beside `error`: the level of the upstream is estimated as well, and is in proportion."""
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value of a t-test."""
+        return float(2 * stats.t.sf(abs(self.value) / self.error, self.clusters - 1)) if self.error > 0 else 1.0
+
+    def interval(self) -> tuple[float, float]:
+        """Return the 95 % interval."""
+        reach = float(stats.t.ppf(0.975, self.clusters - 1)) * float(np.hypot(self.error, self.level_error))
+        return self.value - reach, self.value + reach
+
+
+def span(columns: Floats) -> Floats:
+    """Return orthonormal columns that span the same as these, of which some may depend on others."""
+    left, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(left[:, sizes > TOLERANCE * max(sizes.max(initial=0.0), TOLERANCE)])
+
+
+class Model(NamedTuple):
+    """What is explained by what, and which streams may be alike."""
+
+    response: Floats
+    tested: Floats
+    """Columns of interest; those that add seconds come first."""
+    beside: Floats
+    """Columns without interest that explain as well, the constant among them."""
+    times: Floats
+    """Likewise, for the level of the upstream at the time."""
+    clusterings: Sequence[Integers]
+    """Each has the cluster of each row; of the errors by each clustering the largest is taken."""
+
+
+def estimate(model: Model, adding: int = 0) -> list[Estimate]:
+    """Estimate the coefficients of the columns of interest beside each other.
+
+    A cost is a number of seconds at the upstream's usual level, and that level is known only as well as the times that
+    were seen allow: the error of each of the first `adding` columns has it as well.
+    """
+    basis = span(np.hstack([model.beside, model.times]))
+    tested, response = (one - basis @ (basis.T @ one) for one in (model.tested, model.response))
+    free = len(response) - tested.shape[1] - basis.shape[1]
+    lost = float(np.sqrt((len(response) - tested.shape[1]) / max(free, 1)))
+    fitted = sm.OLS(response, tested).fit()
+    errors = _errors(fitted, model.clusterings) * lost
+    level = np.zeros(tested.shape[1])
+    if adding:
+        known = np.hstack([model.tested, model.beside])
+        rest = (
+            model.response
+            - known @ np.linalg.lstsq(np.hstack([known, model.times]), model.response, rcond=None)[0][: known.shape[1]]
+        )
+        level[:adding] = _errors(sm.OLS(rest, np.ones((len(rest), 1))).fit(), model.clusterings)[0]
+    clusters = min(len(np.unique(groups)) for groups in model.clusterings)
+    return [
+        Estimate(float(value), float(error), clusters, float(abs(value) * shared))
+        for value, error, shared in zip(fitted.params, errors, level, strict=True)
+    ]
+
+
+def _errors(fitted: Any, clusterings: Sequence[Integers]) -> Floats:
+    """Return the standard errors by the clustering with the largest."""
+    found = [fitted.get_robustcov_results("cluster", groups=groups, df_correction=False).bse for groups in clusterings]
+    return np.asarray(np.max(found, axis=0))
