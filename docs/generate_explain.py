@@ -31,11 +31,12 @@ FLEET = Fleet(
         (Driver.PROMPT, Target.ITL): 0.0016,
         (Driver.IDLE, Target.TTFT): 4.0,
         (Driver.CALENDAR, Target.ITL): 0.4,
-        (Driver.RESPONSE_MODEL, Target.ITL): 0.2,
-        (Driver.OWN_LOAD, Target.ITL): 0.0006,
+        (Driver.RESPONSE_MODEL, Target.ITL): 0.5,
+        (Driver.OWN_LOAD, Target.ITL): 0.002,
+        (Driver.OWN_LOAD, Target.TTFT): 0.05,
     },
-    bursts=300,
-    weekdays=(1,),
+    bursts=200,
+    weekdays=(0, 1, 2, 3, 4),
 )
 """Sizes in the units of their effects: 1.6 ms a token for 1,000 prompt tokens, 4 s after a silence, 40 % at 9-11 h."""
 SEED = 7
