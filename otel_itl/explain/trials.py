@@ -94,7 +94,8 @@ class _Model:
         self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
         self._hours = _dummies(_merge(facts.hour))
         self._times = self._make_times()
-        length = [] if target is Target.TTFT else [facts.tokens / THOUSAND]
+        is_even = target is Target.TTFT or np.ptp(facts.tokens) == 0
+        length = [] if is_even else [facts.tokens / THOUSAND]
         self._constant = np.column_stack([np.ones(len(facts)), *length])
         """Not of interest: of a longer answer more of the tokens come late."""
 
