@@ -21,6 +21,10 @@ FIRST_TOKEN = 0.4
 GAP = 0.02
 IDLE = 600
 SLOW_HOURS = (9, 11)
+DAY_HOURS = (7, 20)
+"""When there is traffic."""
+SOON = 0.4
+"""Share of the bursts that follow another one after minutes."""
 SWITCH_DAY = 13.4
 """Days after the first Monday, when another response model answers."""
 
@@ -37,7 +41,7 @@ class Fleet:
     days: int = 28
     bursts: int = 80
     """Groups of parallel sessions."""
-    requests: int = 3
+    requests: float = 3
     """Of each session, on average."""
     parallel: float = 3.0
     """Sessions of a burst, on average."""
@@ -56,6 +60,75 @@ class Fleet:
     """Half of the sessions get several tokens in a chunk."""
 
 
+NOTHING = (
+    Fleet(name="nothing"),
+    Fleet(name="an upstream that drifts", drift=0.3, between_days=0.2),
+    Fleet(name="heavy tails", is_heavy=True),
+    Fleet(name="own load follows the hours", load_follows_hours=True),
+    Fleet(name="several tokens in a chunk", is_speculative=True),
+)
+"""Nothing drives the latency of these."""
+ALONE = (
+    Fleet(name="prompt, TTFT", planted={(Driver.PROMPT, TTFT): 0.1}),
+    Fleet(name="cached tokens apart, TTFT", planted={(Driver.PROMPT, TTFT): 0.12, (Driver.CACHED_PROMPT, TTFT): 0.05}),
+    Fleet(name="prompt, ITL", planted={(Driver.PROMPT, ITL): 0.0016}),
+    Fleet(name="own load, TTFT", planted={(Driver.OWN_LOAD, TTFT): 0.04}, parallel=4.0),
+    Fleet(name="own load, ITL", planted={(Driver.OWN_LOAD, ITL): 0.0015}, parallel=4.0),
+    Fleet(name="position, ITL", planted={(Driver.POSITION, ITL): 0.01}),
+    Fleet(name="idle time, TTFT", planted={(Driver.IDLE, TTFT): 4.0}),
+    Fleet(
+        name="Tuesday 9-11 h, ITL",
+        planted={(Driver.CALENDAR, ITL): 0.4},
+        weekdays=(1,),
+        days=56,
+        bursts=320,
+        parallel=1.5,
+    ),
+    Fleet(name="every day 9-11 h, TTFT", planted={(Driver.CALENDAR, TTFT): 0.4}, bursts=320, parallel=1.2, requests=2),
+    Fleet(name="response model, ITL", planted={(Driver.RESPONSE_MODEL, ITL): 0.3}),
+    Fleet(name="server address, ITL", planted={(Driver.SERVER_ADDRESS, ITL): 0.15}),
+    Fleet(name="tokens per chunk, ITL", planted={(Driver.TOKENS_PER_CHUNK, ITL): 0.006}, is_speculative=True),
+    Fleet(name="retries, TTFT", planted={(Driver.RETRIES, TTFT): 0.8}),
+    Fleet(name="prompt, ITL, heavy tails", planted={(Driver.PROMPT, ITL): 0.0016}, is_heavy=True),
+)
+CONFOUNDED = (
+    Fleet(
+        name="9-11 h, when own load is high",
+        planted={(Driver.CALENDAR, ITL): 0.4},
+        load_follows_hours=True,
+        bursts=160,
+        parallel=2.0,
+    ),
+    Fleet(
+        name="own load, high at 9-11 h",
+        planted={(Driver.OWN_LOAD, ITL): 0.0015},
+        load_follows_hours=True,
+        bursts=120,
+        parallel=4.0,
+        requests=2,
+    ),
+)
+MIXED = (
+    Fleet(
+        name="prompt, idle time and position",
+        planted={(Driver.PROMPT, ITL): 0.0016, (Driver.IDLE, TTFT): 4.0, (Driver.POSITION, ITL): 0.01},
+    ),
+    Fleet(
+        name="prompt, retries, response model",
+        planted={(Driver.PROMPT, TTFT): 0.1, (Driver.RETRIES, TTFT): 0.8, (Driver.RESPONSE_MODEL, ITL): 0.3},
+    ),
+    Fleet(
+        name="own load, server, weekdays 9-11 h",
+        planted={(Driver.OWN_LOAD, ITL): 0.0015, (Driver.SERVER_ADDRESS, ITL): 0.15, (Driver.CALENDAR, ITL): 0.4},
+        weekdays=(0, 1, 2, 3, 4),
+        parallel=2.0,
+        bursts=320,
+        requests=2,
+    ),
+)
+KINDS = (*NOTHING, *ALONE, *CONFOUNDED, *MIXED)
+
+
 def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
     """Simulate the streams of a fleet."""
     start, session = _arrivals(fleet, random)
@@ -64,7 +137,7 @@ def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
     tokens = np.clip(random.lognormal(5.2, 0.6, count), 40, 1_500).round()
     prompt, cached = _prompts(session, random)
     retries = random.choice([0, 1, 2], count, p=[0.93, 0.06, 0.01])
-    server = random.integers(2, size=session.max() + 1)[session]
+    server = (random.random(session.max() + 1) < 0.35)[session].astype(int)
     per_chunk = np.where(fleet.is_speculative & (random.random(session.max() + 1) < 0.5)[session], 2.5, 1.0)
     per_chunk *= random.uniform(1.0, 1.1, count)
     is_new = start >= SWITCH_DAY * DAY
@@ -97,8 +170,9 @@ def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
     ttft, itl = np.full(count, FIRST_TOKEN), np.full(count, GAP)
     for _ in range(4):
         end = start + ttft + tokens * itl
-        load, idle = _count_open(start, end), _silence(start, end)
-        ttft, itl = latency(TTFT, load, idle), latency(ITL, load, idle)
+        at_start, mean = _count_open(start, end), _mean_open(start, end)
+        idle = _silence(start, end)
+        ttft, itl = latency(TTFT, at_start, idle), latency(ITL, mean, idle)
     duration = ttft + tokens * itl
     slope = cost(Driver.POSITION, ITL)
     return Observations(
@@ -128,9 +202,12 @@ def simulate(fleet: Fleet, random: np.random.Generator) -> Observations:
 def _arrivals(fleet: Fleet, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Return when each request starts, in seconds after the first midnight, ascending, and its session."""
     starts, sessions, number = [], [], 0
+    day, hour = 0, 0.0
     for _ in range(fleet.bursts):
-        day = random.integers(fleet.days)
-        hour = np.clip(random.normal(13, 3.5), 6, 22)
+        if random.random() < SOON and 0 < hour < DAY_HOURS[1]:
+            hour += random.lognormal(np.log(0.25), 0.8)
+        else:
+            day, hour = int(random.integers(fleet.days)), float(random.uniform(*DAY_HOURS))
         is_slow = SLOW_HOURS[0] <= hour < SLOW_HOURS[1]
         crowd = fleet.parallel * (0.6 + 0.8 * np.exp(-(((hour - 14) / 3) ** 2)))
         if fleet.load_follows_hours:
@@ -178,6 +255,12 @@ def _noise(fleet: Fleet, start: np.ndarray, session: np.ndarray, random: np.rand
 def _count_open(start: np.ndarray, end: np.ndarray) -> np.ndarray:
     begun = np.searchsorted(start, start, side="right")
     return begun - np.searchsorted(np.sort(end), start, side="right")
+
+
+def _mean_open(start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return how many streams are open during each stream, on average."""
+    shared = np.minimum.outer(end, end) - np.maximum.outer(start, start)
+    return np.clip(shared, 0, None).sum(axis=1) / (end - start)
 
 
 def _silence(start: np.ndarray, end: np.ndarray) -> np.ndarray:

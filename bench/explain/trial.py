@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,12 +36,13 @@ class Tally:
 def play(fleet: Fleet, fleets: int) -> Tally:
     """Simulate fleets of one kind, and count what is found."""
     tally = Tally()
+    gc.freeze()  # statsmodels collects garbage at each adjustment of p-values
     for seed in range(fleets):
         _count(tally, fleet, explain_observations(simulate(fleet, np.random.default_rng(seed))).findings)
     return tally
 
 
-def _count(tally: Tally, fleet: Fleet, findings: list[Finding]) -> None:
+def _count(tally: Tally, fleet: Fleet, findings: Sequence[Finding]) -> None:
     """Count the findings of one fleet."""
     tally.fleets += 1
     right: dict[Planted, Finding] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,18 @@ MAX_HOURS = 12
 EXCHANGES = 400
 FIRST_EXCHANGES = 80
 """After so many it is decided whether there is anything to find."""
+MAX_BY_CHANCE = 0.3
+"""There is not, if at least this share of them has a window that stands out as much."""
 ALL_DAYS = tuple(range(7))
 WEEKDAYS = (*((day,) for day in range(7)), tuple(range(5)), (5, 6), ALL_DAYS)
 """The sets of weekdays that a window may have."""
+
+
+MIN_EXCEEDING = 10
+"""With fewer exchanges beyond the observed statistic, their tail is fitted."""
+PRIOR_DAYS = 4
+"""The expected variance counts for as much as that over so many days."""
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +41,7 @@ class WindowFound:
     """The window that differs most."""
 
     window: Window
-    rows: np.ndarray
+    rows: Bools
     """Which streams are inside (bool)."""
     difference: float
     error: float
@@ -46,108 +56,156 @@ def can_search(facts: Facts) -> bool:
     return days >= MIN_DAYS and len(facts) >= MIN_STREAMS_A_DAY * days
 
 
-def find_window(residuals: Floats, facts: Facts, random: np.random.Generator) -> WindowFound | None:
+def find_window(
+    residuals: Floats, facts: Facts, random: np.random.Generator, beside: Sequence[Window] = ()
+) -> WindowFound | None:
     """Find the window of the week in which residuals differ most from those outside; None: no window has enough days.
 
-    The reference is what the search finds in the same streams after their residuals are moved by a random distance
-    within each day, and their weekdays are exchanged between days. That keeps what neighbours have in common, and
-    loses every relation with hour and weekday.
+    A window is judged by a t-statistic over days. The reference is the largest one of the same streams after their
+    residuals are moved by a random distance within each day, and their weekdays are exchanged between days: that keeps
+    what neighbours have in common, and loses every relation with hour and weekday.
+
+    Args:
+        residuals: what the logarithm of the latency has left for hour and weekday.
+        facts: the streams.
+        random: makes the exchanges.
+        beside: windows that were found before; another one does not touch them.
     """
-    search = _Search(facts)
+    search = _Search(facts, residuals, beside)
     if not search.is_allowed.any():
         return None
-    centred = residuals - residuals.mean()
-    observed = search.score(centred, search.weekdays)
-    exchanged: list[Floats] = []
-    for count in range(EXCHANGES):
-        if count == FIRST_EXCHANGES and _exceeding(observed, np.array(exchanged), search.is_allowed) > count // 8:
+    difference, error = search.compare(search.centred, search.weekdays)
+    t = np.where(search.is_allowed, np.abs(difference / error), 0.0)
+    row, column = np.unravel_index(int(np.argmax(t)), t.shape)
+    largest: list[float] = []
+    while len(largest) < EXCHANGES:
+        largest.append(search.exchange(random))
+        if len(largest) == FIRST_EXCHANGES and np.mean(np.array(largest) >= t.max()) >= MAX_BY_CHANCE:
             break
-        exchanged.append(search.score(search.shift(centred, random), random.permutation(search.weekdays)))
-    spread = np.sqrt(np.mean(np.square(exchanged), axis=0))
-    spread = np.where(spread > 0, spread, np.inf)
-    z = np.where(search.is_allowed, observed / spread, 0.0)
-    best = np.unravel_index(int(np.argmax(np.abs(z))), z.shape)
-    most = np.max(np.abs(np.where(search.is_allowed, np.array(exchanged) / spread, 0.0)), axis=(1, 2))
-    return search.describe(best, float(observed[best]), float(spread[best]), most)
-
-
-def _exceeding(observed: Floats, exchanged: Floats, is_allowed: np.ndarray) -> int:
-    """Count the exchanges with a window that stands out as much as the best one observed."""
-    spread = np.sqrt(np.mean(np.square(exchanged), axis=0))
-    spread = np.where((spread > 0) & is_allowed, spread, np.inf)
-    return int(np.sum(np.max(np.abs(exchanged / spread), axis=(1, 2)) >= np.max(np.abs(observed / spread))))
+    return search.describe((int(row), int(column)), difference[row, column], error[row, column], np.array(largest))
 
 
 class _Search:
     """The windows over the streams of one model."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, residuals: Floats, beside: Sequence[Window]) -> None:
         days, self._day = np.unique(facts.day, return_inverse=True)
         self._facts = facts
+        self.centred = residuals - residuals.mean()
         self._first = np.searchsorted(self._day, np.arange(len(days)))
         self._length = np.bincount(self._day)
         self._cell = self._day * 24 + facts.hour
         self.weekdays: Integers = facts.weekday[self._first]
-        self._spans = np.array(
-            [(start, end) for start in range(24) for end in range(start + 1, min(start + MAX_HOURS, 24) + 1)]
-            + [(0, 24)]
-        )
+        self._spans = _spans(facts.hour)
         self._sets = np.array([[day in chosen for day in ALL_DAYS] for chosen in WEEKDAYS], dtype=np.float64)
-        self._total = len(facts)
-        counts = self._sum(np.ones(self._total))
-        inside = self._in_windows(counts, self.weekdays)
-        days_inside = self._sets[:, self.weekdays] @ (counts[:, self._spans[:, 1]] > counts[:, self._spans[:, 0]])
-        days_outside = len(days) - self._sets[:, self.weekdays].sum(axis=1)[:, None] * np.all(
-            self._spans == (0, 24), axis=1
-        )
-        self._counts = counts
-        self.is_allowed = (
-            (days_inside >= MIN_WINDOW_DAYS)
-            & (days_outside >= MIN_WINDOW_DAYS)
-            & (inside >= MIN_WINDOW_STREAMS)
-            & (self._total - inside >= MIN_WINDOW_STREAMS)
-        )
+        self._inside, self._of_day = self._sum(np.ones(len(facts)))
+        self._noise = self._variances()
+        self.is_allowed = self._has_enough(self.weekdays) & self._is_apart(beside)
 
-    def _sum(self, values: Floats) -> Floats:
-        """Sum values up by day (row), from midnight to each hour (column)."""
+    def _is_apart(self, beside: Sequence[Window]) -> Bools:
+        """Return for each window whether it does not touch any of these."""
+        is_apart = np.ones((len(WEEKDAYS), len(self._spans)), dtype=bool)
+        for window in beside:
+            is_near = (self._spans[:, 0] <= window.end_hour) & (self._spans[:, 1] >= window.first_hour)
+            shares_day = self._sets[:, list(window.weekdays)].sum(axis=1) > 0
+            is_apart &= ~np.logical_and.outer(shares_day, is_near)
+        return is_apart
+
+    def _sum(self, values: Floats) -> tuple[Floats, Floats]:
+        """Sum values up by day (row) and span of hours (column), and by day."""
         cells = np.bincount(self._cell, values, minlength=24 * len(self._first)).reshape(-1, 24)
-        return np.hstack([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)])
+        until = np.hstack([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)])
+        return until[:, self._spans[:, 1]] - until[:, self._spans[:, 0]], until[:, -1:]
 
-    def _in_windows(self, sums: Floats, weekdays: Integers) -> Floats:
-        """Sum up over each set of weekdays (row) and span of hours (column)."""
-        by_set = self._sets[:, weekdays] @ sums
-        return np.asarray(by_set[:, self._spans[:, 1]] - by_set[:, self._spans[:, 0]])
+    def _variances(self) -> tuple[float, float]:
+        """Return the variance between streams of the same hour, and that between the hours of all days."""
+        sums, counts = np.bincount(self._cell, self.centred), np.bincount(self._cell)
+        pairs = float(np.sum(counts**2) - len(self._cell))
+        square = float(np.sum(self.centred**2))
+        between = max((float(np.sum(sums**2)) - square) / pairs, 0.0) if pairs else 0.0
+        return max(square / len(self._cell) - between, 0.0), between
 
-    def shift(self, values: Floats, random: np.random.Generator) -> Floats:
-        """Move the values within each day, all by the same random distance, around its end."""
+    def _has_enough(self, weekdays: Integers) -> Bools:
+        """Return for each window whether it has enough days and streams, inside and outside."""
+        chosen = self._sets[:, weekdays]
+        outside = self._of_day - self._inside
+        days_outside = chosen @ (outside > 0) + (1 - chosen).sum(axis=1)[:, None]
+        inside = chosen @ self._inside
+        is_enough = (chosen @ (self._inside > 0) >= MIN_WINDOW_DAYS) & (days_outside >= MIN_WINDOW_DAYS)
+        fewest = np.minimum(inside, len(self._cell) - inside)
+        return np.asarray(is_enough & (fewest >= MIN_WINDOW_STREAMS))
+
+    def compare(self, centred: Floats, weekdays: Integers) -> tuple[Floats, Floats]:
+        """Return for all windows the difference between inside and outside, and its standard error.
+
+        The error is that over days. Of few days it would be known badly, so it is drawn towards what the same streams
+        would have if all hours were alike.
+        """
+        chosen = self._sets[:, weekdays]
+        sums, of_day = self._sum(centred)
+        inside, total = np.maximum(chosen @ self._inside, 1.0), float(len(centred))
+        outside = np.maximum(total - inside, 1.0)
+        mean_inside = chosen @ sums / inside
+        mean_outside = -(chosen @ sums) / outside
+        rest, rest_counts = of_day - sums, self._of_day - self._inside
+        within = _spread(chosen, sums, self._inside, mean_inside)
+        beyond = _spread(chosen, rest, rest_counts, mean_outside) + _spread(
+            1 - chosen, of_day, self._of_day, mean_outside
+        )
+        days = chosen @ (self._inside > 0)
+        others = chosen @ (rest_counts > 0) + (1 - chosen).sum(axis=1)[:, None]
+        of_streams, of_hours = self._noise
+        squares = chosen @ self._inside**2
+        expected = of_streams * inside + of_hours * squares
+        expected_beyond = of_streams * outside + of_hours * np.maximum(np.sum(self._of_day**2) - squares, 0.0)
+        variance = (
+            _moderate(within, days, expected) / inside**2 + _moderate(beyond, others, expected_beyond) / outside**2
+        )
+        return mean_inside - mean_outside, np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+
+    def exchange(self, random: np.random.Generator) -> float:
+        """Return the largest t-statistic after one exchange."""
+        weekdays = random.permutation(self.weekdays)
+        difference, error = self.compare(self._shift(random), weekdays)
+        is_judged = self.is_allowed & self._has_enough(weekdays)
+        return float(np.max(np.abs(difference / error), where=is_judged, initial=0.0))
+
+    def _shift(self, random: np.random.Generator) -> Floats:
+        """Move the residuals within each day, all by the same random distance, around its end."""
         distance = (random.random(len(self._first)) * self._length).astype(np.intp)[self._day]
-        position = np.arange(self._total) - self._first[self._day]
-        return values[self._first[self._day] + (position + distance) % self._length[self._day]]
+        position = np.arange(len(self._cell)) - self._first[self._day]
+        return np.asarray(self.centred[self._first[self._day] + (position + distance) % self._length[self._day]])
 
-    def score(self, centred: Floats, weekdays: Integers) -> Floats:
-        """Return the difference between inside and outside for all windows, scaled to the same spread."""
-        inside = self._in_windows(self._counts, weekdays)
-        weight = np.sqrt(np.maximum(inside * (1 - inside / self._total), 1.0))
-        return np.asarray(self._in_windows(self._sum(centred), weekdays) / weight)
-
-    def describe(self, best: tuple[np.intp, ...], score: float, spread: float, most: Floats) -> WindowFound:
-        """Describe the best window; `most` is the largest score of each exchange in standard errors."""
-        chosen, (start, end) = WEEKDAYS[int(best[0])], self._spans[best[1]]
-        inside = float(self._in_windows(self._counts, self.weekdays)[best])
-        scale = np.sqrt(inside * (1 - inside / self._total))
-        z = abs(score) / spread
+    def describe(self, place: tuple[int, int], difference: float, error: float, largest: Floats) -> WindowFound:
+        """Describe a window; `largest` is the largest t-statistic of each exchange."""
+        weekdays, (start, end) = WEEKDAYS[place[0]], self._spans[place[1]]
+        hour = self._facts.hour
         return WindowFound(
-            window=Window(chosen, int(start), int(end)),
-            rows=np.isin(self._facts.weekday, chosen) & (self._facts.hour >= start) & (self._facts.hour < end),
-            difference=score / scale,
-            error=spread / scale,
-            critical=float(np.quantile(most, 0.95)),
-            p=_tail(z, most),
+            window=Window(weekdays, int(start), int(end)),
+            rows=np.asarray(np.isin(self._facts.weekday, weekdays) & (hour >= start) & (hour < end)),
+            difference=difference,
+            error=error,
+            critical=float(np.quantile(largest, 0.95)),
+            p=_tail(abs(difference) / error, largest),
         )
 
 
-MIN_EXCEEDING = 10
-"""With fewer exchanges beyond the observed score, their tail is fitted."""
+def _spans(hours: Integers) -> Integers:
+    """Return first and end hour of every span that is considered: it begins and ends with an hour that has streams."""
+    used = np.unique(hours)
+    spans = [(start, end + 1) for start in used for end in used if 0 <= end - start < MAX_HOURS]
+    return np.array([*spans, (0, 24)], dtype=np.intp)
+
+
+def _spread(chosen: Floats, sums: Floats, counts: Floats, means: Floats) -> Floats:
+    """Return the sum over the chosen days of the squares by which their sums differ from those expected by the mean."""
+    return np.asarray(chosen @ sums**2 - 2 * means * (chosen @ (sums * counts)) + means**2 * (chosen @ counts**2))
+
+
+def _moderate(squares: Floats, days: Floats, expected: Floats) -> Floats:
+    """Draw the variance over few days towards the expected one."""
+    observed = squares * days / np.maximum(days - 1, 1)
+    return np.asarray((days * observed + PRIOR_DAYS * expected) / (days + PRIOR_DAYS))
 
 
 def _tail(z: float, most: Floats) -> float:

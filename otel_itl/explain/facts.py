@@ -140,7 +140,7 @@ def _moments(rows: Sequence[Observation], origin: int | None = None) -> tuple[Fl
 def _count_open(starts: Floats, ends: Floats, at: Floats) -> Floats:
     """Count the streams that are open at these moments, those that start at them included."""
     begun = np.searchsorted(starts, at, side="right")
-    return np.maximum(begun - np.searchsorted(np.sort(ends), at, side="right"), 1).astype(np.float64)
+    return np.asarray(np.maximum(begun - np.searchsorted(np.sort(ends), at, side="right"), 1), dtype=np.float64)
 
 
 def _mean_open(starts: Floats, ends: Floats, first: Floats, last: Floats) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import statsmodels.api as sm
 from scipy import stats
+from sklearn.linear_model import HuberRegressor
 
 from otel_itl.explain.facts import Floats, Integers
 
@@ -17,13 +18,12 @@ FLOOR = 0.1
 MAX_FIRST = 20
 """The first fit is not robust: a latency counts for at most so many times the median."""
 ROUNDS = 4
-"""Linearizations; the fit is close to linear, and has converged by then."""
-ROBUST_ROUNDS = 2
-"""The last of them, which are robust."""
+"""Linearizations, of which the last is robust; the fit is close to linear, and has converged by then."""
 TOLERANCE = 1e-9
 """Relative length below which a column counts as 0."""
-MAX_ITERATIONS = 15
-"""Reweightings in each of these."""
+MAX_ITERATIONS = 500
+CLIPPED = 1.345
+"""Residuals beyond so many standard deviations count as if they were there: 95 % as efficient as least squares."""
 
 
 class Parts(NamedTuple):
@@ -55,22 +55,16 @@ def fit_robustly(latency: Floats, parts: Parts) -> Fit:
     width = parts.costs.shape[1]
     coefficients: Floats = np.zeros(width + parts.factors.shape[1])
     coefficients[:width] = _least_squares(np.minimum(latency, MAX_FIRST * middle), parts.costs)
+    for _ in range(ROUNDS - 1):
+        design, level = _linearize(parts, coefficients[:width], middle)
+        coefficients = _least_squares(logs - level + 1.0, design)
     design, level = _linearize(parts, coefficients[:width], middle)
-    for number in range(ROUNDS):
-        response = logs - level + 1.0
-        if number < ROUNDS - ROBUST_ROUNDS:
-            coefficients = _least_squares(response, design)
-        else:
-            coefficients = _fit_huber(design, response).params
-        if number < ROUNDS - 1:
-            design, level = _linearize(parts, coefficients[:width], middle)
-    moved = _move_outliers(response - design @ coefficients, design.shape[1])
-    fitted = design @ coefficients
+    fitted, moved = _fit_huber(logs - level + 1.0, design)
     return Fit(
         design=design,
         response=fitted + moved,
         log_latency=level + fitted - 1.0 + moved,
-        coefficients=np.asarray(coefficients),
+        coefficients=_least_squares(fitted, design),
     )
 
 
@@ -84,16 +78,15 @@ def _linearize(parts: Parts, costs: Floats, middle: float) -> tuple[Floats, Floa
     return np.hstack([parts.costs / level[:, None], parts.factors]), np.log(level)
 
 
-def _fit_huber(design: Floats, response: Floats) -> Any:
-    return sm.RLM(response, design, M=sm.robust.norms.HuberT()).fit(maxiter=MAX_ITERATIONS)
-
-
-def _move_outliers(residuals: Floats, parameters: int) -> Floats:
-    """Return Huber's pseudo-residuals: clipped, and scaled by the share that is not."""
-    scale = stats.median_abs_deviation(residuals, scale="normal") or float(np.std(residuals)) or 1.0
-    scale *= np.sqrt(len(residuals) / max(len(residuals) - parameters, 1))
-    norm = sm.robust.norms.HuberT()
-    return np.asarray(norm.psi(residuals / scale) * scale / np.mean(norm.psi_deriv(residuals / scale)))
+def _fit_huber(response: Floats, design: Floats) -> tuple[Floats, Floats]:
+    """Return the fitted values, and Huber's pseudo-residuals: clipped, and scaled by the share that is not."""
+    columns = span(design) * np.sqrt(len(design))
+    huber = HuberRegressor(epsilon=CLIPPED, alpha=0.0, fit_intercept=False, max_iter=MAX_ITERATIONS, tol=1e-4)
+    huber.fit(columns, response)
+    fitted = np.asarray(huber.predict(columns))
+    reach = CLIPPED * huber.scale_
+    residuals = response - fitted
+    return fitted, np.clip(residuals, -reach, reach) / np.mean(np.abs(residuals) < reach)
 
 
 class Estimate(NamedTuple):
@@ -151,10 +144,8 @@ def estimate(model: Model, adding: int = 0) -> list[Estimate]:
     level = np.zeros(tested.shape[1])
     if adding:
         known = np.hstack([model.tested, model.beside])
-        rest = (
-            model.response
-            - known @ np.linalg.lstsq(np.hstack([known, model.times]), model.response, rcond=None)[0][: known.shape[1]]
-        )
+        coefficients = _least_squares(model.response, np.hstack([known, model.times]))
+        rest = model.response - known @ coefficients[: known.shape[1]]
         level[:adding] = _errors(sm.OLS(rest, np.ones((len(rest), 1))).fit(), model.clusterings)[0]
     clusters = min(len(np.unique(groups)) for groups in model.clusterings)
     return [

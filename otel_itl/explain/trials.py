@@ -17,12 +17,12 @@ from otel_itl.explain.robust import Estimate, Fit, Model, Parts, estimate, fit_r
 
 MIN_STREAMS = 60
 """Streams of one model, below which nothing is tested."""
-MIN_PER_LEVEL = 12
+MIN_PER_LEVEL = 20
 """Streams for each level of time that is adjusted for."""
 MAX_WINDOWS = 2
 SURE = 0.01
 """A window with a smaller p is adjusted for in the tests of the others."""
-SIDE_BLOCKS = 5
+SIDE_BLOCKS = 8
 """Blocks of time on either side of a moment that are compared."""
 MIN_SIDE_BLOCKS = 3
 
@@ -93,7 +93,6 @@ class _Model:
         self._steps = [one for one in self._candidates if one.has_moment]
         self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
         self._hours = _dummies(_merge(facts.hour))
-        self._times = self._make_times()
         is_even = target is Target.TTFT or np.ptp(facts.tokens) == 0
         length = [] if is_even else [facts.tokens / THOUSAND]
         self._constant = np.column_stack([np.ones(len(facts)), *length])
@@ -106,7 +105,8 @@ class _Model:
         if can_search(self._facts):
             while len(windows) < MAX_WINDOWS:
                 at_same_load = self._columns_beside_calendar(fit, windows)
-                found = find_window(_residuals(fit.response, at_same_load), self._facts, random)
+                residuals = _residuals(fit.response, at_same_load)
+                found = find_window(residuals, self._facts, random, [one.window for one in windows])
                 if found is None:
                     break
                 windows.append(_estimate_beside(found, fit.response, at_same_load))
@@ -134,15 +134,22 @@ class _Model:
         costs = np.column_stack([self._constant, *(one.column for one in self._adding)])
         factors = [one.column for one in [*self._side_by_side, *self._steps]]
         rows = [one.rows.astype(np.float64) for one in windows]
-        return fit_robustly(self._latency, Parts(costs, np.column_stack([*factors, *rows, self._times])))
+        times = self._make_times(windows)
+        return fit_robustly(self._latency, Parts(costs, np.column_stack([*factors, *rows, times])))
 
-    def _make_times(self) -> Floats:
+    def _make_times(self, windows: Sequence[WindowFound]) -> Floats:
         """Make the columns of hours and of blocks of time that are adjusted for.
 
-        Their mean is 0, so that costs are those of the average time; so it is on either side of a change with a moment,
-        so that they do not stand for the change.
+        Their mean is 0, so that costs are those of the average time; so it is inside and outside of a window, and on
+        either side of a change with a moment, so that they do not stand for these.
         """
-        sides = np.column_stack([np.ones(len(self._facts)), *(one.column for one in self._steps)])
+        sides = np.column_stack(
+            [
+                np.ones(len(self._facts)),
+                *(one.column for one in self._steps),
+                *(one.rows.astype(np.float64) for one in windows),
+            ]
+        )
         return span(_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
 
     def _estimate(self, fit: Fit, windows: Sequence[WindowFound], tested: Sequence[Candidate]) -> list[Estimate]:
@@ -161,7 +168,7 @@ class _Model:
                     *(one.column for one in self._steps),
                 ]
             ),
-            times=self._times,
+            times=self._make_times(windows),
             clusterings=[self._facts.session, self._facts.block],
         )
         return estimate(model, adding=len(self._adding))
@@ -262,7 +269,7 @@ def _merge(levels: Integers) -> Integers:
 
 def _dummies(levels: Integers) -> Floats:
     """Return a column for each level but the first."""
-    return (levels[:, None] == np.unique(levels)[1:]).astype(np.float64)
+    return np.asarray(levels[:, None] == np.unique(levels)[1:], dtype=np.float64)
 
 
 def _means(values: Floats, blocks: Integers) -> Floats:
