@@ -85,7 +85,7 @@ ALONE = (
         parallel=1.5,
     ),
     Fleet(name="every day 9-11 h, TTFT", planted={(Driver.CALENDAR, TTFT): 0.4}, bursts=320, parallel=1.2, requests=2),
-    Fleet(name="response model, ITL", planted={(Driver.RESPONSE_MODEL, ITL): 0.3}),
+    Fleet(name="response model, ITL", planted={(Driver.RESPONSE_MODEL, ITL): 0.3}, bursts=120),
     Fleet(name="server address, ITL", planted={(Driver.SERVER_ADDRESS, ITL): 0.15}),
     Fleet(name="tokens per chunk, ITL", planted={(Driver.TOKENS_PER_CHUNK, ITL): 0.006}, is_speculative=True),
     Fleet(name="retries, TTFT", planted={(Driver.RETRIES, TTFT): 0.8}),
@@ -96,8 +96,9 @@ CONFOUNDED = (
         name="9-11 h, when own load is high",
         planted={(Driver.CALENDAR, ITL): 0.4},
         load_follows_hours=True,
-        bursts=160,
-        parallel=2.0,
+        bursts=320,
+        parallel=1.5,
+        requests=2,
     ),
     Fleet(
         name="own load, high at 9-11 h",
@@ -116,6 +117,7 @@ MIXED = (
     Fleet(
         name="prompt, retries, response model",
         planted={(Driver.PROMPT, TTFT): 0.1, (Driver.RETRIES, TTFT): 0.8, (Driver.RESPONSE_MODEL, ITL): 0.3},
+        bursts=120,
     ),
     Fleet(
         name="own load, server, weekdays 9-11 h",

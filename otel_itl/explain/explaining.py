@@ -8,6 +8,7 @@ from datetime import timezone, tzinfo
 
 import numpy as np
 from statsmodels.stats.multitest import multipletests
+from threadpoolctl import threadpool_limits
 
 from otel_itl.explain.candidates import THOUSAND
 from otel_itl.explain.changes import find_changes
@@ -45,7 +46,8 @@ def explain(
 def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
     """Explain what drives the latency of streams that were reduced to observations."""
     random = np.random.default_rng(SEED)
-    models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
+    with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
+        models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
     tests = [test for model in models for test in model.tests]
     adjusted = multipletests([p for _, p in tests], method="holm")[1] if tests else []
     by_test = {id(test): float(p) for (test, _), p in zip(tests, adjusted, strict=True)}
