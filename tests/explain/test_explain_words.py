@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,7 @@ from tests.explain.made_explanations import (
     make_switch,
 )
 
+ROOT = Path(__file__).parents[2]
 SECONDS, SHARE = Unit.SECONDS, Unit.SHARE
 SHOWN = """\
 openai / gpt-4o, 480 streams: together 63 % of the variance of ITL and 41 % of the
@@ -213,6 +216,14 @@ def test_json_has_each_finding_with_its_sentence_and_a_change_once(explanation: 
         40,
     )
     assert [switch["sentence"] is None for switch in data["switches"]] == [True, False]
+
+
+def test_the_documentation_has_every_key_of_the_json(explanation: Explanation) -> None:
+    data = json.loads(explanation_to_json(explanation, {}))
+    schema = (ROOT / "docs" / "explain.md").read_text().partition("## JSON")[2]
+    inner = [*data["models"][0], *data["findings"][0], *data["switches"][0], *data["findings"][0]["curve"][0]]
+    inner += [key for name in ("effect", "window") for key in data["findings"][1][name]]
+    assert [key for key in {*data, *inner} if not re.search(rf"`\.?{key}(\[\])?`", schema)] == []
 
 
 def test_the_points_of_a_picture_lie_between_both_ends_of_its_axis(explanation: Explanation) -> None:
