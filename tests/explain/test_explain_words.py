@@ -170,6 +170,13 @@ def test_a_latency_with_a_finding_is_not_among_those_that_nothing_explains() -> 
     )
 
 
+def test_a_model_with_too_few_streams_beside_others_is_one_line() -> None:
+    few = make_facts("openai / rare", streams=9, tested={})
+    assert describe_silence(few, make_explanation(PROMPT, models=(make_facts(), few))) == (
+        "Too few streams to explain anything."
+    )
+
+
 def test_a_silent_change_without_an_effect_is_named_with_its_moment() -> None:
     expected = "From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; no latency is seen to have changed with it."
     assert describe_switch(make_switch(Change("a", "b", AT), Driver.SERVER_ADDRESS)) == expected
