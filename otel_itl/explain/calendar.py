@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from otel_itl.explain.facts import Facts, Floats, Integers
+from otel_itl.explain.facts import Bools, Facts, Floats, Integers
 from otel_itl.explain.findings import Window
 
 MIN_DAYS = 5
@@ -33,7 +33,6 @@ MIN_EXCEEDING = 10
 """With fewer exchanges beyond the observed statistic, their tail is fitted."""
 PRIOR_DAYS = 4
 """The expected variance counts for as much as that over so many days."""
-Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

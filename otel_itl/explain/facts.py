@@ -13,6 +13,7 @@ from otel_itl.explain.observations import Observation
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Integers = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 SHORT_DAYS = 8
 """With fewer days than this, the blocks of time are shorter than a day."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import statsmodels.api as sm
 from scipy import stats
 from sklearn.linear_model import HuberRegressor
 
-from otel_itl.explain.facts import Floats, Integers
+from otel_itl.explain.facts import Bools, Floats, Integers
 
 FLOOR = 0.1
 """A fitted latency is at least this share of the median: the fit works with logarithms."""
@@ -95,8 +94,6 @@ class Estimate(NamedTuple):
     value: float
     error: float
     clusters: int
-    level_error: float = 0.0
-    """What the interval has beside `error`: the level of the upstream is estimated as well, and is in proportion."""
 
     @property
     def p(self) -> float:
@@ -105,7 +102,7 @@ class Estimate(NamedTuple):
 
     def interval(self) -> tuple[float, float]:
         """Return the 95 % interval."""
-        reach = float(stats.t.ppf(0.975, self.clusters - 1)) * float(np.hypot(self.error, self.level_error))
+        reach = float(stats.t.ppf(0.975, self.clusters - 1)) * self.error
         return self.value - reach, self.value + reach
 
 
@@ -133,28 +130,33 @@ def estimate(model: Model, adding: int = 0) -> list[Estimate]:
     """Estimate the coefficients of the columns of interest beside each other.
 
     A cost is a number of seconds at the upstream's usual level, and that level is known only as well as the times that
-    were seen allow: the error of each of the first `adding` columns has it as well.
+    were seen allow: the errors of the first `adding` columns have it as well.
     """
     basis = span(np.hstack([model.beside, model.times]))
     tested, response = (one - basis @ (basis.T @ one) for one in (model.tested, model.response))
-    free = len(response) - tested.shape[1] - basis.shape[1]
-    lost = float(np.sqrt((len(response) - tested.shape[1]) / max(free, 1)))
-    fitted = sm.OLS(response, tested).fit()
-    errors = _errors(fitted, model.clusterings) * lost
-    level = np.zeros(tested.shape[1])
-    if adding:
-        known = np.hstack([model.tested, model.beside])
-        coefficients = _least_squares(model.response, np.hstack([known, model.times]))
-        rest = model.response - known @ coefficients[: known.shape[1]]
-        level[:adding] = _errors(sm.OLS(rest, np.ones((len(rest), 1))).fit(), model.clusterings)[0]
+    values = _least_squares(response, tested)
+    known = np.hstack([model.tested, model.beside])
+    coefficients = _least_squares(model.response, np.hstack([known, model.times]))
+    level = model.response - known @ coefficients[: known.shape[1]]
+    scales = np.arange(len(values)) < adding
+    errors = np.max([_jackknife(tested, response, level, scales, groups) for groups in model.clusterings], axis=0)
     clusters = min(len(np.unique(groups)) for groups in model.clusterings)
-    return [
-        Estimate(float(value), float(error), clusters, float(abs(value) * shared))
-        for value, error, shared in zip(fitted.params, errors, level, strict=True)
-    ]
+    return [Estimate(float(value), float(error), clusters) for value, error in zip(values, errors, strict=True)]
 
 
-def _errors(fitted: Any, clusterings: Sequence[Integers]) -> Floats:
-    """Return the standard errors by the clustering with the largest."""
-    found = [fitted.get_robustcov_results("cluster", groups=groups, df_correction=False).bse for groups in clusterings]
-    return np.asarray(np.max(found, axis=0))
+def _jackknife(tested: Floats, response: Floats, level: Floats, scales: Bools, groups: Integers) -> Floats:
+    """Return the standard errors of least squares by leaving out one cluster after the other.
+
+    Few clusters, or some large ones, make the usual sandwich too small; this one errs to the other side.
+    """
+    _, numbers = np.unique(groups, return_inverse=True)
+    count = int(numbers.max()) + 1
+    squares, products = np.zeros((count, *tested.shape[1:] * 2)), np.zeros((count, tested.shape[1]))
+    np.add.at(squares, numbers, tested[:, :, None] * tested[:, None, :])
+    np.add.at(products, numbers, tested * response[:, None])
+    left = np.linalg.pinv(squares.sum(axis=0) - squares, hermitian=True)
+    values = np.einsum("gij,gj->gi", left, products.sum(axis=0) - products)
+    sums, sizes = np.bincount(numbers, level), np.bincount(numbers)
+    levels = (level.sum() - sums) / np.maximum(len(level) - sizes, 1) - level.mean()
+    values *= 1 + np.outer(levels, scales)
+    return np.asarray(np.sqrt((count - 1) / count * np.sum((values - values.mean(axis=0)) ** 2, axis=0)))

@@ -132,25 +132,22 @@ class _Model:
     def _fit(self, windows: Sequence[WindowFound]) -> Fit:
         """Fit everything at once."""
         costs = np.column_stack([self._constant, *(one.column for one in self._adding)])
-        factors = [one.column for one in [*self._side_by_side, *self._steps]]
+        factors = [one.column for one in self._side_by_side]
         rows = [one.rows.astype(np.float64) for one in windows]
         times = self._make_times(windows)
         return fit_robustly(self._latency, Parts(costs, np.column_stack([*factors, *rows, times])))
 
     def _make_times(self, windows: Sequence[WindowFound]) -> Floats:
-        """Make the columns of hours and of blocks of time that are adjusted for.
+        """Make the columns of hours, of blocks of time and of the sides of a moment, all of which are adjusted for.
 
-        Their mean is 0, so that costs are those of the average time; so it is inside and outside of a window, and on
-        either side of a change with a moment, so that they do not stand for these.
+        Their mean is 0, so that costs are those of the average time. Hours and blocks have it inside and outside of a
+        window and on either side of a moment as well, so that they do not stand for these.
         """
-        sides = np.column_stack(
-            [
-                np.ones(len(self._facts)),
-                *(one.column for one in self._steps),
-                *(one.rows.astype(np.float64) for one in windows),
-            ]
-        )
-        return span(_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
+        moments = [one.column - one.column.mean() for one in self._steps]
+        rows = [one.rows.astype(np.float64) for one in windows]
+        sides = np.column_stack([np.ones(len(self._facts)), *moments, *rows])
+        times = span(_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
+        return np.column_stack([*moments, times])
 
     def _estimate(self, fit: Fit, windows: Sequence[WindowFound], tested: Sequence[Candidate]) -> list[Estimate]:
         """Estimate coefficients within blocks of time, at the same hour and outside of the windows."""
@@ -161,13 +158,7 @@ class _Model:
         model = Model(
             response=fit.response,
             tested=np.column_stack([first, *(one.column for one in self._side_by_side)]),
-            beside=np.column_stack(
-                [
-                    fit.design[:, :base],
-                    *(one.rows.astype(np.float64) for one in windows),
-                    *(one.column for one in self._steps),
-                ]
-            ),
+            beside=np.column_stack([fit.design[:, :base], *(one.rows.astype(np.float64) for one in windows)]),
             times=self._make_times(windows),
             clusterings=[self._facts.session, self._facts.block],
         )
