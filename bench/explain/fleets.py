@@ -32,7 +32,7 @@ Planted = Mapping[tuple[Driver, Target], float]
 """Driver and target → its size, in the unit of its effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fleet:
     """How the streams of a fleet vary, and what drives them. Standard deviations are of logarithms."""
 
