@@ -32,7 +32,7 @@ Planted = Mapping[tuple[Driver, Target], float]
 """Driver and target → its size, in the unit of its effect."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fleet:
     """How the streams of a fleet vary, and what drives them. Standard deviations are of logarithms."""
 
@@ -47,11 +47,11 @@ class Fleet:
     """Sessions of a burst, on average."""
     weekdays: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
     """Of the slow hours, where the calendar is planted."""
-    drift: float = 0.12
+    drift: float = 0.08
     """Of the upstream's wandering within hours."""
-    between_days: float = 0.08
-    between_sessions: float = 0.12
-    between_requests: float = 0.2
+    between_days: float = 0.05
+    between_sessions: float = 0.1
+    between_requests: float = 0.15
     is_heavy: bool = False
     """Requests follow a t-distribution with three degrees of freedom, and one in fifty takes five times as long."""
     load_follows_hours: bool = False
@@ -81,7 +81,7 @@ ALONE = (
         planted={(Driver.CALENDAR, ITL): 0.4},
         weekdays=(1,),
         days=56,
-        bursts=1_000,
+        bursts=700,
         parallel=1.2,
         requests=1.5,
     ),
@@ -124,7 +124,7 @@ MIXED = (
         name="own load, server, weekdays 9-11 h",
         planted={(Driver.OWN_LOAD, ITL): 0.0015, (Driver.SERVER_ADDRESS, ITL): 0.15, (Driver.CALENDAR, ITL): 0.4},
         weekdays=(0, 1, 2, 3, 4),
-        parallel=2.0,
+        parallel=2.5,
         bursts=320,
         requests=2,
     ),

@@ -21,6 +21,7 @@ class Tally:
     """What was counted over fleets of one kind."""
 
     fleets: int = 0
+    streams: int = 0
     named: Counter[Planted] = field(default_factory=Counter)
     """Planted driver → fleets in which it is named."""
     covered: Counter[Planted] = field(default_factory=Counter)
@@ -38,7 +39,9 @@ def play(fleet: Fleet, fleets: int) -> Tally:
     tally = Tally()
     gc.freeze()  # statsmodels collects garbage at each adjustment of p-values
     for seed in range(fleets):
-        _count(tally, fleet, explain_observations(simulate(fleet, np.random.default_rng(seed))).findings)
+        explanation = explain_observations(simulate(fleet, np.random.default_rng(seed)))
+        tally.streams += explanation.streams
+        _count(tally, fleet, explanation.findings)
     return tally
 
 

@@ -10,6 +10,7 @@ from scipy import stats
 
 from otel_itl.explain.facts import Bools, Facts, Floats, Integers
 from otel_itl.explain.findings import Window
+from otel_itl.explain.robust import span
 
 MIN_DAYS = 5
 """Days with streams, below which hours are not compared."""
@@ -31,6 +32,8 @@ WEEKDAYS = (*((day,) for day in range(7)), tuple(range(5)), (5, 6), ALL_DAYS)
 
 MIN_EXCEEDING = 10
 """With fewer exchanges beyond the observed statistic, their tail is fitted."""
+MIN_OWN = 0.1
+"""A window of which the other columns leave less than this share is judged as if they left so much."""
 PRIOR_DAYS = 4
 """The expected variance counts for as much as that over so many days."""
 
@@ -56,24 +59,28 @@ def can_search(facts: Facts) -> bool:
 
 
 def find_window(
-    residuals: Floats, facts: Facts, random: np.random.Generator, beside: Sequence[Window] = ()
+    response: Floats, columns: Floats, facts: Facts, random: np.random.Generator, beside: Sequence[Window] = ()
 ) -> WindowFound | None:
-    """Find the window of the week in which residuals differ most from those outside; None: no window has enough days.
+    """Find the window of the week in which a response differs most from that outside; None: no window has enough days.
 
     A window is judged by a t-statistic over days. The reference is the largest one of the same streams after their
     residuals are moved by a random distance within each day, and their weekdays are exchanged between days: that keeps
     what neighbours have in common, and loses every relation with hour and weekday.
 
     Args:
-        residuals: what the logarithm of the latency has left for hour and weekday.
+        response: the logarithm of the latency, linearized.
+        columns: what else explains it, the own load among them. What these may explain is no window's.
         facts: the streams.
         random: makes the exchanges.
         beside: windows that were found before; another one does not touch them.
     """
-    search = _Search(facts, residuals, beside)
+    basis = span(columns)
+    search = _Search(facts, response - basis @ (basis.T @ response), beside)
     if not search.is_allowed.any():
         return None
     difference, error = search.compare(search.centred, search.weekdays)
+    own = search.share_of_own(basis)
+    difference, error = difference / own, error / np.sqrt(own)
     t = np.where(search.is_allowed, np.abs(difference / error), 0.0)
     row, column = np.unravel_index(int(np.argmax(t)), t.shape)
     largest: list[float] = []
@@ -161,6 +168,14 @@ class _Search:
             _moderate(within, days, expected) / inside**2 + _moderate(beyond, others, expected_beyond) / outside**2
         )
         return mean_inside - mean_outside, np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+
+    def share_of_own(self, basis: Floats) -> Floats:
+        """Return the share of the variance of each window's column that other columns leave to it."""
+        chosen = self._sets[:, self.weekdays]
+        inside = np.maximum(chosen @ self._inside, 1.0)
+        shared = sum((chosen @ self._sum(column)[0]) ** 2 for column in basis.T)
+        alone = (inside - shared) / np.maximum(inside * (1 - inside / len(self._cell)), 1.0)
+        return np.clip(alone, MIN_OWN, 1.0)
 
     def exchange(self, random: np.random.Generator) -> float:
         """Return the largest t-statistic after one exchange."""

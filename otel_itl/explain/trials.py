@@ -104,20 +104,20 @@ class _Model:
         fit = self._fit(windows)
         if can_search(self._facts):
             while len(windows) < MAX_WINDOWS:
-                at_same_load = self._columns_beside_calendar(fit, windows)
-                residuals = _residuals(fit.response, at_same_load)
-                found = find_window(residuals, self._facts, random, [one.window for one in windows])
+                others = self._columns_beside_calendar(fit, windows)
+                known = [one.window for one in windows]
+                found = find_window(fit.response, others, self._facts, random, known)
                 if found is None:
                     break
-                windows.append(_estimate_beside(found, fit.response, at_same_load))
+                windows.append(found)
                 if found.p > SURE:
                     break
                 fit = self._fit(windows)
         sure = [one for one in windows if one.p <= SURE]
-        others = [*self._adding, *self._side_by_side]
-        estimates = self._estimate(fit, sure, others)
+        within_days = [*self._adding, *self._side_by_side]
+        estimates = self._estimate(fit, sure, within_days)
         trials = [
-            *(_trial(one, found) for one, found in zip(others, estimates, strict=True)),
+            *(_trial(one, found) for one, found in zip(within_days, estimates, strict=True)),
             *(trial for one in self._steps if (trial := self._compare_sides(fit, sure, one)) is not None),
             *(_window_trial(one) for one in windows),
         ]
@@ -214,15 +214,6 @@ def _trial(candidate: Candidate, found: Estimate) -> Trial:
     effect = seconds if candidate.adds else _share(found.value, low, high)
     p = min(found.p * candidate.tries, 1.0)
     return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
-
-
-def _estimate_beside(found: WindowFound, response: Floats, columns: Floats) -> WindowFound:
-    """Estimate the difference of a window beside other columns, which the search has taken out before it looked."""
-    rows = found.rows.astype(np.float64)
-    alone = _residuals(rows, columns)
-    shared = float(np.sqrt(np.var(rows) / np.var(alone))) if np.var(alone) > 0 else 1.0
-    difference = float(alone @ response / (alone @ alone)) if np.var(alone) > 0 else found.difference
-    return replace(found, difference=difference, error=found.error * shared)
 
 
 def _window_trial(found: WindowFound) -> Trial:
