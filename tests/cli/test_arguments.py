@@ -78,11 +78,11 @@ def help_of(command: list[str]) -> str:
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (
             ["reprot", "f"],
-            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare, sweep, demo or view. Did you mean",
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare, sweep, demo or view. Did",
         ),
         (
             ["xyz"],
-            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, sweep, demo or view (see otel-itl",
+            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, sweep, demo or view (see",
         ),
     ],
 )

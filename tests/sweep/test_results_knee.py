@@ -16,7 +16,7 @@ from tests.sweep.sweeps import LEVELS, PEAK, Law, simulate
 
 def analyzed(gap: Law = lambda _: 0.02, first: Law = lambda _: 0.2, **given: Any) -> SweepResult:
     """The answers on a simulated sweep."""
-    sweep = simulate(gap, first, **given)
+    sweep = simulate(gap, first, **{"rounds": 2, **given})
     return analyze(sweep, compute_levels(sweep))
 
 

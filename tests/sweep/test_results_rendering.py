@@ -93,13 +93,13 @@ CHAT_72 = "Carries at least 72 streams within chat's objective; "
         (
             slow,
             {},
-            "Does not carry 24 streams (1x the expected peak) within chat's objective: the p99 ITL is 3",
+            "Does not carry 24 streams (1x the expected peak of 24) within chat's objective: the p99 ITL is 3",
             " ms, the wait is upstream's, at every token.",
         ),
         (
             steady,
             {"objective": SLO(itl=0.0362), "levels": (1.0,), "seconds": 8.0},
-            "It is not known whether 24 streams (1x the expected peak) are carried within the objective: the p99 ITL ",
+            "It is not known whether 24 streams (1x the expected peak of 24) are carried within the objective: ",
             "), and more rounds would narrow it.",
         ),
         (
@@ -169,6 +169,11 @@ def test_a_sweep_without_a_figure_is_printed_without_plots() -> None:
     assert ("5x is void: 429 from the endpoint." in text, "over streams" in text) == (True, False)
 
 
+def test_a_single_level_is_not_plotted() -> None:
+    result = analyzed(levels=(1.0,))
+    assert ("over streams" in printed(result, 80), "<svg" in sweep_to_html(result)) == (False, False)
+
+
 def test_the_page_needs_no_script_and_no_network(batch: SweepResult) -> None:
     page = sweep_to_html(batch)
     assert ("<script" in page, "default-src 'none'" in page, page.count("<polyline")) == (False, True, 6)
@@ -219,7 +224,7 @@ def test_notes_name_failures_stalls_and_what_was_set_aside() -> None:
         "1x: failed: 1 500 InternalServerError.",
         "1x: 1 request without a token counts as infinitely late.",
         "1x: 1 request held up by this machine was set aside.",
-        "~ fewer than ten samples lie beyond this percentile: its interval is that of a few requests.",
+        "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow.",
         "It ended before the last level: interrupted.",
         "By the price table it cost 1.50.",
     ]

@@ -23,6 +23,8 @@ from otel_itl.sweep.render.words import (
 )
 from otel_itl.sweep.results import LevelResult, Quantity, Unit, quantities_of, tail_of
 
+MIN_POINTS: Final = 2
+"""Of a line."""
 _TICKS: Final = 5
 _ABOVE: Final = 1.05
 """An axis ends this factor beyond its largest number."""
@@ -73,7 +75,7 @@ def _cells(level: LevelResult, quantities: tuple[Quantity, ...], result: SweepRe
 
 
 def _picture(quantity: Quantity, result: SweepResult) -> str:
-    """Draw a figure of all levels over the streams that were open, with its band; empty without a point."""
+    """Draw a figure of all levels over the streams that were open, with its band; empty with fewer than two levels."""
     known = [(judged.result.concurrency, judged.result.figures[quantity.key]) for judged in result.judged]
     points = [
         (streams, figure.value, *(end if math.isfinite(end) else figure.value for end in figure.ends))
@@ -83,7 +85,7 @@ def _picture(quantity: Quantity, result: SweepResult) -> str:
     limit = _limit(quantity, result)
     widest = max((streams for streams, *_ in points), default=0.0) * _ABOVE
     top = max([limit or 0.0, *(high for *_, high in points)]) * _ABOVE
-    if not points or widest <= 0 or top <= 0:
+    if len(points) < MIN_POINTS or top <= 0:
         return ""
     across = Axis([(streams / widest, f"{streams:.0f}") for streams, *_ in points])
     marks = [top / _ABOVE * step / (_TICKS - 1) for step in range(_TICKS)]

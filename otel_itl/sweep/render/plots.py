@@ -50,9 +50,9 @@ def draw_plots(result: SweepResult, width: int, *, is_ascii: bool) -> str:
         is_ascii: draw frames in ASCII.
 
     Returns:
-        Lines; empty, where no figure has a point, or there is no room.
+        Lines; empty, where fewer than two levels have a figure, or there is no room.
     """
-    plots = [plot for plot in _plots(result) if plot.points]
+    plots = [plot for plot in _plots(result) if len(plot.points) > 1]
     if not plots or width < _MIN_WIDTH:
         return ""
     is_wide = width >= _WIDE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Final
 
 from otel_itl.core.slo import CUSTOM, SLO
@@ -61,7 +62,7 @@ def _describe_nothing(result: SweepResult) -> str:
         return f"Nothing was measured: {result.sweep.stopped or 'no level was driven'}"
     if void.is_driver_bound:
         return (
-            f"This machine could not drive {describe_planned(void.level, result)}, and nothing is known of the "
+            f"This machine could not drive {describe_tried(void, result)}, and nothing is known of the "
             f"endpoint: {_why_void(void)}"
         )
     return f"Nothing is known of what the endpoint carries: {void.void}"
@@ -71,7 +72,7 @@ def _describe_lowest(result: SweepResult) -> str:
     """Return how the lowest level stands to the objective, where no level meets it."""
     lowest = result.judged[0]
     objective = result.sweep.objective
-    streams = f"{describe_streams(lowest.result.concurrency)} ({format_level(lowest.result.level)} the expected peak)"
+    streams = f"{describe_streams(lowest.result.concurrency)} ({_describe_multiple(lowest, result)})"
     within = "" if objective is None else f" within {name_objective(objective)}"
     if lowest.standing is Standing.UNCERTAIN:
         figure = lowest.result.figures[lowest.missed or ""]
@@ -80,6 +81,11 @@ def _describe_lowest(result: SweepResult) -> str:
             f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
         )
     return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_wait(lowest, result)}"
+
+
+def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
+    """Return a level as a multiple of the peak, which fewer streams may be than were open: `1x the peak of 24`."""
+    return f"{format_level(judged.result.level)} the expected peak of {result.sweep.peak:g}"
 
 
 def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
@@ -100,9 +106,9 @@ def _describe_end(result: SweepResult, knee: LevelResult) -> str:
     """Return as a clause why nothing is known beyond the knee, where no level above it counts."""
     void = next((level for level in result.levels if level.level > knee.level), None)
     if void is not None and void.is_driver_bound:
-        return f"this machine could not drive more: at {describe_planned(void.level, result)} {_why_void(void)}"
+        return f"this machine could not drive more: at {describe_tried(void, result)} {_why_void(void)}"
     if void is not None:
-        return f"at {describe_planned(void.level, result)} nothing is known: {void.void}"
+        return f"at {describe_tried(void, result)} nothing is known: {void.void}"
     if result.sweep.stopped is not None:
         return f"more was not tried: {result.sweep.stopped}"
     return "more was not tried"
@@ -146,9 +152,11 @@ def describe_streams(concurrency: float) -> str:
     return pluralize(round(concurrency), "stream")
 
 
-def describe_planned(level: float, result: SweepResult) -> str:
-    """Return the number of streams that a level was planned to reach, with the level: `72 streams (3x)`."""
-    return f"{describe_streams(level * result.sweep.peak)} ({format_level(level)})"
+def describe_tried(level: LevelResult, result: SweepResult) -> str:
+    """Return the number of streams that a void level reached, or was to reach, with the level: `72 streams (3x)`."""
+    reached = [one.concurrency for one in level.rounds if one.concurrency > 0]
+    streams = fmean(reached) if reached else level.level * result.sweep.peak
+    return f"{describe_streams(streams)} ({format_level(level.level)})"
 
 
 def describe_load(result: SweepResult) -> str:
@@ -176,7 +184,7 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
         yield from _describe_level(level)
     rough = [level for level in result.levels if any(figure.is_rough for figure in level.figures.values())]
     if rough:
-        yield "~ fewer than ten samples lie beyond this percentile: its interval is that of a few requests."
+        yield "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow."
     sweep = result.sweep
     if sweep.stopped is not None:
         yield f"It ended before the last level: {sweep.stopped}."
