@@ -28,16 +28,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEALTHY, SLOW, SILENT = [0.03, 0.15, 0.0], [0.2, 0.8, 0.0], [0.03, 0.15, 2.5]
+ALONE, CROWDED = [0.014, 0.1, 0.0], [0.03, 0.2, 0.0]
 PLANS: list[tuple[int, str, int, list[list[float]]]] = [
-    (0, "chat-70b", 3, [[60, *HEALTHY], [25, *SLOW], [90, *HEALTHY]]),
-    (0, "reasoner-1", 2, [[90, 0.05, 0.3, 0.0], [25, *SILENT], [60, 0.05, 0.3, 0.0]]),
-    (0, "crowded-8b", 2, [[45, 0.012, 0.1, 0.0], [45, 0.02, 0.1, 0.0], [45, 0.035, 0.2, 0.0], [40, 0.012, 0.1, 0.0]]),
-    (45, "crowded-8b", 2, [[45, 0.02, 0.1, 0.0], [45, 0.035, 0.2, 0.0]]),
-    (90, "crowded-8b", 2, [[45, 0.035, 0.2, 0.0]]),
+    (0, "chat-70b", 3, [[60, *HEALTHY], [25, *SLOW], [155, *HEALTHY]]),
+    (0, "reasoner-1", 2, [[90, 0.05, 0.3, 0.0], [25, *SILENT], [125, 0.05, 0.3, 0.0]]),
+    (0, "crowded-8b", 2, [[60, *ALONE], [30, *CROWDED], [60, *ALONE], [25, *CROWDED], [25, *ALONE], [40, *CROWDED]]),
+    (60, "crowded-8b", 4, [[30, *CROWDED]]),
+    (200, "crowded-8b", 4, [[40, *CROWDED]]),
 ]
 """When to start, model, how many streams at once, and phases of seconds, gap, first token and longest gap."""
 
-SECONDS = 175
+SECONDS = 240
 WINDOW = "10s"
 STEP_SECONDS = 2
 COLUMN_INCHES, ROW_INCHES, TITLE_INCHES = 0.55, 0.32, 0.5

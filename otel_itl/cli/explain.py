@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import timezone
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_USABLE
 from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
@@ -22,8 +22,6 @@ from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.streams import StoredStream, read_streams
 from otel_itl.view.document import describe_stream
 
-_DEFAULT_ZONE = "UTC"
-
 
 def run_explain(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report --explain`, and return its exit code."""
@@ -37,8 +35,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         streams = read_streams(arguments.files, skipped)
         if arguments.html is not None:
             streams = _describe_each(streams, described)
-        zone = arguments.zone or ZoneInfo(_DEFAULT_ZONE)
-        explanation = explain(streams, zone, includes_bound=arguments.include_bound)
+        explanation = explain(streams, arguments.zone or timezone.utc, includes_bound=arguments.include_bound)
         for line in skipped.describe():
             print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
         if not explanation.streams and not explanation.set_aside:

@@ -16,6 +16,8 @@ MIN_KNOWN = 0.9
 """Share of the streams of which a driver must be known; the others count as usual."""
 MIN_DIFFERENT = 10
 """Streams that must not have the usual value."""
+MAX_DECIMALS = 3
+"""Values that differ by less are the same: averages over time have rounding errors."""
 THOUSAND = 1_000.0
 IDLE_THRESHOLDS = (10, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200)
 """Silences in seconds among which the threshold of a cold start is sought."""
@@ -75,7 +77,7 @@ def _fill(values: Floats) -> Floats | None:
     if is_known.mean() < MIN_KNOWN:
         return None
     filled = np.where(is_known, values, np.median(values[is_known]))
-    _, counts = np.unique(filled, return_counts=True)
+    _, counts = np.unique(np.round(filled, MAX_DECIMALS), return_counts=True)
     return filled if len(filled) - counts.max() >= MIN_DIFFERENT else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from otel_itl.core.timeline import SECOND
 from otel_itl.explain.facts import Floats, Integers
@@ -15,19 +15,31 @@ from otel_itl.explain.trials import Trial, Trials
 
 MAX_POINTS = 10
 MIN_POINT_STREAMS = 5
-MIN_OFFSET = -0.9
-"""A point is at least a tenth of the usual latency: its curve is drawn in logarithms."""
+MIN_LEVEL = 0.001
+"""Of the usual latency: the least that is left of it without the costs of a driver."""
 
 
 def draw_curve(trials: Trials, trial: Trial) -> list[CurvePoint]:
     """Return the points of a finding's curve, with 95 % intervals over the sessions."""
     candidate = trial.candidate
-    offset = trial.coefficient * (candidate.column - candidate.column.mean())
-    own = np.log1p(np.maximum(offset / trials.typical, MIN_OFFSET)) if candidate.adds else offset
-    values = np.log(trials.typical) + own + trials.residuals
+    own = trial.coefficient * candidate.column
+    fitted = _add_costs(own, trials.typical) if candidate.adds else np.log(trials.typical) + own - own.mean()
+    values = fitted + trials.residuals
     levels, rows = _levels(trials, trial)
     is_continuous = candidate.per is not None
     return list(_points(levels[rows], values[rows], trials.facts.session[rows], is_continuous=is_continuous))
+
+
+def _add_costs(costs: Floats, typical: float) -> Floats:
+    """Return the logarithm of a latency to which costs are added, such that its geometric mean is the typical one."""
+    added = costs - costs.min()
+
+    def excess(level: float) -> float:
+        return float(np.mean(np.log(level + added)) - np.log(typical))
+
+    lowest = MIN_LEVEL * typical
+    level = lowest if excess(lowest) >= 0 else optimize.brentq(excess, lowest, typical)
+    return np.asarray(np.log(level + added))
 
 
 def draw_position(position: Position) -> list[CurvePoint]:

@@ -93,7 +93,8 @@ class _Model:
         self._steps = [one for one in self._candidates if one.has_moment]
         self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
         self._hours = _dummies(_merge(facts.hour))
-        length = [] if target is Target.TTFT else [facts.tokens / THOUSAND]
+        is_even = target is Target.TTFT or np.ptp(facts.tokens) == 0
+        length = [] if is_even else [facts.tokens / THOUSAND]
         self._constant = np.column_stack([np.ones(len(facts)), *length])
         """Not of interest: of a longer answer more of the tokens come late."""
 

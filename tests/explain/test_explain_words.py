@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,7 @@ from tests.explain.made_explanations import (
     make_switch,
 )
 
+ROOT = Path(__file__).parents[2]
 SECONDS, SHARE = Unit.SECONDS, Unit.SHARE
 SHOWN = """\
 openai / gpt-4o, 480 streams: together 63 % of the variance of ITL and 41 % of the
@@ -167,6 +170,13 @@ def test_a_latency_with_a_finding_is_not_among_those_that_nothing_explains() -> 
     )
 
 
+def test_a_model_with_too_few_streams_beside_others_is_one_line() -> None:
+    few = make_facts("openai / rare", streams=9, tested={})
+    assert describe_silence(few, make_explanation(PROMPT, models=(make_facts(), few))) == (
+        "Too few streams to explain anything."
+    )
+
+
 def test_a_silent_change_without_an_effect_is_named_with_its_moment() -> None:
     expected = "From 2026-11-03 14:20 UTC gpt-4o was at b instead of a; no latency is seen to have changed with it."
     assert describe_switch(make_switch(Change("a", "b", AT), Driver.SERVER_ADDRESS)) == expected
@@ -213,6 +223,14 @@ def test_json_has_each_finding_with_its_sentence_and_a_change_once(explanation: 
         40,
     )
     assert [switch["sentence"] is None for switch in data["switches"]] == [True, False]
+
+
+def test_the_documentation_has_every_key_of_the_json(explanation: Explanation) -> None:
+    data = json.loads(explanation_to_json(explanation, {}))
+    schema = (ROOT / "docs" / "explain.md").read_text().partition("## JSON")[2]
+    inner = [*data["models"][0], *data["findings"][0], *data["switches"][0], *data["findings"][0]["curve"][0]]
+    inner += [key for name in ("effect", "window") for key in data["findings"][1][name]]
+    assert [key for key in {*data, *inner} if not re.search(rf"`\.?{key}(\[\])?`", schema)] == []
 
 
 def test_the_points_of_a_picture_lie_between_both_ends_of_its_axis(explanation: Explanation) -> None:

@@ -54,7 +54,7 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
         "points_to": finding.origin.value,
         "share": format_share_of_variance(finding.share_of_variance),
         "target": TARGETS[finding.target],
-        "axis": _AXES.get(finding.driver, DRIVERS[finding.driver]),
+        "axis": _axis(finding),
         "line": finding.change is None and finding.idle_threshold is None,
         "points": [
             {
@@ -68,6 +68,13 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
             for point, place in zip(finding.curve, places, strict=True)
         ],
     }
+
+
+def _axis(finding: Finding) -> str:
+    """Return the title of the horizontal axis."""
+    if finding.change is not None and finding.change.unix_ns is not None:
+        return "time of the request"
+    return _AXES.get(finding.driver, DRIVERS[finding.driver])
 
 
 def _places(finding: Finding) -> Sequence[float]:

@@ -64,6 +64,8 @@ def describe_switch(switch: Switch) -> str:
 
 def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     """Return which latencies of a model nothing explains, and what was examined; empty where each has a finding."""
+    if not any(facts.tested.values()):
+        return "Too few streams to explain anything."
     found = {finding.target for finding in explanation.findings if finding.model == facts.model}
     silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
     if not silent:

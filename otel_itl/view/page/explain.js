@@ -9,6 +9,7 @@ import { TableToggle } from "./tables.js";
 const HEIGHT = 150;
 const LABEL_APART = 74;
 const TICKS = 4;
+const MAX_REACH = 0.25;
 const COLORS = { upstream: "series-b", own_load: "series-c", request: "series-a" };
 
 /* The panel is there where the page holds an explanation: `report --explain --html` writes one. */
@@ -80,8 +81,13 @@ class Effect {
     this.drawLabels(context, colors);
     drawAxisTitle(context, colors, axis, area.left + area.width, HEIGHT - 8, "right");
     const color = colors[COLORS[pointsTo]];
+    context.save();
+    context.beginPath();
+    context.rect(area.left - 5, area.top - 5, area.width + 10, area.height + 10);
+    context.clip();
     if (line) this.drawBand(context, color, y);
     for (const point of points) drawPoint(context, color, this.placeX(point), y, point, line);
+    context.restore();
     this.table.update();
   }
 
@@ -138,10 +144,11 @@ function drawPoint(context, color, x, y, point, hasLine) {
   context.fill();
 }
 
-/* Round steps around the intervals of all points. */
+/* Round steps around the intervals of all points; an interval of few streams that reaches far beyond is cut off. */
 function valueTicks(points) {
-  const low = Math.min(...points.map((point) => point.low));
-  const high = Math.max(...points.map((point) => point.high));
+  const values = points.map((point) => point.y);
+  const low = Math.max(Math.min(...points.map((point) => point.low)), Math.min(...values) * (1 - MAX_REACH));
+  const high = Math.min(Math.max(...points.map((point) => point.high)), Math.max(...values) * (1 + MAX_REACH));
   const room = Math.max(high - low, high * 0.02, 1);
   const power = 10 ** Math.floor(Math.log10(room / TICKS));
   const step = power * [1, 2, 5, 10].find((factor) => factor * power >= room / TICKS);
