@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -36,7 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
     options = parser.parse_args(arguments)
     fleets = QUICK_FLEETS if options.quick else FLEETS
-    played = {fleet: play(fleet, fleets) for fleet in KINDS if options.only in {None, fleet.name}}
+    played = {}
+    for fleet in KINDS:
+        if options.only in {None, fleet.name}:
+            played[fleet] = play(fleet, fleets)
+            print(f"{fleet.name}: {played[fleet]}", file=sys.stderr, flush=True)
     text = "\n".join(_text(played, fleets))
     print(text)
     if options.write:

@@ -81,7 +81,7 @@ ALONE = (
         planted={(Driver.CALENDAR, ITL): 0.4},
         weekdays=(1,),
         days=56,
-        bursts=700,
+        bursts=900,
         parallel=1.2,
         requests=1.5,
     ),

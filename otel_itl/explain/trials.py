@@ -22,7 +22,7 @@ MIN_PER_LEVEL = 20
 MAX_WINDOWS = 2
 SURE = 0.01
 """A window with a smaller p is adjusted for in the tests of the others."""
-SIDE_BLOCKS = 8
+SIDE_BLOCKS = 6
 """Blocks of time on either side of a moment that are compared."""
 MIN_SIDE_BLOCKS = 3
 
