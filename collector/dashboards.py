@@ -60,6 +60,11 @@ def heatmap(title: str, expression: str, *, native: bool) -> Panel:
     return _panel("heatmap", title, 12, 9, [query], options=options)
 
 
+def heading(title: str) -> Panel:
+    """Begin a row of panels that have a question in common."""
+    return {"type": "row", "title": title, "collapsed": False, "gridPos": {"w": _WIDTH, "h": 1}, "targets": []}
+
+
 def table(title: str, *queries: dict[str, Any]) -> Panel:
     """Make a table with a row for each provider and model and a column for each query."""
     targets = [{**query, "format": "table", "instant": True} for query in queries]
@@ -70,6 +75,26 @@ def table(title: str, *queries: dict[str, Any]) -> Panel:
         {"id": "organize", "options": {"excludeByName": hidden, "renameByName": renamed}},
     ]
     return _panel("table", title, 24, 9, targets, transformations=changes, fieldConfig=_field("s"))
+
+
+def table_by_load(title: str, *queries: dict[str, Any], text: str) -> Panel:
+    """Make a table with a row for each own load, model and job, and a column for each query."""
+    targets = [{**query, "format": "table", "instant": True} for query in queries]
+    values = {f"Value #{chr(ord('A') + index)}": query["legendFormat"] for index, query in enumerate(queries)}
+    names = {"own_streams": "own streams", "gen_ai_provider_name": "provider", "gen_ai_request_model": "model"}
+    changes: list[dict[str, Any]] = [
+        {"id": "merge", "options": {}},
+        {
+            "id": "organize",
+            "options": {"excludeByName": {"Time": True, "quantile": True}, "renameByName": {**names, **values}},
+        },
+        {
+            "id": "convertFieldType",
+            "options": {"conversions": [{"targetField": "own streams", "destinationType": "number"}]},
+        },
+        {"id": "sortBy", "options": {"sort": [{"field": "own streams"}]}},
+    ]
+    return _panel("table", title, 24, 9, targets, transformations=changes, fieldConfig=_field("s"), description=text)
 
 
 def scatter(title: str, across: dict[str, Any], upwards: dict[str, Any]) -> Panel:
@@ -318,6 +343,59 @@ def stalls() -> dict[str, Any]:
     )
 
 
+_QUANTILES = {"p50": "0.5", "p99": "0.99"}
+_DAY: dict[str, Any] = {"timeFrom": "24h", "interval": "5m"}
+
+
+def _whose_load() -> list[Panel]:
+    """Return the row that shows over the day whether upstream is slower, or one's own load is higher."""
+    everywhere = _CHOSEN.split(", ", 1)[1]  # own load is that of all jobs
+    latency, recorded = "itl:inter_token_latency_seconds", f"{{{{job}}}} {_MODEL}"
+
+    def by_quantile(metric: str, legend: str, more: str = "") -> list[dict[str, Any]]:
+        """Query p50 and p99 of a recorded series."""
+        return [
+            _query(f'{metric}{{{_CHOSEN}, quantile="{quantile}"{more}}}', f"{name} {legend}".strip())
+            for name, quantile in _QUANTILES.items()
+        ]
+
+    panels = [
+        lines(
+            "Inter-token latency over the day, and what is usual at the own load of the moment",
+            "s",
+            *by_quantile(f"{latency}:quantile5m", recorded),
+            *by_quantile(f"{latency}:expected5m", f"usual at this load, {recorded}"),
+        ),
+        lines(
+            "Own load over the day: open streams of all jobs and processes",
+            "short",
+            _query(f"itl:own_streams:avg5m{{{everywhere}}}", _MODEL),
+        ),
+        lines(
+            "Slower at the same own load: points upstream",
+            "none",
+            *by_quantile("itl:slowdown:ratio5m", recorded, ', points_to="upstream"'),
+            text="Latency over what was usual at this load in the past week. 1.5 is half as slow again.",
+        ),
+        lines(
+            "Slower with one's own load: one's own",
+            "none",
+            *by_quantile("itl:slowdown:ratio5m", recorded, ', points_to="own_load"'),
+            text="What is usual at this load over what is usual at all loads. Absent at a load that is new this week.",
+        ),
+    ]
+    by_load = table_by_load(
+        "Inter-token latency at each own load, past week",
+        *(
+            _query(f'{latency}:usual_at_load7d{{{_CHOSEN}, quantile="{quantile}"}}', name)
+            for name, quantile in _QUANTILES.items()
+        ),
+        text="The median over time, for the loads that lasted 15 minutes or more.",
+    )
+    title = "Slower: upstream, or one's own load?"
+    return [heading(title), *(panel | _DAY for panel in panels), by_load]
+
+
 def concurrency() -> dict[str, Any]:
     """Show whether inter-token latency rises with the streams in flight: then the server, or the process, is full."""
     return dashboard(
@@ -345,6 +423,7 @@ def concurrency() -> dict[str, Any]:
                     f"sum(avg_over_time({_STREAMS}{{{_CHOSEN}}}[$__rate_interval]))"
                 ),
             ),
+            *_whose_load(),
         ],
     )
 

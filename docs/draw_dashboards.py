@@ -28,16 +28,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 HEALTHY, SLOW, SILENT = [0.03, 0.15, 0.0], [0.2, 0.8, 0.0], [0.03, 0.15, 2.5]
+ALONE, CROWDED = [0.014, 0.1, 0.0], [0.03, 0.2, 0.0]
 PLANS: list[tuple[int, str, int, list[list[float]]]] = [
-    (0, "chat-70b", 3, [[60, *HEALTHY], [25, *SLOW], [90, *HEALTHY]]),
-    (0, "reasoner-1", 2, [[90, 0.05, 0.3, 0.0], [25, *SILENT], [60, 0.05, 0.3, 0.0]]),
-    (0, "crowded-8b", 2, [[45, 0.012, 0.1, 0.0], [45, 0.02, 0.1, 0.0], [45, 0.035, 0.2, 0.0], [40, 0.012, 0.1, 0.0]]),
-    (45, "crowded-8b", 2, [[45, 0.02, 0.1, 0.0], [45, 0.035, 0.2, 0.0]]),
-    (90, "crowded-8b", 2, [[45, 0.035, 0.2, 0.0]]),
+    (0, "chat-70b", 3, [[60, *HEALTHY], [25, *SLOW], [155, *HEALTHY]]),
+    (0, "reasoner-1", 2, [[90, 0.05, 0.3, 0.0], [25, *SILENT], [125, 0.05, 0.3, 0.0]]),
+    (0, "crowded-8b", 2, [[60, *ALONE], [30, *CROWDED], [60, *ALONE], [25, *CROWDED], [25, *ALONE], [40, *CROWDED]]),
+    (60, "crowded-8b", 4, [[30, *CROWDED]]),
+    (200, "crowded-8b", 4, [[40, *CROWDED]]),
 ]
 """When to start, model, how many streams at once, and phases of seconds, gap, first token and longest gap."""
 
-SECONDS = 175
+SECONDS = 240
 WINDOW = "10s"
 STEP_SECONDS = 2
 COLUMN_INCHES, ROW_INCHES, TITLE_INCHES = 0.55, 0.32, 0.5
@@ -86,6 +87,10 @@ def _draw(path: Path, prometheus: Prometheus, start: float) -> None:
     model = "crowded-8b" if path.stem == "concurrency" else ".*"
     for panel in dashboard["panels"]:
         at = panel["gridPos"]
+        if panel["type"] == "row":
+            at_left, at_top = at["x"] * COLUMN_INCHES + 0.3, (rows - at["y"] - at["h"]) * ROW_INCHES + 0.05
+            figure.text(at_left / width, at_top / height, panel["title"], fontsize=9, fontweight="bold")
+            continue
         left, bottom = at["x"] * COLUMN_INCHES + 0.55, (rows - at["y"] - at["h"]) * ROW_INCHES + 0.45
         size = at["w"] * COLUMN_INCHES - 0.7, at["h"] * ROW_INCHES - 0.75
         axes = figure.add_axes((left / width, bottom / height, size[0] / width, size[1] / height))
@@ -207,10 +212,13 @@ def _table(axes: Axes, panel: dict[str, Any], answers: Sequence[list[dict[str, A
     for column, answer in enumerate(answers):
         for series in answer:
             _, values = _points(series)
-            model = "{gen_ai_provider_name} {gen_ai_request_model}".format(**series["metric"])
+            labels = series["metric"]
+            model = f"{labels['gen_ai_provider_name']} {labels['gen_ai_request_model']}"
+            if "own_streams" in labels:
+                model = f"{labels['own_streams']:>3} own streams, {model}"
             rows.setdefault(model, ["-"] * len(answers))[column] = f"{values[-1] * 1_000:.0f} ms" if values else "-"
     columns = ["", *(target["legendFormat"] for target in panel["targets"])]
-    drawn = axes.table([[model, *cells] for model, cells in rows.items()], colLabels=columns, loc="upper left")
+    drawn = axes.table([[model, *cells] for model, cells in sorted(rows.items())], colLabels=columns, loc="upper left")
     drawn.scale(1, 1.4)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from zoneinfo import ZoneInfo
 
 from otel_itl.cli.demo.sdks import SDKS
 from otel_itl.compare.rows import COMPARED
@@ -95,6 +96,16 @@ def parse_time(text: str) -> int:
     except (ValueError, OverflowError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time: it takes ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds"
+        ) from None
+
+
+def parse_zone(text: str) -> ZoneInfo:
+    """Convert the argument of `--zone`."""
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError):  # not known, not a name, or a folder of the database
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time zone: it takes a name such as Europe/Berlin or UTC"
         ) from None
 
 

@@ -19,6 +19,7 @@ from otel_itl.cli.argument_types import (
     parse_slo,
     parse_time,
     parse_tool,
+    parse_zone,
 )
 from otel_itl.cli.command_parser import CommandParser
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
@@ -153,6 +154,22 @@ def _add_report(subparsers: Any) -> None:
     )
     report.add_argument(
         "--session", metavar="ID", help="show the requests of one session, in order of time; not with --as"
+    )
+    report.add_argument(
+        "--explain",
+        action="store_true",
+        help="print what drives TTFT and ITL instead; goes with --json, --html, --zone and --include-bound",
+    )
+    report.add_argument(
+        "--zone",
+        type=parse_zone,
+        metavar="ZONE",
+        help="time zone of the hours and weekdays of --explain, as Europe/Berlin (default: UTC)",
+    )
+    report.add_argument(
+        "--include-bound",
+        action="store_true",
+        help="with --explain: also streams that their caller, their machine or a buffer held up",
     )
     outputs = report.add_mutually_exclusive_group()
     outputs.add_argument("--html", metavar="OUT", help="write a page that draws every stream, as one file")

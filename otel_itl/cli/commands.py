@@ -13,6 +13,7 @@ from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_US
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_COMPARE = ("numpy", "scipy")
 _NEEDED_BY_SWEEP = ("numpy", "plotext", "scipy")
+_NEEDED_BY_EXPLAIN = ("numpy", "scipy", "sklearn", "statsmodels")
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 _NEEDED_BY_VIEW = ("starlette", "uvicorn", "opentelemetry.proto.collector")
 
@@ -75,6 +76,10 @@ def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     if not _can_report(arguments):
         return BAD_USAGE
+    if arguments.explain:
+        from otel_itl.cli import explain  # noqa: PLC0415 - what only this option needs
+
+        return explain.run_explain(arguments)
     has_file = arguments.html is not None or arguments.perfetto is not None
     return _write_export(arguments) if has_file else _print_report(arguments)
 
@@ -179,6 +184,12 @@ def _write_export(arguments: argparse.Namespace) -> int:
 
 def _can_report(arguments: argparse.Namespace) -> bool:
     """Return whether the arguments go together and what they need is installed; print a sentence where not."""
+    if arguments.explain:
+        return _can_explain(arguments)
+    if arguments.zone is not None or arguments.include_bound:
+        option = "--include-bound" if arguments.zone is None else "--zone"
+        _print_error("report", f"{option} belongs to --explain: leave it out, or add --explain.")
+        return False
     if arguments.session is not None and arguments.tool is not None:
         _print_error("report", f"--session has no figures of another tool: leave out --as {arguments.tool}.")
         return False
@@ -188,6 +199,20 @@ def _can_report(arguments: argparse.Namespace) -> bool:
         _print_error("report", f"{option} goes with no other option: it draws every stream of the files.")
         return False
     return has_file or bool(arguments.json) or _are_installed(_NEEDED_BY_TABLES)
+
+
+def _can_explain(arguments: argparse.Namespace) -> bool:
+    """Return whether the arguments go with `--explain` and what it needs is installed; print a sentence where not."""
+    others = {"--as": "tool", "--slo": "slo", "--session": "session", "--perfetto": "perfetto"}
+    given = next((option for option, name in others.items() if getattr(arguments, name) is not None), None)
+    if given is None and arguments.json and arguments.html is not None:
+        given = "--json and --html together"
+    if given is not None:
+        goes = "it goes with --zone, --include-bound, and either --json or --html"
+        _print_error("report", f"--explain does not go with {given}: {goes}.")
+        return False
+    needs_rich = not arguments.json and arguments.html is None
+    return _are_installed(_NEEDED_BY_EXPLAIN + (_NEEDED_BY_TABLES if needs_rich else ()), "cli,explain")
 
 
 def run_compare(arguments: argparse.Namespace) -> int:

@@ -27,10 +27,11 @@ examples:
   otel-itl report --as vllm spans.jsonl
   otel-itl report --slo 0.5/0.05@0.995 spans.jsonl
   otel-itl report --session agent-7 spans.jsonl
+  otel-itl report --explain --zone Europe/Berlin fleet/*.jsonl.gz
 
 exit codes:
   0  a report was made
-  1  no usable stream in the input
+  1  no usable stream in the input, or too few to explain anything
   2  bad usage, a file that cannot be read, or an unknown session
 """
 DEMO = """\

@@ -1,4 +1,4 @@
-"""Reads what only a span knows of its stream: the cause of stalls, the SLO in force, and the session."""
+"""Reads what only a span knows of its stream: the cause of stalls, the SLO in force, the session, and who answered."""
 
 from __future__ import annotations
 
@@ -47,6 +47,18 @@ class SessionFacts(NamedTuple):
     scope: str | None
 
 
+class UpstreamFacts(NamedTuple):
+    """Who answered a request, and how much of its prompt was in the cache."""
+
+    server: str | None = None
+    """`ADDRESS:PORT`, or the address alone."""
+    response_model: str | None = None
+    cached_input_tokens: int | None = None
+
+
+NO_UPSTREAM = UpstreamFacts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanFacts:
     """The facts of one span. None: not on the span. An attribute of an unexpected type counts as missing."""
@@ -63,14 +75,23 @@ class SpanFacts:
     """Also where other threads of its process kept the reader from running, which no timeline shows."""
     server_durations: Mapping[str, float] = field(default_factory=dict)
     """What the server reported of its own time (s), by the keys of `conventions.SERVER_DURATIONS`."""
+    upstream: UpstreamFacts = NO_UPSTREAM
+    instance: str | None = None
+    """The process that made the request: `service.instance.id`, else host and process id."""
 
 
 NO_FACTS = SpanFacts()
 
 
-def read_span_facts(attributes: Mapping[str, Any], stall_events: Sequence[Mapping[str, Any]] = ()) -> SpanFacts:
-    """Read the facts from the attributes of a span, and from those of its stall events."""
+def read_span_facts(
+    attributes: Mapping[str, Any],
+    stall_events: Sequence[Mapping[str, Any]] = (),
+    resource: Mapping[str, Any] | None = None,
+) -> SpanFacts:
+    """Read the facts from the attributes of a span, from those of its stall events, and from those of its resource."""
     return SpanFacts(
+        upstream=_upstream(attributes),
+        instance=_instance(resource or {}),
         session_id=read_session_id(attributes),
         session=_session(attributes),
         slo=_slo(attributes),
@@ -113,6 +134,24 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
         itl=_number(attributes, names.SLO_ITL),
         fluidity=_number(attributes, names.SLO_FLUIDITY),
     )
+
+
+def _upstream(attributes: Mapping[str, Any]) -> UpstreamFacts:
+    address, port = _text(attributes, names.SERVER_ADDRESS), _number(attributes, names.SERVER_PORT)
+    cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
+    return UpstreamFacts(
+        server=address if address is None or port is None else f"{address}:{port:.0f}",
+        response_model=_text(attributes, names.RESPONSE_MODEL),
+        cached_input_tokens=None if cached is None else int(cached),
+    )
+
+
+def _instance(resource: Mapping[str, Any]) -> str | None:
+    """Read the identity of the process from the attributes of the resource; None where they do not have it."""
+    instance, process = _text(resource, "service.instance.id"), _number(resource, "process.pid")
+    if instance is not None or process is None:
+        return instance
+    return f"{resource.get('host.name', '')} {process:.0f}"
 
 
 def _server_durations(attributes: Mapping[str, Any]) -> dict[str, float]:

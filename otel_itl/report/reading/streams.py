@@ -142,7 +142,9 @@ class StreamReader:
         if not span.token_events:
             is_measured = names.STREAM_OUTCOME in span.attributes
             if is_measured or identity[:3] != Identity()[:3]:
-                facts = read_span_facts(span.attributes, [attributes for _, _, attributes in span.stall_events])
+                facts = read_span_facts(
+                    span.attributes, [attributes for _, _, attributes in span.stall_events], span.resource
+                )
                 self._bare_spans[key] = _BareSpan(identity, facts, where if is_measured else None)
             return
         *earlier, last = split_streams(span.token_events)
@@ -152,7 +154,7 @@ class StreamReader:
             yield from self._stream(key, identity, facts, events, where)
         request_time = find_request_time(last[-1]) if earlier else 0
         stalls = [attributes for _, start, attributes in span.stall_events if start >= request_time]
-        yield from self._stream(key, identity, read_span_facts(span.attributes, stalls), last, where)
+        yield from self._stream(key, identity, read_span_facts(span.attributes, stalls, span.resource), last, where)
 
     def _keep(self, record: TokenLogRecord, where: str) -> None:
         key = (record.trace_id, record.span_id)

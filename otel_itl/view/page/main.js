@@ -4,6 +4,7 @@ import { Aggregate } from "./aggregate.js";
 import { Detail } from "./detail.js";
 import { byId, make, makeButton } from "./dom.js";
 import { Ecdf } from "./ecdf.js";
+import { Explain } from "./explain.js";
 import { FilterBar, View } from "./filters.js";
 import { formatCount, formatDay } from "./format.js";
 import { HeatMap } from "./heatmap.js";
@@ -40,6 +41,7 @@ class Page {
     this.charts = [
       new HeatMap(byId("heat"), this), new Series(byId("series"), this), new Spectrum(byId("spectrum"), this),
       new Ecdf(byId("ecdf"), this), new Sessions(byId("sessions"), this), new Models(byId("models"), this),
+      new Explain(byId("explain"), this),
     ];
     this.detail = new Detail(this);
     const showHelp = listenToKeys(this);

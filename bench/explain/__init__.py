@@ -1,0 +1,1 @@
+"""How often `report --explain` names the planted driver, and how often one without cause, on simulated fleets."""

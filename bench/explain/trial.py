@@ -1,0 +1,73 @@
+"""Explains many simulated fleets, and counts what is named rightly, and what without cause."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bench.explain.fleets import SLOW_HOURS, Fleet, simulate
+from otel_itl.explain.explaining import explain_observations
+from otel_itl.explain.findings import Driver, Finding, Target
+
+Planted = tuple[Driver, Target]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was counted over fleets of one kind."""
+
+    fleets: int = 0
+    streams: int = 0
+    named: Counter[Planted] = field(default_factory=Counter)
+    """Planted driver → fleets in which it is named."""
+    covered: Counter[Planted] = field(default_factory=Counter)
+    """Of these, with its size inside the interval."""
+    clean: int = 0
+    """Fleets in which nothing else is named."""
+    wrong: Counter[Planted] = field(default_factory=Counter)
+    """What else is named."""
+    complete: int = 0
+    """Fleets in which all planted drivers are named."""
+
+
+def play(fleet: Fleet, fleets: int) -> Tally:
+    """Simulate fleets of one kind, and count what is found."""
+    tally = Tally()
+    gc.freeze()  # statsmodels collects garbage at each adjustment of p-values
+    for seed in range(fleets):
+        explanation = explain_observations(simulate(fleet, np.random.default_rng(seed)))
+        tally.streams += explanation.streams
+        _count(tally, fleet, explanation.findings)
+    return tally
+
+
+def _count(tally: Tally, fleet: Fleet, findings: Sequence[Finding]) -> None:
+    """Count the findings of one fleet."""
+    tally.fleets += 1
+    right: dict[Planted, Finding] = {}
+    wrong = []
+    for finding in findings:
+        planted = (finding.driver, finding.target)
+        if planted in fleet.planted and _is_the_window(finding, fleet):
+            right.setdefault(planted, finding)
+        else:
+            wrong.append(planted)
+    tally.wrong.update(wrong)
+    tally.clean += not wrong
+    tally.complete += right.keys() == fleet.planted.keys()
+    for planted, finding in right.items():
+        tally.named[planted] += 1
+        tally.covered[planted] += finding.effect.low <= fleet.planted[planted] <= finding.effect.high
+
+
+def _is_the_window(finding: Finding, fleet: Fleet) -> bool:
+    """Return whether a window is the planted one, give or take an hour at either end; True where it is none."""
+    if finding.window is None:
+        return True
+    begin, end = SLOW_HOURS
+    is_near = abs(finding.window.first_hour - begin) <= 1 and abs(finding.window.end_hour - end) <= 1
+    return is_near and set(finding.window.weekdays) <= set(fleet.weekdays)

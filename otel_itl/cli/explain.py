@@ -1,0 +1,79 @@
+"""`otel-itl report --explain`: reads streams, finds what drives their latency, prints it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import timezone
+from typing import Any
+
+from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_USABLE
+from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
+from otel_itl.cli.output import CannotWriteError
+from otel_itl.explain.explaining import explain
+from otel_itl.explain.findings import Explanation
+from otel_itl.explain.render.json import explanation_to_json
+from otel_itl.explain.render.page import describe_for_page
+from otel_itl.explain.render.words import describe_too_few
+from otel_itl.explain.trials import MIN_STREAMS
+from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
+from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
+from otel_itl.report.reading.streams import StoredStream, read_streams
+from otel_itl.view.document import describe_stream
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl report --explain`, and return its exit code."""
+    skipped = SkippedInput()
+    described: list[dict[str, Any]] = []
+    try:
+        if arguments.html is not None:
+            check_files(arguments.files, arguments.html)
+        for source in arguments.files:
+            check_readable(source)
+        streams = read_streams(arguments.files, skipped)
+        if arguments.html is not None:
+            streams = _describe_each(streams, described)
+        explanation = explain(streams, arguments.zone or timezone.utc, includes_bound=arguments.include_bound)
+        for line in skipped.describe():
+            print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+        if not explanation.streams and not explanation.set_aside:
+            raise nothing_in(arguments.files, skipped)
+        if not any(facts.tested.values() for facts in explanation.models):
+            return _refuse(describe_too_few(explanation, MIN_STREAMS), NOTHING_USABLE)
+        if arguments.html is not None:
+            more = {"skipped": skipped.summarize(), "explanation": describe_for_page(explanation)}
+            print(write_page(described, arguments.files, arguments.html, more))
+        else:
+            _print(explanation, skipped, is_json=arguments.json)
+    except (UnreadableSourceError, CannotWriteError) as error:
+        return _refuse(str(error), BAD_USAGE)
+    except NothingToWriteError as error:
+        return _refuse(str(error), NOTHING_USABLE)
+    return 0
+
+
+def _describe_each(streams: Iterable[StoredStream], described: list[dict[str, Any]]) -> Iterator[StoredStream]:
+    """Yield streams, and append the description of each for the page."""
+    for stream in streams:
+        described.append(describe_stream(stream))
+        yield stream
+
+
+def _print(explanation: Explanation, skipped: SkippedInput, *, is_json: bool) -> None:
+    """Print the explanation in the form that is asked for."""
+    if is_json:
+        skipped_input = {reason.value: skipped.counts[reason] for reason in SkipReason}
+        print(explanation_to_json(explanation, skipped_input))
+        return
+    from otel_itl.explain.render.terminal import print_explanation  # noqa: PLC0415 - only this form needs rich
+    from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+
+    print_explanation(explanation, open_terminal())
+
+
+def _refuse(sentence: str, code: int) -> int:
+    """Print a sentence, and return the exit code."""
+    print(f"otel-itl report: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,203 @@
+"""Explains stored streams: tests every driver of every latency, and keeps what is certain and matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timezone, tzinfo
+
+import numpy as np
+from statsmodels.stats.multitest import multipletests
+from threadpoolctl import threadpool_limits
+
+from otel_itl.explain.candidates import THOUSAND
+from otel_itl.explain.changes import find_changes
+from otel_itl.explain.curves import draw_curve, draw_position
+from otel_itl.explain.facts import Facts, Floats, lay_out
+from otel_itl.explain.findings import Driver, Effect, Explanation, Finding, ModelFacts, Target, Unit
+from otel_itl.explain.observations import Observation, Observations, observe_streams
+from otel_itl.explain.position import Position, estimate_position
+from otel_itl.explain.shares import divide_variance
+from otel_itl.explain.trials import Trial, Trials, run_trials
+from otel_itl.report.reading.streams import StoredStream
+
+ALPHA = 0.02
+"""A finding has a smaller p, after Holm's adjustment over everything that was tested."""
+MIN_SHARE = 0.01
+"""Of the variance that a finding explains."""
+MIN_CHANGE = 0.02
+"""Of the latency, over the usual range of the driver."""
+SEED = 20_240_229
+
+
+def explain(
+    streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, *, includes_bound: bool = False
+) -> Explanation:
+    """Explain what drives the latency of streams. The same streams have the same explanation.
+
+    Args:
+        streams: in any order; they are taken one at a time and not kept.
+        zone: the time zone of hours and weekdays.
+        includes_bound: streams that their caller, their machine or a buffer held up are explained as well.
+    """
+    return explain_observations(observe_streams(streams, includes_bound=includes_bound), zone)
+
+
+def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
+    """Explain what drives the latency of streams that were reduced to observations."""
+    random = np.random.default_rng(SEED)
+    with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
+        models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
+    tests = [test for model in models for test in model.tests]
+    adjusted = multipletests([p for _, p in tests], method="holm")[1] if tests else []
+    by_test = {id(test): float(p) for (test, _), p in zip(tests, adjusted, strict=True)}
+    findings = [finding for model in models for finding in model.find(by_test)]
+    switches = [change.switch(model.facts.model) for model in models for change in find_changes(model.facts)]
+    starts = [one.start_ns for one in observations.used]
+    return Explanation(
+        findings=sorted(findings, key=lambda finding: -finding.share_of_variance),
+        switches=sorted(
+            (one for one in switches if one.change.unix_ns is not None), key=lambda one: one.change.unix_ns or 0
+        ),
+        models=[model.describe(findings) for model in models],
+        streams=len(observations.used),
+        set_aside=dict(observations.set_aside),
+        instances=len(observations.instances),
+        zone=str(zone),
+        first_unix_ns=min(starts, default=0),
+        last_unix_ns=max(starts, default=0),
+    )
+
+
+def _lay_out_models(observations: Observations, zone: tzinfo) -> Iterable[Facts]:
+    """Yield the columns of each model."""
+    used, bound = _by_model(observations.used), _by_model(observations.bound)
+    return [lay_out(used[model], bound.get(model, []), zone) for model in sorted(used)]
+
+
+def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for one in observations:
+        found.setdefault(one.model, []).append(one)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _PositionTrial:
+    """The test of the position in the answer."""
+
+    position: Position
+
+
+class _Tested:
+    """One model with its tests."""
+
+    def __init__(self, facts: Facts, random: np.random.Generator) -> None:
+        self.facts = facts
+        self._trials = [trials for target in Target if (trials := run_trials(facts, target, random)) is not None]
+        position = estimate_position(facts) if any(one.target is Target.ITL for one in self._trials) else None
+        self._position = None if position is None else _PositionTrial(position)
+
+    @property
+    def tests(self) -> list[tuple[Trial | _PositionTrial, float]]:
+        """Every test with its p."""
+        found: list[tuple[Trial | _PositionTrial, float]] = [
+            (trial, trial.p) for trials in self._trials for trial in trials.trials
+        ]
+        if self._position is not None:
+            found.append((self._position, self._position.position.found.p))
+        return found
+
+    def find(self, p: dict[int, float]) -> Iterable[Finding]:
+        """Yield the findings, given the adjusted p of each test by the test's `id`."""
+        for trials in self._trials:
+            certain = [trial for trial in trials.trials if p[id(trial)] < ALPHA]
+            position = self._position.position if self._position and trials.target is Target.ITL else None
+            between = _share_between(trials, position)
+            shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
+            found = [
+                _finding(trials, trial, share * between, p[id(trial)])
+                for trial, share in zip(certain, shares, strict=True)
+            ]
+            if self._position is not None and position is not None and p[id(self._position)] < ALPHA:
+                share = position.variance / _total(trials, position)
+                found.append(_position_finding(self.facts.model, position, share, p[id(self._position)]))
+            yield from (
+                one for one in found if one.share_of_variance >= MIN_SHARE and abs(one.change_over_range) >= MIN_CHANGE
+            )
+
+    def describe(self, findings: Iterable[Finding]) -> ModelFacts:
+        """Describe what the findings of the model rest on."""
+        own = [one for one in findings if one.model == self.facts.model]
+        tested = {trials.target: {trial.driver for trial in trials.trials} for trials in self._trials}
+        if self._position is not None:
+            tested[Target.ITL].add(Driver.POSITION)
+        return ModelFacts(
+            model=self.facts.model,
+            streams=len(self.facts),
+            sessions=len(np.unique(self.facts.session)),
+            days=len(np.unique(self.facts.day)),
+            tested={target: [driver for driver in Driver if driver in drivers] for target, drivers in tested.items()},
+            explained={
+                target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
+            },
+        )
+
+
+def _total(trials: Trials, position: Position) -> float:
+    """Return the variance between the parts of all answers."""
+    return float(np.var(trials.log_latency)) + position.variance + position.noise
+
+
+def _share_between(trials: Trials, position: Position | None) -> float:
+    """Return the share of the variance that is between streams; 1 for a latency that a stream has once."""
+    return 1.0 if position is None else float(np.var(trials.log_latency)) / _total(trials, position)
+
+
+def _finding(trials: Trials, trial: Trial, share: float, p: float) -> Finding:
+    candidate, typical = trial.candidate, trials.typical
+    usual = _usual_range(candidate.column) if candidate.per is not None else None
+    change = trial.effect.estimate / (typical if candidate.adds else 1.0)
+    if usual is not None:
+        change *= usual[1] - usual[0]
+    facts = trials.facts
+    load = facts.load_at_start if trials.target is Target.TTFT else facts.load_mean
+    return Finding(
+        driver=trial.driver,
+        target=trials.target,
+        model=facts.model,
+        effect=trial.effect,
+        share_of_variance=share,
+        p=p,
+        typical=typical,
+        usual_range=None if usual is None else (usual[0] * (candidate.per or 1.0), usual[1] * (candidate.per or 1.0)),
+        change_over_range=change,
+        window=trial.window,
+        idle_threshold=candidate.threshold,
+        change=None if candidate.replacement is None else candidate.replacement.change,
+        own_load=float(np.median(load if trial.window is None else load[candidate.column > 0])),
+        curve=draw_curve(trials, trial),
+    )
+
+
+def _position_finding(model: str, position: Position, share: float, p: float) -> Finding:
+    low, high = position.found.interval()
+    usual = _usual_range(position.positions)
+    return Finding(
+        driver=Driver.POSITION,
+        target=Target.ITL,
+        model=model,
+        effect=Effect(position.found.value, low, high, Unit.SECONDS, THOUSAND),
+        share_of_variance=share,
+        p=p,
+        typical=position.typical,
+        usual_range=usual,
+        change_over_range=position.found.value * (usual[1] - usual[0]) / THOUSAND / position.typical,
+        curve=draw_position(position),
+    )
+
+
+def _usual_range(column: Floats) -> tuple[float, float]:
+    """Return the 10th and 90th percentile; the whole range where these are equal, as for retries."""
+    low, high = (float(one) for one in np.quantile(column, [0.1, 0.9]))
+    return (low, high) if low < high else (float(column.min()), float(column.max()))
