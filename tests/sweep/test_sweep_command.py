@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,18 +48,24 @@ def start(url: str, folder: Path, *arguments: str) -> subprocess.Popen[str]:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The base URL of a server that answers with ten tokens."""
-    with ScriptedServer(chat.reply(10, first=0.05, gaps=0.01)) as server:
+    with ScriptedServer(chat.reply(10, first=0.05, gaps=0.01), process=True) as server:
         yield server.openai_url
+
+
+def run(*arguments: str, folder: Path) -> Done:
+    """Run a sweep in this process, which has the SDK and the statistics loaded."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = main(["sweep", *arguments])
+    return Done(code, out.getvalue(), err.getvalue(), folder)
 
 
 @pytest.fixture(scope="module")
 def done(url: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """A sweep of a server on this machine, with every output."""
     folder = tmp_path_factory.mktemp("sweep")
-    options = ["--levels", "1,2", "--rounds", "1", "--seconds", "1", "--slo", "2/0.5"]
-    process = start(url, folder, *options, "--json", "--html", "page.html", "--output", "streams.jsonl")
-    out, err = process.communicate(timeout=50)
-    return Done(process.returncode, out, err, folder)
+    outputs = ["--json", "--html", str(folder / "page.html"), "--output", str(folder / "streams.jsonl")]
+    load = ["--model", "m", "--peak", "2", "--levels", "1,2", "--rounds", "1", "--seconds", "1", "--slo", "2/0.5"]
+    return run(url, *load, *outputs, folder=folder)
 
 
 def test_a_real_sweep_answers_in_json(done: Done) -> None:
@@ -108,13 +116,10 @@ def test_ctrl_c_ends_a_sweep_with_a_report(url: str, tmp_path: Path) -> None:
     assert (process.returncode, "It ended before the last level: interrupted." in out) == (130, True), err
 
 
-def test_an_endpoint_that_refuses_connections_gets_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    process = start("http://127.0.0.1:9/v1", tmp_path, "--json")
-    _, err = process.communicate(timeout=30)
-    assert (process.returncode, err.startswith("otel-itl sweep: "), err.count("\n")) == (2, True, 1)
-    assert "requests failed at the expected peak" in err
+def test_an_endpoint_that_refuses_connections_gets_one_sentence(tmp_path: Path) -> None:
+    ended = run(*LOCAL, "--peak", "2", "--json", folder=tmp_path)
+    assert (ended.code, ended.err.startswith("otel-itl sweep: "), ended.err.count("\n")) == (2, True, 1)
+    assert "requests failed at the expected peak" in ended.err
 
 
 # --- Consent ---------------------------------------------------------------------------------------------------------
