@@ -86,7 +86,8 @@ class PendingStreams:
                 self._record(batches)
         finally:
             # Only what is no `Exception`, as Ctrl-C, leaves any.
-            self.queue.extendleft((batch.instruments, stream) for batch in batches for stream in batch.streams)
+            waiting = [(batch.instruments, stream) for batch in batches for stream in batch.streams]
+            self.queue.extendleft(reversed(waiting))
             self._in_progress.pop(done, None)
             done.release()
         return recorded
