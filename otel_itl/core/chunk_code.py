@@ -7,6 +7,9 @@ from array import array
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from otel_itl.core.columns import FEW
+
+_KIND_MASK: Final = 0xFF
 _TOKENS_SHIFT: Final = 8
 _TOKENS_MASK: Final = 0xFFFFFF
 _CHOICE_SHIFT: Final = 32
@@ -39,6 +42,8 @@ def chunk_code(kind: int, tokens: int = 0, choice: int = 0) -> int:
 
 def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:
     """Split chunk codes into kinds, token counts and choices."""
+    if len(codes) <= FEW and (not codes or max(codes) <= _KIND_MASK):
+        return UnpackedCodes(bytes([*codes]), array("I"), b"")
     packed = codes if isinstance(codes, array) else array("Q", codes)
     if sys.byteorder == "big":
         packed = packed[:]
