@@ -226,13 +226,12 @@ class Runtime:
         recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
         self.open_streams.add(recorder)
         if config.stall is not None and not recorder.request.is_test:
-            log = pipeline.stall_log(handle, recorder.request, recorder.unix_ns)
             monitor = StreamStallMonitor(
                 recorder,
                 config.stall,
                 self._stall_reporting,
                 counters=pipeline.metrics,
-                log=log,
+                make_log=partial(pipeline.stall_log, handle, recorder.request, recorder.unix_ns),
                 on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)
