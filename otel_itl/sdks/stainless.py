@@ -33,6 +33,7 @@ from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
 
 _RETRY_COUNT: Final = "x-stainless-retry-count"
+_RETRY_COUNT_AS_SENT: Final = _RETRY_COUNT.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +225,11 @@ def _find_request(response: Any) -> Any:
 
 def _count_attempts(request: Any) -> int | None:
     """Return the HTTP attempts that the SDK made; None where the response has no request, as one from a cache."""
-    retries = "" if request is None else request.headers.get(_RETRY_COUNT, "")
+    if request is None:
+        return None
+    headers = request.headers
+    # A look-up by name compares with every header in Python.
+    retries = dict(getattr(headers, "raw", ())).get(_RETRY_COUNT_AS_SENT) or headers.get(_RETRY_COUNT, "")
     return int(retries) + 1 if retries.isdigit() else None
 
 
