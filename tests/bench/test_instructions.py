@@ -1,4 +1,4 @@
-"""What measuring may cost in machine instructions, which include what C code does, in ratios to others of the same run."""
+"""What measuring may cost in machine instructions, those of C code included, in ratios to others of the same run."""
 
 from __future__ import annotations
 
