@@ -69,7 +69,7 @@ class PeriodicThread:
         self.wake()
 
     def _run(self, awake: threading.Event, hurry: threading.Event, running: list[None]) -> None:
-        """Make rounds until the process ends, one per interval while there is work. Runs on the thread."""
+        """Make rounds until the process ends, and note that the thread runs. Runs on the thread."""
         running.append(None)
         try:
             self._make_rounds(awake, hurry)
@@ -77,6 +77,7 @@ class PeriodicThread:
             running.clear()
 
     def _make_rounds(self, awake: threading.Event, hurry: threading.Event) -> None:
+        """Make one round per interval while there is work, and wait for more."""
         while awake.wait():
             if self._before_sleep is not None:
                 self._before_sleep(self.interval)
