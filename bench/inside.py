@@ -96,7 +96,7 @@ def replace_moments(stream: Any, moments: Moments) -> None:
     recorder.clock = repeat(moments.end).__next__
     log.asked[:], log.arrived[:] = moments.asked, moments.arrived
     monitor = recorder.stall_monitor
-    if monitor is not None:
+    if monitor is not None and moments.end - moments.requested >= monitor._policy.min_threshold:  # noqa: SLF001
         # The watchdog would have looked at the stream many times by now. The detector gets copies, which lack the last
         # request for a chunk: its moment is that of the real clock.
         recorded = (log.asked[:], log.arrived[:], log.codes[:])

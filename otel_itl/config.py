@@ -261,7 +261,5 @@ OPTIONS: Final = (
 
 def is_disabled() -> bool:
     """Return whether an operator has switched measuring off, by `OTEL_ITL_DISABLED` or `OTEL_SDK_DISABLED`."""
-    return any(
-        os.environ.get(variable, "").strip().lower() == "true"
-        for variable in ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED")
-    )
+    switches = map(os.environ.get, ("OTEL_ITL_DISABLED", "OTEL_SDK_DISABLED"))
+    return any(switch is not None and switch.strip().lower() == "true" for switch in switches)

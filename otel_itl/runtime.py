@@ -188,11 +188,12 @@ class Runtime:
         `sdk_span` is the span that the SDK has started for the request; None: it has none that records.
         """
         config = self._config
-        if config is None or is_suppressed() or is_disabled():
+        if config is None or is_suppressed():
             return None
         pipeline = self._pipeline
         if pipeline is None or self._provider_choice.is_outdated:
-            pipeline = self._connect()
+            # The environment is read until the first stream, as OpenTelemetry reads it when a provider is made.
+            pipeline = None if is_disabled() else self._connect()
         if pipeline is None:
             return None
         if self.process_end.awaits_main_thread:
@@ -226,13 +227,12 @@ class Runtime:
         recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
         self.open_streams.add(recorder)
         if config.stall is not None and not recorder.request.is_test:
-            log = pipeline.stall_log(handle, recorder.request, recorder.unix_ns)
             monitor = StreamStallMonitor(
                 recorder,
                 config.stall,
                 self._stall_reporting,
                 counters=pipeline.metrics,
-                log=log,
+                make_log=partial(pipeline.stall_log, handle, recorder.request, recorder.unix_ns),
                 on_stall=config.on_stall,
             )
             recorder.watch_with(monitor)

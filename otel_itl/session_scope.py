@@ -44,6 +44,9 @@ def session(session_id: str) -> Iterator[None]:
 
 def apply_session(request: Request) -> Request:
     """Return the request with the session of the scope that makes it, which wins over one that the request names."""
-    candidates: tuple[object, ...] = (_session.get(), *map(baggage.get_baggage, (SESSION_ID, CONVERSATION_ID)))
+    scope, carried = _session.get(), baggage.get_all()
+    if scope is None and not carried:
+        return request
+    candidates = (scope, *map(carried.get, (SESSION_ID, CONVERSATION_ID)))
     found = next((value for value in candidates if isinstance(value, str) and value), None)
     return request if found is None else replace(request, session_id=found[:MAX_ID_LENGTH])

@@ -30,6 +30,8 @@ from bench.overhead.variants import UNINSTRUMENTED, Variant
 PARSED = "uninstrumented, parsing"
 """The bare SDK including its parsing, which the instructions are compared with."""
 WARM_STREAMS = 3
+REQUESTS = 20
+"""Streams of one chunk whose metrics are collected together."""
 _SECONDS = 3_600
 
 
@@ -54,8 +56,23 @@ def count(readings: list[int]) -> Count:
     return Count(drained - began, ended - settled, collected - collecting - (idle - collected), exported - idle)
 
 
-def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, counter: Counter) -> Readings:
-    """Read a stream of every length with every variant, and read the counter between the parts of each."""
+def drive(
+    subject: Subject,
+    variants: Sequence[Variant],
+    sizes: Sizes,
+    counter: Counter,
+    *,
+    is_short: bool = False,
+) -> Readings:
+    """Read a stream of every length with every variant, and read the counter between the parts of each.
+
+    Args:
+        subject: the SDK.
+        variants: what is compared.
+        sizes: the lengths of the streams.
+        counter: what is read.
+        is_short: count the sync streams alone, and the bare SDK without its parsing alone.
+    """
     stop_background_work()
     ignore_holds()
     gc.disable()
@@ -64,11 +81,11 @@ def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, counter: 
     for variant in variants:
         pipeline = variant.pipeline()
         with variant.around(subject, pipeline):
-            for parsed in (False, True) if variant.name == UNINSTRUMENTED else (False,):
+            for parsed in (False, True) if variant.name == UNINSTRUMENTED and not is_short else (False,):
                 for tokens in sizes.counted_chunks:
                     clients = subject.in_memory(tokens) if parsed else subject.stubbed(tokens)
                     reader = Reader(subject, clients, subject.chunks(tokens))
-                    for face in FACES:
+                    for face in FACES[:1] if is_short else FACES:
                         readings: list[int] = []
 
                         def mark(readings: list[int] = readings) -> int:
@@ -91,6 +108,39 @@ def drive(subject: Subject, variants: Sequence[Variant], sizes: Sizes, counter: 
                         found[Cell(PARSED if parsed else variant.name, face, tokens)] = readings
                     reader.close()
     return found
+
+
+def drive_requests(subject: Subject, variants: Sequence[Variant], counter: Counter) -> Readings:
+    """Read `REQUESTS` streams of one chunk with every variant, and collect the metrics: all that requests cost.
+
+    Returns the readings of the counter before and after all of that; what the events of the spans hold is read, too.
+    """
+    stop_background_work()
+    ignore_holds()
+    gc.disable()
+    found: Readings = {}
+    reader, pace = Reader(subject, subject.stubbed(1), subject.chunks(1)), Pace(subject.chunks(1))
+    for variant in variants:
+        pipeline = variant.pipeline()
+        with variant.around(subject, pipeline):
+            readings = []
+            for streams in (WARM_STREAMS, REQUESTS):
+                pipeline.spans.kept = []
+                readings = [counter()]
+                for _ in range(streams):
+                    reader.read("sync", pace.settle)
+                pipeline.collect()
+                pipeline.spans.read()
+                readings.append(counter())
+            found[Cell(variant.name, "sync", 1)] = readings
+    reader.close()
+    return found
+
+
+def count_requests(readings: Readings) -> dict[str, float]:
+    """Return what one request costs with each variant, beyond the bare SDK, given the readings of `drive_requests`."""
+    costs = {cell.variant: (after - before) / REQUESTS for cell, (before, after) in readings.items()}
+    return {name: cost - costs[UNINSTRUMENTED] for name, cost in costs.items()}
 
 
 def bytecodes(subject: Subject, variants: Sequence[Variant], sizes: Sizes) -> Readings:

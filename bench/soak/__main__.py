@@ -1,4 +1,7 @@
-"""`python -m bench.soak`: streams by the hundred with and without measuring; fails where a check does not pass."""
+"""`python -m bench.soak`: streams by the hundred with and without measuring; fails where a check does not pass.
+
+Where the official instrumentation is installed, the same streams run with that, too.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from bench.soak.busy import busy_processes
 from bench.soak.callers import Callers
 from bench.soak.checks import Run, Soak, verdicts
 from bench.soak.ledger import Ledger, held
+from bench.soak.official import find_instrumented, instrumented
 from bench.soak.stalls import StallLog
 from bench.soak.upstream import upstream
 from otel_itl.recording.reporters import IDLE_SECONDS
@@ -41,9 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _soak(port: int, options: argparse.Namespace, meter: LatenessMeter) -> Soak:
-    """Run bare, measured, and bare again, so that a machine that becomes slower or faster is fair to both."""
+    """Run bare, measured, and bare again, so that a machine that becomes slower or faster is fair to both.
+
+    With the official instrumentation likewise: next to the bare runs, so that it is in none of the figures that are
+    taken before and after the measured one.
+    """
     _run(port, options, WARM_UP_SHARE * options.seconds)
     bare = _run(port, options, options.seconds / 2)
+    official = _run_official(port, options)
     gc.collect()
     before = held()
     ledger, stalls = Ledger(), StallLog()
@@ -53,9 +62,11 @@ def _soak(port: int, options: argparse.Namespace, meter: LatenessMeter) -> Soak:
     ledger.close()
     time.sleep(IDLE_SECONDS + 0.5)  # for the threads that end when they have nothing to do
     after = held()
+    again = _run_official(port, options)
     bare += _run(port, options, options.seconds / 2)
     return Soak(
         bare=bare,
+        official=None if official is None or again is None else official + again,
         measured=measured,
         spans=ledger.spans,
         counted=ledger.counted,
@@ -67,6 +78,16 @@ def _soak(port: int, options: argparse.Namespace, meter: LatenessMeter) -> Soak:
         before=before,
         after=after,
     )
+
+
+def _run_official(port: int, options: argparse.Namespace) -> Run | None:
+    """Run with the official instrumentation for half of the time; None where it is not installed."""
+    if not find_instrumented():
+        return None
+    with instrumented():
+        run = _run(port, options, options.seconds / 2)
+    gc.collect()
+    return run
 
 
 def _run(port: int, options: argparse.Namespace, seconds: float, stalls: StallLog | None = None) -> Run:
@@ -86,11 +107,17 @@ def _run(port: int, options: argparse.Namespace, seconds: float, stalls: StallLo
 def _print(soak: Soak, options: argparse.Namespace) -> None:
     """Print the figures that the checks rest on."""
     print(f"{options.streams} streams at a time, {options.busy} busy processes beside")
-    print(f"{'':10}{'seconds':>10}{'streams':>10}{'a second':>10}{'CPU, ms each':>14}  errors of themselves")
-    for name, run in (("bare", soak.bare), ("measured", soak.measured)):
-        streams = run.expected.total()
-        each = 1e3 * run.cpu_seconds / max(streams, 1)
-        print(f"{name:10}{run.seconds:10.0f}{streams:10}{run.rate:10.1f}{each:14.2f}  {dict(run.surprises) or 'none'}")
+    print(
+        f"{'':10}{'seconds':>10}{'streams':>10}{'a second':>10}{'of bare':>9}{'CPU, ms each':>14}{'more':>8}"
+        "  errors of themselves"
+    )
+    for name, run in (("bare", soak.bare), ("measured", soak.measured), ("official", soak.official)):
+        if run is not None:
+            share, more = run.rate / soak.bare.rate, run.milliseconds_each / soak.bare.milliseconds_each - 1
+            print(
+                f"{name:10}{run.seconds:10.0f}{run.expected.total():10}{run.rate:10.1f}{share:9.0%}"
+                f"{run.milliseconds_each:14.2f}{more:8.0%}  {dict(run.surprises) or 'none'}"
+            )
     print(f"{'outcome':12}{'opened':>10}{'counted':>10}{'spans':>10}")
     for outcome in sorted({*soak.measured.expected, *soak.counted, *soak.spans}):
         counts = soak.measured.expected[outcome], soak.counted[outcome], soak.spans[outcome]

@@ -39,6 +39,11 @@ class Run:
         return self.in_time / self.seconds
 
     @property
+    def milliseconds_each(self) -> float:
+        """CPU time of the process for each stream, in milliseconds."""
+        return 1e3 * self.cpu_seconds / max(self.expected.total(), 1)
+
+    @property
     def timeouts(self) -> int:
         """Errors that are timeouts."""
         return sum(number for name, number in self.surprises.items() if "Timeout" in name)
@@ -68,6 +73,8 @@ class Soak:
     reports: Sequence[Report]
     before: Held
     after: Held
+    official: Run | None = None
+    """The run with the official instrumentation; None: it is not installed."""
 
 
 class Verdict(NamedTuple):

@@ -7,6 +7,9 @@ from array import array
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from otel_itl.core.columns import FEW
+
+_KIND_MASK: Final = 0xFF
 _TOKENS_SHIFT: Final = 8
 _TOKENS_MASK: Final = 0xFFFFFF
 _CHOICE_SHIFT: Final = 32
@@ -39,6 +42,8 @@ def chunk_code(kind: int, tokens: int = 0, choice: int = 0) -> int:
 
 def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:
     """Split chunk codes into kinds, token counts and choices."""
+    if len(codes) <= FEW:
+        return _unpack_few(codes)
     packed = codes if isinstance(codes, array) else array("Q", codes)
     if sys.byteorder == "big":
         packed = packed[:]
@@ -54,3 +59,16 @@ def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:
         if sys.byteorder == "big":
             tokens.byteswap()
     return UnpackedCodes(kinds, tokens, choices if choices != bytes(len(choices)) else b"")
+
+
+def _unpack_few(codes: Sequence[int]) -> UnpackedCodes:
+    """Do what `unpack_codes` does, one by one."""
+    if max(codes, default=0) <= _KIND_MASK:  # as most are
+        return UnpackedCodes(bytes([*codes]), array("I"), b"")
+    tokens = [code >> _TOKENS_SHIFT & _TOKENS_MASK for code in codes]
+    choices = bytes([code >> _CHOICE_SHIFT & _KIND_MASK for code in codes])
+    return UnpackedCodes(
+        bytes([code & _KIND_MASK for code in codes]),
+        array("I", tokens if any(tokens) else ()),
+        choices if any(choices) else b"",
+    )

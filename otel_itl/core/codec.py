@@ -14,12 +14,12 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import compress
-from operator import lt, sub
+from itertools import compress, repeat
+from operator import attrgetter, floordiv, is_not, lt, sub
 from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl import conventions as names
-from otel_itl.core.columns import Columns, LaneError
+from otel_itl.core.columns import FEW, Columns, LaneError
 from otel_itl.core.thinning import select_chunks, thin
 from otel_itl.core.timeline import MICROSECOND, OUTPUT, Outcome, Timeline
 
@@ -33,6 +33,7 @@ _FACTS: Final = {
     names.REQUEST_ATTEMPTS: "attempts",
 }
 """Attribute → the field of `Timeline` that it carries, without conversion."""
+_values_of_facts = attrgetter(*_FACTS.values())
 
 
 class TokenEvent(NamedTuple):
@@ -75,9 +76,11 @@ def encode_lazily(timeline: Timeline, event_limit: int = 128) -> list[LazyEvent]
     """Encode a timeline as `encode` does, but leave the arrays, which are most of the work, to whatever reads them."""
     timeline = thin(timeline)
     chunks = len(timeline)
-    max_events = max(event_limit // 4, 1)
-    size = max(CHUNKS_PER_EVENT, -(-chunks // max_events))
-    parts = [slice(start, min(start + size, chunks)) for start in range(0, chunks, size) or (0,)]
+    if chunks <= CHUNKS_PER_EVENT:
+        parts = [slice(0, chunks)]
+    else:
+        size = max(CHUNKS_PER_EVENT, -(-chunks // max(event_limit // 4, 1)))
+        parts = [slice(start, min(start + size, chunks)) for start in range(0, chunks, size)]
     return [
         LazyEvent(
             names.TOKENS_EVENT,
@@ -218,29 +221,34 @@ def _pack(timeline: Timeline, part: slice, *, is_last: bool = False) -> dict[str
         attributes = {
             names.TOKENS_OFFSETS: offsets,
             names.TOKENS_WAITS: waits,
-            names.TOKENS_KINDS: encode_runs(timeline.kinds[part]),
+            names.TOKENS_KINDS: tuple(encode_runs(timeline.kinds[part])),
         }
         if timeline.tokens:
-            attributes[names.TOKENS_COUNTS] = timeline.tokens[part].tolist()
+            attributes[names.TOKENS_COUNTS] = tuple(timeline.tokens[part])
         if timeline.choices:
-            attributes[names.TOKENS_CHOICES] = list(timeline.choices[part])
+            attributes[names.TOKENS_CHOICES] = tuple(timeline.choices[part])
         if timeline.skipped:
-            attributes[names.TOKENS_SKIPPED] = timeline.skipped[part].tolist()
+            attributes[names.TOKENS_SKIPPED] = tuple(timeline.skipped[part])
     if is_last:
         attributes.update(_pack_facts(timeline))
     return attributes
 
 
-def _to_microseconds(arrived: array[int], asked: array[int]) -> tuple[list[int], list[int]]:
+def _to_microseconds(arrived: array[int], asked: array[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return when chunks arrived, and how long the consumer waited for each, in microseconds."""
-    try:
-        columns = Columns(len(arrived))
-        offsets = columns.pack(arrived)
-        waits = columns.subtract(offsets, columns.pack(asked))
-        return tuple(columns.unpack(columns.divide(each, MICROSECOND)).tolist() for each in (offsets, waits))  # type: ignore[return-value]
-    except LaneError:  # a moment before the request
-        waited = map(sub, arrived, asked)
-        return [moment // MICROSECOND for moment in arrived], [wait // MICROSECOND for wait in waited]
+    if len(arrived) > FEW:
+        try:
+            columns = Columns(len(arrived))
+            offsets = columns.pack(arrived)
+            waits = columns.subtract(offsets, columns.pack(asked))
+            in_columns = (columns.divide(offsets, MICROSECOND), columns.divide(waits, MICROSECOND))
+            return tuple(columns.unpack(in_columns[0])), tuple(columns.unpack(in_columns[1]))
+        except LaneError:  # a moment before the request
+            pass
+    per_microsecond = repeat(MICROSECOND)
+    return tuple(map(floordiv, arrived, per_microsecond)), tuple(
+        map(floordiv, map(sub, arrived, asked), per_microsecond)
+    )
 
 
 def _pack_facts(timeline: Timeline) -> dict[str, Any]:
@@ -252,10 +260,8 @@ def _pack_facts(timeline: Timeline) -> dict[str, Any]:
     }
     if timeline.headers is not None:
         facts[names.STREAM_HEADERS] = timeline.headers // MICROSECOND
-    for attribute, field in _FACTS.items():
-        value = getattr(timeline, field)
-        if value is not None:
-            facts[attribute] = value
+    values = _values_of_facts(timeline)
+    facts.update(compress(zip(_FACTS, values, strict=True), map(is_not, values, repeat(None))))
     if timeline.unrecorded:
         facts[names.TOKENS_UNRECORDED] = timeline.unrecorded
     dropped = sum(timeline.skipped) + timeline.unrecorded

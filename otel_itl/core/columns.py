@@ -14,6 +14,8 @@ from typing import Any, Final
 
 MAX_NUMBER: Final = (1 << 63) - 1
 """The largest number that a lane holds. `column | MAX_NUMBER` puts it into the first lane."""
+FEW: Final = 16
+"""Up to this many numbers are computed one by one: that takes less than making columns of them."""
 _LANE_BITS: Final = 64
 _LANE_BYTES: Final = 8
 _ONE_LANE: Final = (1).to_bytes(_LANE_BYTES, "little")
@@ -148,6 +150,8 @@ def find_differences(numbers: array[int]) -> list[Any]:
     """Return how much each number of an array exceeds the one before it; one entry less than `numbers` has."""
     if len(numbers) < 2:  # noqa: PLR2004 - one number has no predecessor
         return []
+    if len(numbers) <= FEW:
+        return list(map(sub, numbers[1:], numbers))
     columns = Columns(len(numbers) - 1)
     try:
         return columns.unpack(columns.subtract(columns.pack(numbers[1:]), columns.pack(numbers[:-1]))).tolist()

@@ -20,14 +20,15 @@ TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import chain, compress
 from math import dist, sqrt
+from types import MappingProxyType
+from typing import NamedTuple
 
 from otel_itl.core.arrivals import find_arrivals
 from otel_itl.core.bursts import find_bursts
-from otel_itl.core.gaps import find_gaps
+from otel_itl.core.gaps import Gaps, find_gaps
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.samples import LatencySamples
 from otel_itl.core.timeline import SECOND, Kind, Timeline
@@ -41,8 +42,7 @@ _IS_ANSWER = bytes(1 if kind & (Kind.ANSWER | Kind.TOOL) else 0 for kind in rang
 _IS_REASONING = bytes(1 if kind & Kind.REASONING else 0 for kind in range(256))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measures:
+class Measures(NamedTuple):
     """The figures of one stream. Every time is in seconds; None means not known, or that there is no such figure."""
 
     duration: float
@@ -106,6 +106,9 @@ class Measures:
 
 
 _NO_SAMPLES = LatencySamples(())
+_NO_GAPS = (Gaps([], exact=0, imputed=0, excluded=0),)
+_FIGURES_OF_SAMPLES = ("itl_p50", "itl_p90", "itl_p95", "itl_p99", "itl_max", "itl_mean", "itl_stddev")
+_NO_FIGURES: Mapping[str, None] = MappingProxyType(dict.fromkeys(_FIGURES_OF_SAMPLES))
 
 
 def measure(timeline: Timeline) -> Measures:
@@ -115,9 +118,9 @@ def measure(timeline: Timeline) -> Measures:
     kinds, is_output = timeline.kinds, timeline.output_flags
     outputs = is_output.count(1)
 
-    gaps = list(find_gaps(timeline, arrivals))
-    samples = sorted(gaps[0].samples if len(gaps) == 1 else chain.from_iterable(choice.samples for choice in gaps))
-    exact, imputed, excluded = (sum(column) for column in zip(*(choice[1:] for choice in gaps), strict=True))
+    gaps = list(find_gaps(timeline, arrivals)) if outputs > 1 else _NO_GAPS
+    samples, exact, imputed, excluded = gaps[0] if len(gaps) == 1 else _add_up(gaps)
+    samples = sorted(samples)
 
     bursts = find_bursts(timeline, arrivals, exact + imputed + excluded, samples)
 
@@ -166,12 +169,17 @@ def measure(timeline: Timeline) -> Measures:
     )
 
 
-def _summarize(samples: Sequence[float]) -> dict[str, float | None]:
+def _add_up(gaps: Sequence[Gaps]) -> Gaps:
+    """Pool the gaps of several choices."""
+    exact, imputed, excluded = (sum(column) for column in zip(*(choice[1:] for choice in gaps), strict=True))
+    return Gaps(list(chain.from_iterable(choice.samples for choice in gaps)), exact, imputed, excluded)
+
+
+def _summarize(samples: Sequence[float]) -> Mapping[str, float | None]:
     """Compute the `itl_*` figures (seconds) of ascending samples in nanoseconds; all None below two samples."""
-    names = ("itl_p50", "itl_p90", "itl_p95", "itl_p99", "itl_max", "itl_mean", "itl_stddev")
     count = len(samples)
     if count < 2:  # noqa: PLR2004 - one gap has no distribution
-        return dict.fromkeys(names)
+        return _NO_FIGURES
     mean = sum(samples) / count
     values = [
         *(percentile(samples, q) for q in (50, 90, 95, 99)),
@@ -179,7 +187,7 @@ def _summarize(samples: Sequence[float]) -> dict[str, float | None]:
         mean,
         dist(samples, (mean,) * count) / sqrt(count),
     ]
-    return {name: value / SECOND for name, value in zip(names, values, strict=True)}
+    return {name: value / SECOND for name, value in zip(_FIGURES_OF_SAMPLES, values, strict=True)}
 
 
 def _count_streamed_tokens(timeline: Timeline) -> int | None:

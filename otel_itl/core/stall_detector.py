@@ -156,13 +156,17 @@ class StallDetector:
         self._began = self._arrived[index]
         self._waited = 0
         self._is_alive = False
-        is_answering = self._codes[index] & OUTPUT != Kind.REASONING
-        self._phase = Phase.DECODE if is_answering else Phase.REASONING
+        self._phase = find_phase(self._codes[index])
         mark = (index + 1) // MEDIAN_INTERVAL * MEDIAN_INTERVAL
         if mark != self._median_at and self._policy.relative is not None:
             window = self._arrived[max(mark - MEDIAN_WINDOW, 0) : mark]
             self._median_gap, self._median_at = median(after - before for before, after in pairwise(window)), mark
         self.threshold = self._policy.find_threshold(self._phase, self._median_gap)
+
+
+def find_phase(code: int) -> Phase:
+    """Return the phase that an output chunk with this code begins."""
+    return Phase.REASONING if code & OUTPUT == Kind.REASONING else Phase.DECODE
 
 
 def find_silences(timeline: Timeline, policy: StallPolicy) -> list[Silence]:

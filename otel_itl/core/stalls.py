@@ -102,7 +102,7 @@ class StallPolicy:
     @property
     def min_threshold(self) -> int:
         """The shortest threshold (ns) that any phase can have."""
-        fixed = min(map(_to_nanoseconds, (self.first_token, self.reasoning, self.next_token)))
+        fixed = _to_nanoseconds(min(filter(None, (self.first_token, self.reasoning, self.next_token)), default=None))
         return fixed if self.relative is None else min(fixed, MIN_RELATIVE_THRESHOLD)
 
 

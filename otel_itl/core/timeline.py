@@ -102,6 +102,13 @@ class Timeline:
 
     def __post_init__(self) -> None:
         chunks = len(self.kinds)
+        if (
+            chunks == len(self.asked) == len(self.arrived)
+            and len(self.tokens) in {0, chunks}
+            and len(self.choices) in {0, chunks}
+            and not self.skipped
+        ):
+            return
         for name in ("asked", "arrived", "tokens", "choices", "skipped"):
             length = len(getattr(self, name))
             if length != chunks and (length or name in {"asked", "arrived"}):

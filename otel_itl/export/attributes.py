@@ -23,6 +23,7 @@ from otel_itl.export.cardinality import ModelNames
 
 _values_for_span = attrgetter(*names.SPAN_MEASURES.values())
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
+_usage_of = attrgetter(*_USAGE_FIELDS)
 
 
 def _without_none(optional: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,10 +37,10 @@ def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
     For spans alone. Metrics, the sketch, verdicts and stored timelines keep every digit.
     """
-    result = dict(attributes)
-    for name in compress(attributes, map(is_, map(type, attributes.values()), repeat(float))):
-        result[name] = round(result[name], 6)
-    return result
+    values = attributes.values()
+    are_computed = list(map(is_, map(type, values), repeat(float)))
+    digits = map(round, compress(values, are_computed), repeat(6))
+    return {**attributes, **dict(zip(compress(attributes, are_computed), digits, strict=True))}
 
 
 def at_start(request: Request) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def reported_usage(finished: FinishedStream) -> dict[str, int]:
     """
     if finished.request.operation in names.OPERATIONS_WITHOUT_USAGE:
         return {}
-    return _without_none({field: getattr(finished.response, field) for field in _USAGE_FIELDS})
+    return _without_none(dict(zip(_USAGE_FIELDS, _usage_of(finished.response), strict=True)))
 
 
 def of_response(finished: FinishedStream, measures: Measures, standard: StandardNames) -> dict[str, Any]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from itertools import chain
+from typing import Any, Final
 
 from opentelemetry.metrics import Counter, Histogram, Meter  # noqa: TC002 - annotations stay resolvable
 
 from otel_itl import conventions as names
 from otel_itl.conventions import Metric, StandardNames
 from otel_itl.core.request import Request
-from otel_itl.core.slo import Objectives, SLOResult
+from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
 from otel_itl.core.timeline import SECOND
 from otel_itl.export import attributes
 from otel_itl.export.cardinality import MAX_ERROR_TYPES, OTHER_ERROR, CappedValues, ModelNames
-from otel_itl.export.histogram_batch import HistogramBatch
 from otel_itl.export.measured_stream import MeasuredStream
+from otel_itl.export.stream_batch import Labels, StreamBatch
 
-Labels = Mapping[str, Any]
+MAX_LABELS: Final = 4_096
+"""Sets of attributes that are kept, so that each is built once; more are built again for every stream."""
 UNKNOWN_MODALITY = "unknown"
 """Providers do not report for a stream whether its tokens are text, image or audio."""
 
@@ -38,6 +39,7 @@ class StreamInstruments:
         self, meter: Meter, standard_names: StandardNames, *, model_limit: int, objectives: Objectives
     ) -> None:
         self._models = ModelNames(model_limit)
+        self._labels: dict[tuple[str | int | None, ...], Labels] = {}
         self._error_types = CappedValues(MAX_ERROR_TYPES, OTHER_ERROR)
         self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
         self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
@@ -55,8 +57,22 @@ class StreamInstruments:
         return attributes.of_metrics(request, None, self._models)
 
     def labels_of(self, stream: MeasuredStream) -> Labels:
-        """Build the metric attributes of a stream that ended."""
-        return attributes.of_metrics(stream.request, stream.response_model, self._models)
+        """Return the metric attributes of a stream that ended: one object for all streams that have them in common."""
+        request = stream.request
+        key = (
+            request.operation,
+            request.provider,
+            request.model,
+            stream.response_model,
+            request.server_address,
+            request.server_port,
+        )
+        labels = self._labels.get(key)
+        if labels is None:
+            labels = attributes.of_metrics(request, stream.response_model, self._models)
+            if len(self._labels) < MAX_LABELS:
+                self._labels[key] = labels
+        return labels
 
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, at once."""
@@ -66,36 +82,39 @@ class StreamInstruments:
         """Record the duration of a stall that is over, at once."""
         self._stall_duration.record(stall.duration, self._of_stall(stall))
 
-    def record(self, stream: MeasuredStream, labels: Labels, batch: HistogramBatch) -> None:
-        """Record an ended stream into every instrument that concerns it, but for its outcome.
+    def record(self, batch: StreamBatch, labels: Labels) -> None:
+        """Record streams that ended into every instrument that concerns them, but for their outcome.
 
-        Values for histograms are added to `batch`, which records them.
+        Args:
+            batch: streams with these attributes, and the rest of `MeasuredStream.common`, in common.
+            labels: their attributes.
 
         Raises:
-            Exception: whatever an instrument, a view or an odd value of the stream raises.
+            Exception: whatever a counter, a view or an odd value of a stream raises.
         """
-        batch.add(self._itl, stream.samples, SECOND, labels, stream.context)
-        if stream.time_to_first_token is not None:
-            batch.add(self._ttft, (stream.time_to_first_token,), 1, labels, stream.context)
-        if stream.time_per_output_token is not None:
-            batch.add(self._tpot, (stream.time_per_output_token,), 1, labels, stream.context)
-        if stream.slo_result is not None:
-            self._record_slo(stream.slo_result, labels, stream)
-        if stream.records_standard:
-            error_type = None if stream.error_type is None else self._error_types.cap(stream.error_type)
-            self._standard.record(stream, labels, error_type, batch)
+        streams, first = batch.streams, batch.streams[0]
+        batch.record_samples(self._itl, [stream.samples for stream in streams], labels, SECOND)
+        batch.record_values(self._ttft, [stream.time_to_first_token for stream in streams], labels)
+        batch.record_values(self._tpot, [stream.time_per_output_token for stream in streams], labels)
+        if first.slo_result is not None:
+            self._record_slo(batch, labels, first.slo_result.slo.profile)
+        if first.records_standard:
+            error_type = None if first.error_type is None else self._error_types.cap(first.error_type)
+            self._standard.record(batch, labels, error_type)
 
-    def _record_slo(self, slo_result: SLOResult, labels: Labels, stream: MeasuredStream) -> None:
-        """Count the gaps and the stream that met the objective, and those that did not."""
-        labels = {**labels, names.SLO_PROFILE: slo_result.slo.profile}
-        for met, tokens in ((True, slo_result.tokens_met), (False, slo_result.tokens_missed)):
+    def _record_slo(self, batch: StreamBatch, labels: Labels, profile: str) -> None:
+        """Count the gaps and the streams that met the objective, and those that did not."""
+        results = [stream.slo_result for stream in batch.streams if stream.slo_result is not None]
+        has_tokens = any(result.tokens_met or result.tokens_missed for result in results)
+        are_met = [result.is_stream_met for result in results]
+        for is_met in (True, False):
             # Zeros are added too: a rate needs its series to exist before the first miss.
-            if slo_result.tokens_met or slo_result.tokens_missed:
-                self._slo_tokens.add(tokens, {**labels, names.SLO_MET: met}, stream.context)
-            if slo_result.is_stream_met is not None:
-                self._slo_streams.add(
-                    int(slo_result.is_stream_met is met), {**labels, names.SLO_MET: met}, stream.context
-                )
+            counted = {**labels, names.SLO_PROFILE: profile, names.SLO_MET: is_met}
+            if has_tokens:
+                tokens = [result.tokens_met if is_met else result.tokens_missed for result in results]
+                batch.add(self._slo_tokens, tokens, counted)
+            if are_met.count(None) < len(are_met):
+                batch.add(self._slo_streams, [int(each is is_met) for each in are_met], counted)
 
     def _of_stall(self, stall: Stall) -> Labels:
         kind = {names.STALL_PHASE: stall.phase.value, names.STALL_CAUSE: stall.cause.value}
@@ -117,29 +136,30 @@ class _StandardInstruments:
             field: _histogram(meter, metric) for field, metric in standard_names.token_histograms.items()
         }
 
-    def record(self, stream: MeasuredStream, labels: Labels, error_type: str | None, batch: HistogramBatch) -> None:
-        """Record what no other instrumentation records for this stream."""
-        elsewhere, context = stream.recorded_elsewhere, stream.context
+    def record(self, batch: StreamBatch, labels: Labels, error_type: str | None) -> None:
+        """Record what no other instrumentation records for these streams."""
+        streams, elsewhere = batch.streams, batch.streams[0].recorded_elsewhere
         if "duration" not in elsewhere:
-            failed = {} if error_type is None else {names.ERROR_TYPE: error_type}
-            batch.add(self._duration, (stream.duration,), 1, {**labels, **failed}, context)
-        if stream.first_chunk_ns is not None and "time_to_first_chunk" not in elsewhere:
-            batch.add(self._first_chunk, (stream.first_chunk_ns,), SECOND, labels, context)
-        batch.add(self._per_chunk, stream.chunk_gaps, SECOND, labels, context)
+            failed = labels if error_type is None else {**labels, names.ERROR_TYPE: error_type}
+            batch.record_values(self._duration, [stream.duration for stream in streams], failed)
+        if "time_to_first_chunk" not in elsewhere:
+            batch.record_values(self._first_chunk, [stream.first_chunk_ns for stream in streams], labels, SECOND)
+        batch.record_samples(self._per_chunk, [stream.chunk_gaps for stream in streams], labels, SECOND)
         if "token_usage" not in elsewhere:
-            self._record_usage(stream, labels, batch)
+            for field in dict.fromkeys(chain.from_iterable(stream.usage for stream in streams)):
+                self._record_usage(batch, field, labels)
 
-    def _record_usage(self, stream: MeasuredStream, labels: Labels, batch: HistogramBatch) -> None:
-        """Record the token counts that the provider reported; one that it did not report is not recorded as 0."""
-        for field, tokens in stream.usage.items():
-            if self._usage is not None and field in {"input_tokens", "output_tokens"}:
-                token_type = {names.TOKEN_TYPE: field.removesuffix("_tokens")}
-                batch.add(self._usage, (tokens,), 1, {**labels, **token_type}, stream.context)
-            if field in self._token_counters:
-                modality = {names.TOKEN_MODALITY: UNKNOWN_MODALITY}
-                self._token_counters[field].add(tokens, {**labels, **modality}, stream.context)
-            if field in self._token_histograms:
-                batch.add(self._token_histograms[field], (tokens,), 1, labels, stream.context)
+    def _record_usage(self, batch: StreamBatch, field: str, labels: Labels) -> None:
+        """Record one of the token counts that the provider reported; where it reported none, that is not a 0."""
+        tokens = [stream.usage.get(field) for stream in batch.streams]
+        if self._usage is not None and field in {"input_tokens", "output_tokens"}:
+            token_type = {names.TOKEN_TYPE: field.removesuffix("_tokens")}
+            batch.record_values(self._usage, tokens, {**labels, **token_type})
+        if field in self._token_counters:
+            modality = {names.TOKEN_MODALITY: UNKNOWN_MODALITY}
+            batch.add(self._token_counters[field], [each or 0 for each in tokens], {**labels, **modality})
+        if field in self._token_histograms:
+            batch.record_values(self._token_histograms[field], tokens, labels)
 
 
 def _counter(meter: Meter, metric: Metric) -> Counter:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from opentelemetry.context import Context
-from opentelemetry.trace import NonRecordingSpan, SpanContext, set_span_in_context
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_itl.core.columns import find_differences
 from otel_itl.core.measures import Measures
@@ -19,7 +19,7 @@ from otel_itl.export.attributes import reported_usage
 
 _NO_GAPS: Sequence[float] = ()
 _NO_USAGE: Mapping[str, int] = MappingProxyType({})
-_NO_SPAN: Final = Context()
+_NO_CONTEXT: Final = Context()
 
 
 class MeasuredStream(NamedTuple):
@@ -36,8 +36,8 @@ class MeasuredStream(NamedTuple):
     """The `gen_ai.client.*` metrics are recorded here; False: another instrumentation is in charge of the request."""
     recorded_elsewhere: frozenset[str] = frozenset()
     """Standard metrics that another instrumentation records all the same, by their field of `StandardNames`."""
-    context: Context = _NO_SPAN
-    """Holds the ids of the stream's span, which exemplars refer to, and nothing else."""
+    span_context: SpanContext = INVALID_SPAN_CONTEXT
+    """The ids of the stream's span, which exemplars refer to."""
     response_model: str | None = None
     first_chunk_ns: int | None = None
     """When the first chunk arrived, after the request; None: no chunk came."""
@@ -53,6 +53,18 @@ class MeasuredStream(NamedTuple):
     """The token counts that the stream reports, by their field of `ResponseInfo`."""
     slo_result: SLOResult | None = None
     """The result for the objective in force; None: there is none."""
+
+    @property
+    def context(self) -> Context:
+        """Make a context that holds the ids of the stream's span and nothing else, as instruments take it."""
+        return set_span_in_context(NonRecordingSpan(self.span_context), _NO_CONTEXT)
+
+    @property
+    def common(self) -> tuple[Hashable, ...]:
+        """What streams that are recorded together have in common, beside their attributes."""
+        slo = None if self.slo_result is None else self.slo_result.slo.profile
+        is_sampled = self.span_context.trace_flags & TraceFlags.SAMPLED
+        return self.outcome, self.error_type, slo, is_sampled, self.records_standard, self.recorded_elsewhere
 
     @property
     def chunk_gaps(self) -> Sequence[float]:
@@ -79,7 +91,7 @@ def measured_stream(  # noqa: PLR0913 - the parts of the pipeline's result
         response_model=finished.response.model,
         outcome=timeline.outcome,
         error_type=finished.error_type,
-        context=set_span_in_context(NonRecordingSpan(span_context), Context()),
+        span_context=span_context,
         duration=measures.duration,
         first_chunk_ns=timeline.arrived[0] if timeline.arrived else None,
         time_to_first_token=measures.time_to_first_token,

@@ -19,6 +19,7 @@ _SUPPRESSING_SCOPES: Final = frozenset({"logfire.openai", "logfire.anthropic"})
 
 
 _NO_SUPPRESSION: Final = nullcontext()
+_NONE_RECORDED: Final[frozenset[str]] = frozenset()
 
 
 class _RecordedMetrics(NamedTuple):
@@ -43,14 +44,15 @@ def is_other_in_charge(context: Context) -> bool:
 
 def is_suppressed() -> bool:
     """Return whether the caller has suppressed instrumentations, so that its requests are not recorded."""
+    if not any(map(get_current().get, _suppression_keys())):  # as nearly always
+        return False
     return not is_instrumentation_enabled() and _scope_of(get_current_span()) not in _SUPPRESSING_SCOPES
 
 
 def without_suppression() -> AbstractContextManager[None]:
     """Let spans start and end inside the block: a request that is recorded at all is recorded despite a suppression."""
-    context = get_current()
-    suppressing = [key for key in _suppression_keys() if context.get(key)]
-    return _without(suppressing, context) if suppressing else _NO_SUPPRESSION
+    context, keys = get_current(), _suppression_keys()
+    return _without(keys, context) if any(map(context.get, keys)) else _NO_SUPPRESSION
 
 
 @contextmanager
@@ -71,10 +73,12 @@ def metrics_recorded_within(span: Span) -> frozenset[str]:
     They are named by their field of `StandardNames`; empty for every other span.
     """
     scope, name = _scope_of(span), getattr(span, "name", "")
+    if not scope:
+        return _NONE_RECORDED
     for recorded in _RECORDED_METRICS:
         if scope == recorded.scope and name.startswith(recorded.span_name_prefix):
             return recorded.metrics
-    return frozenset()
+    return _NONE_RECORDED
 
 
 @cache

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
 from functools import partial
 from threading import Lock, get_ident
-from typing import Final
+from typing import Final, NamedTuple
+
+from opentelemetry.context import Context
 
 from otel_itl import conventions as names
 from otel_itl.conventions import Where
-from otel_itl.export.histogram_batch import HistogramBatch
 from otel_itl.export.instruments import StreamInstruments
 from otel_itl.export.measured_stream import MeasuredStream
+from otel_itl.export.stream_batch import Labels, StreamBatch
 from otel_itl.recording.internal_errors import InternalErrors
 
 MAX_PENDING: Final = 256
@@ -20,6 +23,18 @@ RECORDED_PER_ADD: Final = 32
 """Streams that `add` records itself when more than that wait: as one batch, which takes what a few take apart."""
 MAX_WAIT: Final = 1.0
 """Seconds that `record_all` waits for a recording of another thread."""
+
+
+_NO_SPAN: Final = Context()
+
+
+class _Batch(NamedTuple):
+    """Streams that are recorded together."""
+
+    instruments: StreamInstruments
+    labels: Labels | None
+    """Their attributes; None: they could not be found."""
+    streams: list[MeasuredStream]
 
 
 class PendingStreams:
@@ -35,6 +50,7 @@ class PendingStreams:
 
     def __init__(self, errors: InternalErrors) -> None:
         self._errors = errors
+        self._report = partial(errors.report, Where.METRICS_RECORD)
         self.queue: deque[tuple[StreamInstruments, MeasuredStream]] = deque()
         """What waits. The pipeline appends to it itself, so that no failure of ours can lose a stream on the way."""
         self._in_progress: dict[Lock, int] = {}
@@ -63,15 +79,15 @@ class PendingStreams:
         done = Lock()
         done.acquire()
         self._in_progress[done] = get_ident()
-        recorded = 0
+        batches: deque[_Batch] = deque()
         try:
-            batch = HistogramBatch(partial(self._errors.report, Where.METRICS_RECORD))
-            while recorded < count and self._record_next(batch):
-                recorded += 1
-            batch.record()
-        except Exception as error:  # noqa: BLE001 - the guard
-            self._errors.report(Where.METRICS_RECORD, error)
+            recorded = self._take(count, batches)
+            while batches:
+                self._record(batches)
         finally:
+            # Only what is no `Exception`, as Ctrl-C, leaves any.
+            waiting = [(batch.instruments, stream) for batch in batches for stream in batch.streams]
+            self.queue.extendleft(reversed(waiting))
             self._in_progress.pop(done, None)
             done.release()
         return recorded
@@ -88,25 +104,51 @@ class PendingStreams:
         self.queue.clear()
         self._in_progress.clear()
 
-    def _record_next(self, batch: HistogramBatch) -> bool:
-        """Record the stream that has waited longest, its histograms by `batch`; False: none waits.
+    def _take(self, count: int, batches: deque[_Batch]) -> int:
+        """Take up to `count` streams from the queue, as batches of those that can be recorded together.
 
-        Whatever fails, its outcome is counted once, if need be without the attributes of its request: by the counter
-        itself, in the call that takes the stream from the queue, so that no failure of ours comes between the two.
+        Returns how many were taken. A stream whose attributes cannot be found is a batch of its own, without any.
         """
-        try:
+        by_key: dict[Hashable, _Batch] = {}
+        for taken in range(count):
             try:
                 instruments, stream = self.queue.popleft()
             except IndexError:  # another thread was faster
-                return False
-            outcome = {names.STREAM_OUTCOME: stream.outcome.value}
+                return taken
             try:
                 labels = instruments.labels_of(stream)
-                instruments.outcomes.add(1, {**labels, **outcome}, stream.context)
+                key = instruments, id(labels), stream.common
+                batch = by_key.get(key)
+                if batch is None:
+                    batches.append(batch := _Batch(instruments, labels, []))
+                    by_key[key] = batch
+                batch.streams.append(stream)
+            except Exception as error:  # noqa: BLE001 - the guard
+                batches.append(_Batch(instruments, None, [stream]))
+                self._report(error)
+        return count
+
+    def _record(self, batches: deque[_Batch]) -> None:
+        """Record the first of these batches, and remove it.
+
+        Whatever fails, the outcome of each stream is counted once, if need be without the attributes of its request: by
+        the counter itself, in the function that removes the batch, so that no failure of ours comes between the two.
+        """
+        instruments, labels, streams = batches.popleft()
+        count_outcome, left = instruments.outcomes.add, len(streams)
+        outcome = {names.STREAM_OUTCOME: streams[0].outcome.value}
+        try:
+            try:
+                attributes, context = {**(labels or {}), **outcome}, streams[-1].context
+                # One stream apart from all others, so that an exemplar is of one stream.
+                count_outcome(1, attributes, context)
+                left -= 1
+                if left:
+                    count_outcome(left, attributes, _NO_SPAN)
             except Exception:
-                instruments.outcomes.add(1, outcome, stream.context)
+                count_outcome(left, outcome, _NO_SPAN)
                 raise
-            instruments.record(stream, labels, batch)
+            if labels is not None:
+                instruments.record(StreamBatch(streams, self._report), labels)
         except Exception as error:  # noqa: BLE001 - the guard
-            self._errors.report(Where.METRICS_RECORD, error)
-        return True
+            self._report(error)

@@ -152,7 +152,7 @@ class SpanSink:
             **self._describe_response(report),
             **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
             **attributes.of_server(finished.response),
-            **attributes.of_sketch(sketch(report.measures.itl_samples.nanoseconds)),
+            **_sketch(report.measures),
             **attributes.of_stalls(finished),
             **attributes.of_host(finished, report.measures),
             **attributes.of_slo(report.slo),
@@ -202,6 +202,12 @@ class SpanSink:
         packed = encode_lazily(timeline, limit)
         has_room = len(milestones) + len(packed) <= limit
         add_events(span, [*milestones, *packed] if has_room else packed, self._errors)
+
+
+def _sketch(measures: Measures) -> dict[str, Any]:
+    """Build the attributes of the sketch of the ITL samples; empty where there are none."""
+    samples = measures.itl_samples.nanoseconds
+    return attributes.of_sketch(sketch(samples)) if samples else {}
 
 
 def _milestones(timeline: Timeline, measures: Measures) -> list[LazyEvent]:

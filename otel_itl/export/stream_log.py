@@ -61,11 +61,15 @@ class EndLog:
         self._logger = logger
         self._token_events = token_events
         self._has_progress = has_progress
+        self._is_verbose = has_progress or token_events == "log"
+        """Streams that ended as they should have log events, too."""
 
     def __call__(self, report: StreamReport) -> None:
         """Emit the events of a stream that ended."""
         handle, finished = report.handle, report.finished
         timeline = finished.timeline
+        if timeline.outcome is Outcome.COMPLETED and report.session is None and not self._is_verbose:
+            return
         log = EventLog(self._logger, handle.context, finished.request, timeline.request_unix_ns)
         if self._has_progress and not finished.request.is_test:
             log.emit_about_request(names.PROGRESS_EVENT, timeline.end, _last_progress(timeline), SeverityNumber.INFO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 from otel_itl.core.chunk_code import unpack_codes
-from otel_itl.core.columns import Columns, LaneError
+from otel_itl.core.columns import FEW, Columns, LaneError
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
 from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline
 from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
@@ -80,7 +80,7 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
     if lags:
         asked = charge_to_consumer(asked, arrived, lags)
         headers = None if headers is None else max(find_headers_moment(headers, lags), recorder.requested)
-    columns = Columns(chunks)
+    columns = Columns(chunks) if chunks > FEW else None
     return Timeline(
         request_unix_ns=recorder.unix_ns,
         asked=_all_since_request(recorder, columns, asked),
@@ -107,8 +107,11 @@ def _since_request(recorder: StreamRecorder, moment: int) -> int:
     return (moment - recorder.requested) // MICROSECOND * MICROSECOND
 
 
-def _all_since_request(recorder: StreamRecorder, columns: Columns, moments: array[int]) -> array[int]:
-    """Return moments in nanoseconds after the request, rounded down to microseconds."""
+def _all_since_request(recorder: StreamRecorder, columns: Columns | None, moments: array[int]) -> array[int]:
+    """Return moments in nanoseconds after the request, rounded down to microseconds; without columns, one by one."""
+    if columns is None:
+        requested = recorder.requested
+        return array("q", [(moment - requested) // MICROSECOND * MICROSECOND for moment in moments])
     try:
         offsets = columns.subtract(columns.pack(moments), columns.repeat(recorder.requested))
         return columns.unpack(columns.divide(offsets, MICROSECOND) * MICROSECOND)

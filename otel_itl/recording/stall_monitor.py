@@ -12,9 +12,9 @@ from weakref import ref
 
 from otel_itl.conventions import MAX_REPORTED_STALLS, Where
 from otel_itl.core.request import Request
-from otel_itl.core.stall_detector import Silence, StallDetector, judge_cause
-from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Stall, StallPolicy
-from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.core.stall_detector import Silence, StallDetector, find_phase, judge_cause
+from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Phase, Stall, StallPolicy
+from otel_itl.core.timeline import OUTPUT, SECOND, Outcome
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.host_delay import HostDelay
 from otel_itl.recording.internal_errors import InternalErrors
@@ -88,6 +88,8 @@ class _Changes(NamedTuple):
 class StreamStallMonitor:
     """Detects and reports the stalls of one stream.
 
+    A stream that ends before the shortest threshold costs next to nothing: there is nothing to detect.
+
     Stalls are judged under a lock and reported outside of it, so that no log processor, exporter or callback delays
     another stream, or the event loop on which this one ends.
 
@@ -96,7 +98,7 @@ class StreamStallMonitor:
         policy: from when on a silence is a stall.
         reporting: what the monitors of a process share.
         counters: take stalls at once, in the thread that detects them: they must not block.
-        log: takes stalls on a thread for reports, or on the stream's own when both end together.
+        make_log: makes what takes stalls on a thread for reports, or on the stream's own when both end together.
         on_stall: the application's callback, for each stall that begins and lasts.
     """
 
@@ -107,6 +109,7 @@ class StreamStallMonitor:
         "_is_finished",
         "_lock",
         "_log",
+        "_make_log",
         "_on_stall",
         "_policy",
         "_reporting",
@@ -122,18 +125,18 @@ class StreamStallMonitor:
         reporting: StallReporting,
         *,
         counters: StallReporter,
-        log: StallReporter,
+        make_log: Callable[[], StallReporter],
         on_stall: OnStall | None = None,
     ) -> None:
         self._stream = ref(stream)
         self._policy = policy
         self._counters = counters
-        self._log = log
+        self._make_log = make_log
+        self._log: StallReporter | None = None
         self._reporting = reporting
-        self._reports = OrderedReports(reporting.errors)
+        self._reports: OrderedReports | None = None
         self._on_stall = on_stall
-        recorded = stream.log
-        self._detector = StallDetector(policy, recorded.asked, recorded.arrived, recorded.codes, stream.requested)
+        self._detector: StallDetector | None = None
         self._lock = Lock()
         self._stalls: dict[int, Stall] = {}
         self._is_finished = False
@@ -141,29 +144,33 @@ class StreamStallMonitor:
     @property
     def due(self) -> int:
         """The moment (ns) before which no stall can be found."""
-        return self._detector.next_check
+        if self._detector is not None:
+            return self._detector.next_check
+        stream = self._stream()
+        return NEVER if stream is None else stream.requested + self._policy.min_threshold
 
     def waits_for_chunk(self, now: int) -> bool:
         """Return whether the check at `now` (ns) found a stall that lasts, so that nothing is due until a chunk comes.
 
         A stream that may have to be aborted is checked all the same.
         """
-        return self._detector.next_check <= now and self._policy.abort_after is None
+        return self.due <= now and self._policy.abort_after is None
 
     @property
     def is_held(self) -> bool:
         """Whether the last check found the stream in its consumer's hands: no silence grows until it asks."""
-        return self._detector.is_held
+        return self._detector is not None and self._detector.is_held
 
     @property
     def time_left(self) -> int:
         """How long (ns) the consumer may wait, from the last check on, before there can be a stall."""
-        return self._detector.time_left
+        return self._policy.min_threshold if self._detector is None else self._detector.time_left
 
     @property
     def threshold(self) -> float:
         """The threshold in force, in seconds; infinite: there is none."""
-        return inf if self._detector.threshold >= NEVER else self._detector.threshold / SECOND
+        threshold = self._find_threshold() if self._detector is None else self._detector.threshold
+        return inf if threshold >= NEVER else threshold / SECOND
 
     @property
     def is_stalled(self) -> bool:
@@ -181,10 +188,10 @@ class StreamStallMonitor:
         with self._lock:
             if self._is_finished or stream.is_over:
                 return False
-            changes = self._judge(stream, self._detector.check(now, stream.headers), now)
+            changes = self._judge(stream, self._start_detecting(stream).check(now, stream.headers), now)
         self._abort_if_due(stream)
         self._count(changes)
-        if self._reports.is_waiting:
+        if self._reports is not None and self._reports.is_waiting:
             self._reporting.log_threads.submit(self._reports.deliver)
         if self._on_stall is not None:
             for stall in changes.begun:
@@ -203,11 +210,14 @@ class StreamStallMonitor:
         with self._lock:
             if stream is not None and not self._is_finished:
                 self._is_finished = is_over
-                found = self._detector.check(stream.ended, stream.headers, is_over=is_over)
+                if is_over and self._is_too_short(stream):
+                    return ()
+                found = self._start_detecting(stream).check(stream.ended, stream.headers, is_over=is_over)
                 changes = self._judge(stream, found, stream.ended)
             stalls = tuple(self._stalls.values())
         self._count(changes)
-        self._reports.deliver()
+        if self._reports is not None:
+            self._reports.deliver()
         return stalls
 
     def is_ongoing(self, after: int, now: int) -> bool:
@@ -215,6 +225,25 @@ class StreamStallMonitor:
         self.check(now)
         stall = self._stalls.get(after)
         return stall is not None and stall.end is None
+
+    def _start_detecting(self, stream: MonitoredStream) -> StallDetector:
+        """Return the detector, which is made when it is first needed; the lock is held."""
+        if self._detector is None:
+            log = stream.log
+            self._detector = StallDetector(self._policy, log.asked, log.arrived, log.codes, stream.requested)
+        return self._detector
+
+    def _is_too_short(self, stream: MonitoredStream) -> bool:
+        """Return whether a stream that has ended cannot have stalled, so that it needs no detector."""
+        is_unknown = self._detector is None and self._policy.relative is None
+        return is_unknown and stream.ended - stream.requested < self._policy.min_threshold
+
+    def _find_threshold(self) -> int:
+        """Return the threshold in force (ns) without a detector: that of the phase that the last output began."""
+        stream = self._stream()
+        codes = () if stream is None else stream.log.codes
+        last = next((code for code in reversed(codes) if code & OUTPUT), None)
+        return self._policy.find_threshold(Phase.FIRST_TOKEN if last is None else find_phase(last))
 
     def _judge(self, stream: MonitoredStream, found: list[Silence], now: int) -> _Changes:
         """Take in the silences that were found, and queue a report of each stall that begins or ends."""
@@ -226,20 +255,22 @@ class StreamStallMonitor:
             if stall is None:
                 stall = self._make_stall(stream, silence, now)
                 changes.begun.append(stall)
-                self._report(self._log.stall_started, stall)
+                self._report(stall, is_over=False)
             stall = replace(stall, duration=silence.waited / SECOND, is_alive=silence.is_alive)
             if silence.is_over and stall.end is None:
                 ended_with_it = self._is_finished and silence.until == stream.ended
                 stall = replace(stall, end=stream.outcome.value if ended_with_it else RECOVERED)
                 changes.ended.append(stall)
-                self._report(self._log.stall_ended, stall)
+                self._report(stall, is_over=True)
             self._stalls[silence.after] = stall
         return changes
 
-    def _report(self, log: Callable[[Stall], None], stall: Stall) -> None:
+    def _report(self, stall: Stall, *, is_over: bool) -> None:
         """Queue a report of one of the first stalls of the stream: of the others there is none."""
         if stall.number <= MAX_REPORTED_STALLS:
-            self._reports.add(partial(log, stall))
+            if self._log is None or self._reports is None:
+                self._log, self._reports = self._make_log(), OrderedReports(self._reporting.errors)
+            self._reports.add(partial(self._log.stall_ended if is_over else self._log.stall_started, stall))
 
     def _count(self, changes: _Changes) -> None:
         """Count the stalls that began, and record the durations of those that ended; never raises."""

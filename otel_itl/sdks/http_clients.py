@@ -31,8 +31,10 @@ _TIMEOUTS: Final[dict[str, Callable[[str, Any, str], Exception]]] = {
 
 def find_response(result: Any) -> Any:
     """Return the HTTP response under a stream (`response`) or a raw response (`http_response`)."""
-    candidates = (getattr(result, "response", None), getattr(result, "http_response", None), result)
-    return next(one for one in candidates if one is not None)
+    response = getattr(result, "response", None)
+    if response is None:
+        response = getattr(result, "http_response", None)
+    return result if response is None else response
 
 
 def find_generators_response(generator: Any) -> Any:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from otel_itl.conventions import Where, provider_of
 from otel_itl.core.request import Request
@@ -32,7 +33,12 @@ from otel_itl.sdks.patching import Target, Wrapper
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
 
+MAX_ENDPOINTS: Final = 64
+"""Endpoints of one client that are remembered: a path may hold an id."""
+MAX_REQUESTS: Final = 64
+"""Requests to one endpoint that are remembered: they differ in model and parameters."""
 _RETRY_COUNT: Final = "x-stainless-retry-count"
+_RETRY_COUNT_AS_SENT: Final = _RETRY_COUNT.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,9 @@ class StainlessSDK:
         package = REGISTRY[self.name].package
         base, streaming = f"{package}._base_client", f"{package}._streaming"
         bind = partial(_bind_to_response, driver, package)
+        describe = RequestDescriber(self).describe
         requests = (
-            StreamingCall(base, f"{client}.request", self.describe, bind=bind, replaces_code=True)
+            StreamingCall(base, f"{client}.request", describe, bind=bind, replaces_code=True)
             for client in ("SyncAPIClient", "AsyncAPIClient")
         )
         return (
@@ -105,45 +112,6 @@ class StainlessSDK:
             Target(streaming, "Stream._iter_events", self._watching(driver, tap_events)),
             Target(streaming, "AsyncStream._iter_events", self._watching(driver, AsyncEventTap)),
         )
-
-    def describe(self, call: Call) -> Description | None:
-        """Describe a call of `request(cast_to, options, stream=…)`; None for what is no streaming inference."""
-        if not call.kwargs.get("stream"):
-            return None
-        options = call.kwargs["options"] if "options" in call.kwargs else call.args[1]
-        path = str(options.url)
-        route = _find_route(self.routes, options.method, path)
-        if route is None:
-            return None
-        client = call.instance
-        body = {**_as_mapping(options.json_data), **_as_mapping(getattr(options, "extra_json", None))}
-        base_url = client.base_url
-        if "://" in path:  # together asks another host than that of the client, unless the client was given one
-            base_url = base_url.join(path)
-        request = Request(
-            operation=route.operation,
-            provider=provider_of(base_url.host, self._provider_of(client)),
-            model=short_str(body.get("model")),
-            server_address=base_url.host or None,
-            server_port=base_url.port or (443 if base_url.scheme == "https" else 80),
-            parameters=request_parameters(body),
-        )
-        return Description(
-            request, route.classify, body, _Headers(client, options), awaits_sdk_span=self._starts_span(client, options)
-        )
-
-    def _starts_span(self, client: Any, options: Any) -> bool:
-        """Return whether the SDK is about to start a span of its own, by a function that is hooked."""
-        if self.own_spans is None or not self.own_spans.is_asked(client, options):
-            return False
-        base = import_module(f"{REGISTRY[self.name].package}._base_client")
-        return hasattr(base, self.own_spans.starter)
-
-    def _provider_of(self, client: Any) -> str:
-        for kind in type(client).__mro__:
-            if kind.__name__ in self.clients:
-                return self.clients[kind.__name__]
-        return self.provider
 
     def _watching(self, driver: Driver, tap: Callable[[Any, Callable[[Any], None]], Any]) -> Wrapper:
         """Make the wrapper of `_iter_events`."""
@@ -162,6 +130,105 @@ class StainlessSDK:
                 return events
 
         return watch
+
+
+class RequestDescriber:
+    """Describes the requests of one SDK. What a client asks for again and again is described once, by one object.
+
+    Args:
+        sdk: the SDK.
+    """
+
+    def __init__(self, sdk: StainlessSDK) -> None:
+        self._sdk = sdk
+        self._by_client: WeakKeyDictionary[Any, dict[tuple[str, str], _Endpoint]] = WeakKeyDictionary()
+
+    def describe(self, call: Call) -> Description | None:
+        """Describe a call of `request(cast_to, options, stream=…)`; None for what is no streaming inference."""
+        if not call.kwargs.get("stream"):
+            return None
+        options = call.kwargs["options"] if "options" in call.kwargs else call.args[1]
+        client = call.instance
+        endpoint = self._find_endpoint(client, options.method, str(options.url))
+        if endpoint is None:
+            return None
+        body = {**_as_mapping(options.json_data), **_as_mapping(getattr(options, "extra_json", None))}
+        request = endpoint.make_request(short_str(body.get("model")), request_parameters(body))
+        headers, starts_span = _Headers(client, options), self._starts_span(client, options)
+        return Description(request, endpoint.route.classify, body, headers, awaits_sdk_span=starts_span)
+
+    def _find_endpoint(self, client: Any, method: str, path: str) -> _Endpoint | None:
+        """Return the streaming endpoint that a client asks; None: it is none."""
+        try:
+            known = self._by_client.get(client)
+            if known is None:
+                known = self._by_client[client] = {}
+        except TypeError:  # a client that can be no key
+            known = {}
+        endpoint, base_url = known.get((method, path)), client.base_url
+        if endpoint is None or endpoint.base_url is not base_url:
+            route = _find_route(self._sdk.routes, method, path)
+            if route is None:
+                return None
+            endpoint = _Endpoint(route, base_url, path, self._provider_of(client))
+            if len(known) >= MAX_ENDPOINTS:
+                known.clear()
+            known[method, path] = endpoint
+        return endpoint
+
+    def _starts_span(self, client: Any, options: Any) -> bool:
+        """Return whether the SDK is about to start a span of its own, by a function that is hooked."""
+        own_spans = self._sdk.own_spans
+        if own_spans is None or not own_spans.is_asked(client, options):
+            return False
+        return hasattr(import_module(f"{REGISTRY[self._sdk.name].package}._base_client"), own_spans.starter)
+
+    def _provider_of(self, client: Any) -> str:
+        for kind in type(client).__mro__:
+            if kind.__name__ in self._sdk.clients:
+                return self._sdk.clients[kind.__name__]
+        return self._sdk.provider
+
+
+class _Endpoint:
+    """A streaming endpoint as one client reaches it, and the requests to it.
+
+    Args:
+        route: what it is.
+        base_url: of the client, as long as it is this object.
+        path: of the request.
+        default_provider: the provider where the host does not show it.
+    """
+
+    __slots__ = ("_address", "_port", "_provider", "_requests", "base_url", "route")
+
+    def __init__(self, route: Route, base_url: Any, path: str, default_provider: str) -> None:
+        self.route = route
+        self.base_url = base_url
+        if "://" in path:  # together asks another host than that of the client, unless the client was given one
+            base_url = base_url.join(path)
+        self._provider = provider_of(base_url.host, default_provider)
+        self._address = base_url.host or None
+        self._port = base_url.port or (443 if base_url.scheme == "https" else 80)
+        self._requests: dict[tuple[Any, ...], Request] = {}
+
+    def make_request(self, model: str | None, parameters: dict[str, Any]) -> Request:
+        """Return the request for a model with these parameters: the same object for the same values."""
+        key = (model, *parameters.items(), *map(type, parameters.values()))  # 1 and 1.0 are equal
+        request = self._requests.get(key)
+        if request is None:
+            request = Request(
+                operation=self.route.operation,
+                provider=self._provider,
+                model=model,
+                server_address=self._address,
+                server_port=self._port,
+                parameters=parameters,
+            )
+            if len(self._requests) >= MAX_REQUESTS:
+                self._requests.clear()
+            self._requests[key] = request
+        return request
 
 
 class _Headers(Mapping[str, Any]):
@@ -224,7 +291,11 @@ def _find_request(response: Any) -> Any:
 
 def _count_attempts(request: Any) -> int | None:
     """Return the HTTP attempts that the SDK made; None where the response has no request, as one from a cache."""
-    retries = "" if request is None else request.headers.get(_RETRY_COUNT, "")
+    if request is None:
+        return None
+    headers = request.headers
+    # A look-up by name compares with every header in Python.
+    retries = dict(getattr(headers, "raw", ())).get(_RETRY_COUNT_AS_SENT) or headers.get(_RETRY_COUNT, "")
     return int(retries) + 1 if retries.isdigit() else None
 
 

@@ -43,7 +43,6 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "make the recorder": (otel_itl.runtime, "StreamRecorder"),
     "connect the recorder": (StreamRecorder, "report_to"),
     "register": (runtime.open_streams, "add"),
-    "make the log": (Pipeline, "stall_log"),
     "make the monitor": (otel_itl.runtime, "StreamStallMonitor"),
     "set the monitor": (StreamRecorder, "watch_with"),
     "wake the watchdog": (runtime.watchdog.thread, "wake"),

@@ -219,9 +219,11 @@ STEPS: Final = (
     "export.pending_streams.PendingStreams.hold_bound",
     "export.instruments.StreamInstruments.labels_of",
     "export.instruments.StreamInstruments.record",
-    "export.histogram_batch.record_values",
-    "export.histogram_batch.HistogramBatch.add",
-    "export.histogram_batch.HistogramBatch.record",
+    "export.stream_batch.record_values",
+    "export.stream_batch.StreamBatch.record_values",
+    "export.stream_batch.StreamBatch.record_samples",
+    "export.pending_streams.StreamBatch",
+    "export.measured_stream.set_span_in_context",
     "export.span.set_checked_attributes",
 )
 OUTCOMES: Final = {"read to its end": "completed", "closed": "closed", "broken": "error", "dropped": "abandoned"}

@@ -164,16 +164,16 @@ def test_a_stream_without_chunks_is_one_event() -> None:
 
 
 def test_moments_are_written_in_microseconds_after_the_request() -> None:
-    assert encode(SHORT)[0].attributes[names.TOKENS_OFFSETS] == [200, 500, 540]
+    assert encode(SHORT)[0].attributes[names.TOKENS_OFFSETS] == (200, 500, 540)
 
 
 def test_waits_are_written_in_microseconds() -> None:
-    assert encode(SHORT)[0].attributes[names.TOKENS_WAITS] == [200, 300, 40]
+    assert encode(SHORT)[0].attributes[names.TOKENS_WAITS] == (200, 300, 40)
 
 
 def test_kinds_are_written_as_runs() -> None:
     # One role chunk, two answers.
-    assert encode(SHORT)[0].attributes[names.TOKENS_KINDS] == [8, 1, 2, 2]
+    assert encode(SHORT)[0].attributes[names.TOKENS_KINDS] == (8, 1, 2, 2)
 
 
 def test_a_packed_event_has_the_time_of_its_last_chunk() -> None:

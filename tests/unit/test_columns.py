@@ -15,7 +15,7 @@ from otel_itl.core import measures as measures_module
 from otel_itl.core.arrivals import NEGLIGIBLE_HOLD, find_arrivals, find_blocked_arrivals, judge_arrivals
 from otel_itl.core.chunk_code import chunk_code, unpack_codes
 from otel_itl.core.codec import encode
-from otel_itl.core.columns import MAX_NUMBER, Columns, LaneError, find_differences
+from otel_itl.core.columns import FEW, MAX_NUMBER, Columns, LaneError, find_differences
 from otel_itl.core.fluidity import Deadlines, count_deadlines
 from otel_itl.core.gaps import find_gaps
 from otel_itl.core.measures import measure
@@ -27,6 +27,11 @@ from tests.unit.conftest import Machinery
 MS = 1_000_000
 quick = settings(max_examples=40, deadline=None)
 numbers = st.one_of(st.integers(0, 2_000), st.integers(0, 1 << 40), st.integers((1 << 53) - 3, (1 << 53) - 1))
+
+
+def few_or_many(numbers: st.SearchStrategy[int]) -> st.SearchStrategy[list[int]]:
+    """Lists that are computed one by one, and lists that are computed as columns."""
+    return st.one_of(st.lists(numbers, max_size=9), st.lists(numbers, min_size=FEW + 1, max_size=FEW + 9))
 
 
 @given(left=st.lists(numbers, max_size=9), divisor=st.integers(1, 1_023))
@@ -63,7 +68,7 @@ def test_a_shifted_column_holds_what_stands_before_each_number(values: list[int]
     assert shifted.tolist() == [first, *values[:-1]]
 
 
-@given(values=st.lists(st.integers(-(1 << 40), 1 << 40), max_size=9))
+@given(values=few_or_many(st.integers(-(1 << 40), 1 << 40)))
 @quick
 def test_differences_are_those_of_neighbours(values: list[int]) -> None:
     assert find_differences(array("q", values)) == [after - before for before, after in pairwise(values)]
@@ -90,13 +95,18 @@ def test_what_does_not_fit_is_refused(case: str) -> None:
 # --- What the end of a stream does with them -------------------------------------------------------------------------
 
 
-@given(codes=st.lists(st.builds(chunk_code, st.integers(0, 255), st.integers(0, 1 << 25), st.integers(0, 300))))
+@given(
+    codes=st.one_of(
+        few_or_many(st.builds(chunk_code, st.integers(0, 255), st.integers(0, 1 << 25), st.integers(0, 300))),
+        few_or_many(st.integers(0, 255)),
+    )
+)
 @quick
 def test_chunk_codes_are_unpacked_as_one_by_one(codes: list[int]) -> None:
     assert tuple(unpack_codes(array("Q", codes))) == chunk_by_chunk.unpack(codes)
 
 
-@given(moments=st.lists(st.integers(0, 1 << 45), max_size=9), requested=st.integers(0, 1 << 45))
+@given(moments=few_or_many(st.integers(0, 1 << 45)), requested=st.integers(0, 1 << 45))
 @quick
 def test_moments_are_rounded_as_one_by_one(moments: list[int], requested: int) -> None:
     # Moments before the request included, which no clock gives.
@@ -118,7 +128,7 @@ def read_streams(draw: st.DrawFn) -> Timeline:
     """Timelines of streams that are read with and without holds, with and without waits."""
     holds = st.sampled_from([0, 1_000, 60_000, NEGLIGIBLE_HOLD, NEGLIGIBLE_HOLD + 1_000, 8 * MS])
     waits = st.sampled_from([0, 30_000, MS - 1_000, MS, 3 * MS, 5 * MS, 20 * MS, 700 * MS])
-    steps = draw(st.lists(st.tuples(holds, waits), max_size=12))
+    steps = draw(st.lists(st.tuples(holds, waits), max_size=12)) * draw(st.sampled_from([1, 3]))
     opened = draw(st.sampled_from([0, 300 * MS]))
     moments = list(accumulate((step for pair in steps for step in pair), initial=opened))[1:]
     kinds = draw(st.lists(st.sampled_from([2, 2, 2, 1, 0, 32]), min_size=len(steps), max_size=len(steps)))
@@ -133,13 +143,15 @@ def read_streams(draw: st.DrawFn) -> Timeline:
     )
 
 
-def test_a_stream_that_was_waited_for_is_not_judged_chunk_by_chunk() -> None:
-    moments = [number * 20 * MS for number in range(1, 9)]
+@pytest.mark.parametrize("chunks", [1, 8, FEW + 1])
+def test_a_stream_that_was_waited_for_is_not_judged_chunk_by_chunk(chunks: int) -> None:
+    moments = [number * 20 * MS for number in range(1, chunks + 1)]
     asked = array("q", [moment - 19 * MS for moment in moments])
-    timeline = Timeline(request_unix_ns=0, asked=asked, arrived=array("q", moments), kinds=bytes([Kind.ANSWER] * 8))
+    kinds = bytes([Kind.ANSWER] * chunks)
+    timeline = Timeline(request_unix_ns=0, asked=asked, arrived=array("q", moments), kinds=kinds)
     found = find_blocked_arrivals(timeline)
     assert found is not None
-    assert found.intervals.tolist()[1:] == [20 * MS] * 7
+    assert found.intervals.tolist()[1:] == [20 * MS] * (chunks - 1)
 
 
 @given(timeline=read_streams())

@@ -243,7 +243,7 @@ def test_no_two_steps_that_may_fail_have_the_same_name() -> None:
 def test_the_attributes_of_a_span_are_fields_of_the_measures() -> None:
     from otel_itl.core.measures import Measures
 
-    assert set(conventions.SPAN_MEASURES.values()) - set(Measures.__dataclass_fields__) == set()
+    assert set(conventions.SPAN_MEASURES.values()) - set(Measures._fields) == set()
 
 
 # --- Documented ----------------------------------------------------------------------------------------------------

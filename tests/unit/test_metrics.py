@@ -531,7 +531,7 @@ def test_a_stream_is_counted_where_any_other_metric_fails(
     def failing(*_: Any) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr("otel_itl.export.histogram_batch.record_values", failing)
+    monkeypatch.setattr("otel_itl.export.stream_batch.record_values", failing)
     stream_metrics(telemetry).add(measured())
     assert point(telemetry, "itl.client.stream.outcomes").attributes == {**STREAM, "itl.stream.outcome": "completed"}
 

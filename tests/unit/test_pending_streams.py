@@ -32,20 +32,21 @@ class Recorded:
     def __init__(self, record: Callable[[Any], None] = lambda stream: None) -> None:
         self.streams: list[Any] = []
         self.counted: list[Any] = []
-        self.outcomes = SimpleNamespace(add=lambda _, attributes, stream: self.counted.append((stream, attributes)))
+        self.outcomes = SimpleNamespace(add=lambda count, labels, _: self.counted.append((count, labels)))
         self._record = record
 
     def labels_of(self, stream: Any) -> dict[str, str]:
-        return {"model": "m"}
+        return {"model": stream.context}
 
-    def record(self, stream: Any, labels: dict[str, str], batch: Any) -> None:
-        self._record(stream.context)
-        self.streams.append(stream.context)
+    def record(self, batch: Any, labels: dict[str, str]) -> None:
+        for stream in batch.streams:
+            self._record(stream.context)
+            self.streams.append(stream.context)
 
 
 def add(pending: PendingStreams, recorded: Recorded, stream: Any) -> None:
     """Add a stream that is known by its context."""
-    measured: Any = SimpleNamespace(context=stream, outcome=Outcome.CLOSED)
+    measured: Any = SimpleNamespace(context=stream, outcome=Outcome.CLOSED, common=())
     pending.add(recorded, measured)  # type: ignore[arg-type]
 
 
@@ -174,7 +175,7 @@ def test_a_stream_whose_recording_fails_is_counted(pending: Any) -> None:
     recorded = Recorded(failing)
     add(pending, recorded, "broken")
     pending.record_all()
-    assert recorded.counted == [("broken", {"model": "m", "itl.stream.outcome": "closed"})]
+    assert recorded.counted == [(1, {"model": "broken", "itl.stream.outcome": "closed"})]
 
 
 @pytest.mark.requirement("R16")
@@ -191,7 +192,32 @@ def test_a_stream_whose_labels_fail_is_counted_without_them(pending: Any, fails:
     setattr(recorded, fails, refuse if fails == "labels_of" else SimpleNamespace(add=refuse))
     add(pending, recorded, "a")
     pending.record_all()
-    assert (recorded.counted, recorded.streams) == ([("a", {"itl.stream.outcome": "closed"})], [])
+    assert (recorded.counted, recorded.streams) == ([(1, {"itl.stream.outcome": "closed"})], [])
+
+
+@pytest.mark.requirement("R16")
+def test_streams_wait_again_where_a_recording_is_interrupted(pending: Any) -> None:
+    def interrupted(stream: Any) -> None:
+        if stream == "a":
+            raise KeyboardInterrupt
+
+    recorded = Recorded(interrupted)
+    for stream in "abc":
+        add(pending, recorded, stream)
+    with pytest.raises(KeyboardInterrupt):
+        pending.record_all()
+    pending.record_all()
+    assert [(count, labels["model"]) for count, labels in recorded.counted] == [(1, "a"), (1, "b"), (1, "c")]
+
+
+@pytest.mark.requirement("R16")
+def test_streams_with_the_same_attributes_are_counted_together(pending: Any) -> None:
+    recorded, labels = Recorded(), {"model": "m"}
+    recorded.labels_of = lambda _: labels  # type: ignore[method-assign]
+    for stream in "abc":
+        add(pending, recorded, stream)
+    pending.record_all()
+    assert [count for count, _ in recorded.counted] == [1, 2]
 
 
 # --- Threads and processes -----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from otel_itl.core.request import Request
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.sdks.driver import Call, Driver, StreamingCall
 from otel_itl.sdks.openai import SDK
+from otel_itl.sdks.stainless import RequestDescriber
 from otel_itl.session_scope import apply_session
 
 REQUEST = Request(operation="chat", provider="openai")
@@ -249,7 +250,7 @@ def extracted(
         session_from=load({"session_from": session_from}, {}).session_from,
     )
     call = Call(None, client, (None, options), {"stream": True})
-    described = Driver(opener).describe(StreamingCall("m", "request", SDK.describe), call)
+    described = Driver(opener).describe(StreamingCall("m", "request", RequestDescriber(SDK).describe), call)
     assert described is not None
     return described.request.session_id
 

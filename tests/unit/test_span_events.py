@@ -16,7 +16,7 @@ from otel_itl.core.codec import LazyEvent
 from otel_itl.export.sdk_internals import lazy_events
 from otel_itl.export.sdk_internals.lazy_events import add_events, can_add_lazy_events
 
-ATTRIBUTES = {"itl.tokens.offsets": [1, 2, 3], "itl.stream.outcome": "completed", "itl.stream.end": 7}
+ATTRIBUTES = {"itl.tokens.offsets": (1, 2, 3), "itl.stream.outcome": "completed", "itl.stream.end": 7}
 
 
 @pytest.fixture(autouse=True)

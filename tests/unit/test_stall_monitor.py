@@ -129,7 +129,7 @@ def watch(
             policy,
             reporting,
             counters=watched.counters,
-            log=watched.reports if reporter is None else reporter,
+            make_log=lambda: watched.reports if reporter is None else reporter,
             on_stall=watched.callbacks.append if on_stall is None else on_stall,
         )
     )
@@ -500,7 +500,7 @@ def test_a_callback_that_fails_is_contained(watched: Make, error: type[BaseExcep
 @pytest.mark.requirement("R16")
 def test_a_stream_that_cannot_be_checked_costs_the_others_nothing(record: Any) -> None:
     broken, whole = both_watched(record)
-    broken.monitor._detector._asked = None  # type: ignore[assignment]
+    broken.monitor._start_detecting(broken.recorder)._asked = None  # type: ignore[assignment]
     whole.ask()
     whole.wait(1.5)
     assert (whole.reports.lines, broken.recording.machinery.errors.counts) == (["started"], {"stall.watch": 1})
@@ -924,3 +924,28 @@ def test_streams_that_are_silent_are_not_touched_by_a_round(record: Any, is_aske
     dog, now = streams[0].dog, streams[0].recording.clock()
     assert executed_in_rounds(dog, 60, now) > len(streams)
     assert executed_in_rounds(dog, 30, now + 6 * SECOND) <= 30 * MAX_CALLS_OF_A_ROUND
+
+
+# --- Streams that are too short to stall ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kinds", "threshold"),
+    [
+        ([], 1.0),
+        ([Kind.ROLE], 1.0),
+        ([Kind.REASONING, Kind.PING], 5.0),
+        ([Kind.REASONING, Kind.ANSWER, Kind.USAGE], 2.0),
+    ],
+)
+def test_a_stream_that_ends_early_has_the_threshold_of_its_phase_without_a_detector(
+    watched: Make, kinds: list[int], threshold: float
+) -> None:
+    stream = watched()
+    for kind in kinds:
+        stream.chunk(0, kind)
+    stream.recorder.ended = stream.recording.clock()
+    stalls = stream.monitor.finish(is_over=True)
+    found = (stalls, stream.monitor._detector, stream.monitor.threshold)
+    stream.monitor._start_detecting(stream.recorder).check(stream.recorder.ended, stream.recorder.headers)
+    assert (*found, stream.monitor.threshold) == ((), None, threshold, threshold)

@@ -30,6 +30,8 @@ MAX_ATTRIBUTES: Final = 32
 MAX_TEXT: Final = 64
 """Longer than any text in a token event."""
 
+_NO_ATTRIBUTES: Final = BoundedAttributes(immutable=True)
+
 _SDK_ADD_EVENT: Final = SdkSpan.add_event
 
 
@@ -38,12 +40,12 @@ def add_events(span: Span, events: Iterable[LazyEvent], errors: InternalErrors) 
 
     Args:
         span: a span that is recording.
-        events: each with a function that builds its attributes, called at most once, in any thread.
+        events: each with a function that builds its attributes, called at most once, in any thread: numbers, texts and
+            tuples of numbers, in a dictionary that is not used elsewhere. `dict` stands for no attributes.
         errors: receives the failure of such a function; the event then has no attributes.
     """
     if can_add_lazy_events() and _takes_lazy_events(span):
-        for event in events:
-            span._add_event(_LazySpanEvent(event, errors.report))  # type: ignore[attr-defined]  # it is the SDK's
+        _add_lazily(span, [_LazySpanEvent(event, errors.report) for event in events])
     else:
         for name, unix_ns, make in events:
             span.add_event(name, make(), unix_ns)
@@ -67,9 +69,10 @@ class _LazySpanEvent(Event):
 
     def __init__(self, event: LazyEvent, report: Callable[[str, BaseException], None]) -> None:
         # The constructor of `Event` itself would set the attributes.
-        super(Event, self).__init__(event.name, event.unix_ns)
-        self._make = event.make_attributes
+        self._name, self._timestamp, self._make = event
         self._report = report
+        if self._make is dict:
+            self._attributes = _NO_ATTRIBUTES
 
     @cached_property
     def _attributes(self) -> Mapping[str, Any]:  # type: ignore[override]  # the SDK has a variable here
@@ -80,8 +83,15 @@ class _LazySpanEvent(Event):
         except Exception as error:  # noqa: BLE001 - the guard: an exporter reads this, and has other spans to export
             self._report(Where.TOKEN_EVENTS_BUILD, error)
             return bounded
-        bounded._dict.update((key, tuple(value) if isinstance(value, list) else value) for key, value in made.items())
+        bounded._dict = made
         return bounded
+
+
+def _add_lazily(span: Any, events: list[_LazySpanEvent]) -> None:
+    """Add events to a span of the SDK, together; none where it has ended."""
+    with span._lock:
+        if span._end_time is None:
+            span._events.extend(events)
 
 
 def _takes_lazy_events(span: Any) -> bool:
@@ -102,10 +112,11 @@ def _trial() -> list[list[tuple[Any, ...]]]:
     limits = SpanLimits(max_event_attributes=MAX_ATTRIBUTES, max_attribute_length=MAX_TEXT)
     provider = TracerProvider(ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=limits)
     tracer = provider.get_tracer("otel_itl.trial")
-    event = LazyEvent("trial", 1, lambda: {"whole": 3, "text": "completed", "numbers": [1, 2, 3], "none": []})
-    ways: tuple[Callable[[Any], None], ...] = (
-        lambda span: span._add_event(_LazySpanEvent(event, _raise)),
-        lambda span: span.add_event(event.name, event.make_attributes(), event.unix_ns),
+    event = LazyEvent("trial", 1, lambda: {"whole": 3, "text": "completed", "numbers": (1, 2, 3), "none": ()})
+    empty = LazyEvent("empty", 2, dict)
+    ways: tuple[Callable[[Any], object], ...] = (
+        lambda span: _add_lazily(span, [_LazySpanEvent(each, _raise) for each in (event, empty)]),
+        lambda span: [span.add_event(each.name, each.make_attributes(), each.unix_ns) for each in (event, empty)],
     )
     seen = []
     for add in ways:

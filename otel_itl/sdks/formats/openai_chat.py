@@ -77,7 +77,7 @@ def record_metadata(response_info: ResponseInfo, fields: dict[str, Any]) -> None
     """Record the response's id and model from the fields of its first chunk, and whether usage is on every chunk."""
     response_info.response_id = short_str(fields.get("id")) or ""
     response_info.model = short_str(fields.get("model")) or response_info.model
-    if fields_of(fields.get("usage")):
+    if fields.get("usage") and fields_of(fields["usage"]):
         # Counts from the first chunk on are counts on every chunk.
         response_info.streamed_tokens = 0
 
@@ -103,6 +103,7 @@ def _classify_choices(
     if response_info.response_id is None:
         record_metadata(response_info, fields)
     kind = tokens = index = 0
+    # What is absent, as most fields are, is not looked into: this is done for a few chunks of every stream.
     for choice in map(fields_of, items_of(fields.get("choices"))):
         index = valid_count(choice.get("index")) or 0
         kind |= kind_of(choice)
@@ -110,10 +111,11 @@ def _classify_choices(
         if reason is not None:
             kind |= FINISH
             response_info.add_finish_reason(reason)
-        tokens += tokens_of(fields_of(choice.get("logprobs")))
+        if choice.get("logprobs"):
+            tokens += tokens_of(fields_of(choice["logprobs"]))
     if "finish_reason" in fields and not kind & FINISH:  # together's text completions
         kind |= _record_chunk_finish(response_info, fields)
-    usage, error = fields_of(fields.get("usage")), fields.get("error")
+    usage, error = fields_of(fields["usage"]) if fields.get("usage") else {}, fields.get("error")
     if "x_groq" in fields:
         groq = fields_of(fields["x_groq"])
         usage, error = usage or fields_of(groq.get("usage")), error or groq.get("error")
@@ -151,14 +153,16 @@ def _delta_kind(choice: dict[str, Any]) -> int:
         value = delta.get(field)
         if value:
             kind |= parts_kind(value) if isinstance(value, list) else carried
-    calls = [fields_of(call) for call in items_of(delta.get("tool_calls"))]
-    functions = [fields_of(call.get(field)) for call in calls for field in ("function", "custom")]
-    for function in (*functions, fields_of(delta.get("function_call"))):
-        if function.get("name") or function.get("arguments") or function.get("input"):
-            kind |= TOOL
-    audio = fields_of(delta.get("audio"))
-    if audio.get("data") or audio.get("transcript"):
-        kind |= ANSWER
+    if delta.get("tool_calls") or delta.get("function_call"):
+        calls = [fields_of(call) for call in items_of(delta.get("tool_calls"))]
+        functions = [fields_of(call.get(field)) for call in calls for field in ("function", "custom")]
+        for function in (*functions, fields_of(delta.get("function_call"))):
+            if function.get("name") or function.get("arguments") or function.get("input"):
+                kind |= TOOL
+    if delta.get("audio"):
+        audio = fields_of(delta["audio"])
+        if audio.get("data") or audio.get("transcript"):
+            kind |= ANSWER
     return kind or (ROLE if delta.get("role") else EMPTY)
 
 
@@ -188,12 +192,13 @@ def _text_tokens(logprobs: dict[str, Any]) -> int:
 def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> int:
     """Record the usage; return the output tokens since the usage before where every chunk has one, else 0."""
     total = valid_count(usage.get("completion_tokens"))
-    response_info.update_token_counts(
-        input_tokens=valid_count(usage.get("prompt_tokens")),
-        output_tokens=total,
-        reasoning_tokens=valid_count(fields_of(usage.get("completion_tokens_details")).get("reasoning_tokens")),
-        cache_read_tokens=valid_count(fields_of(usage.get("prompt_tokens_details")).get("cached_tokens")),
-    )
+    response_info.update_token_counts(input_tokens=valid_count(usage.get("prompt_tokens")), output_tokens=total)
+    if usage.get("completion_tokens_details"):
+        details = fields_of(usage["completion_tokens_details"])
+        response_info.update_token_counts(reasoning_tokens=valid_count(details.get("reasoning_tokens")))
+    if usage.get("prompt_tokens_details"):
+        details = fields_of(usage["prompt_tokens_details"])
+        response_info.update_token_counts(cache_read_tokens=valid_count(details.get("cached_tokens")))
     before = response_info.streamed_tokens
     if before is None or total is None:
         return 0
