@@ -14,8 +14,8 @@ from bench.sweep.simulate import LEVELS, Design, is_steady, play_round
 from otel_itl.core.slo import SLO
 
 BATCHING, SLOTS = "slows down", "slots end"
-TRUTH_ROUNDS = 40
-"""Simulated rounds that the true percentiles of a level are taken from."""
+TRUTH_SECONDS = 150.0
+"""Of simulated steady parts that the true percentiles of a level are taken from."""
 BEYOND = 8.0
 """Level after the highest that is driven."""
 GENEROUS = 10.0
@@ -53,8 +53,9 @@ def figures(jobs: Iterable[Job]) -> Figures:
     return Figures(*map(float, (*first, *gaps)))
 
 
-def find_truth(law: Law, design: Design, rounds: int = TRUTH_ROUNDS) -> dict[float, Figures]:
+def find_truth(law: Law, design: Design) -> dict[float, Figures]:
     """Return the percentiles of each level over many simulated rounds."""
+    rounds = round(TRUTH_SECONDS / design.steady) + 1
     return {level: figures(_steady(law, design, level, rounds)) for level in design.levels}
 
 

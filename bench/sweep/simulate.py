@@ -26,10 +26,10 @@ class Design:
 
     peak: int = 4
     levels: tuple[float, ...] = LEVELS
-    rounds: int = 2
+    rounds: int = 1
     warm_up: float = 1.0
     steady: float = 3.0
-    tail: float = 0.5
+    tail: float = 1.0
     """Requests go on being due for so long after the steady part, so that its last ones do not run alone."""
 
     @property

@@ -1,0 +1,69 @@
+"""A sweep of llama.cpp's `llama-server` with a model of random weights: the knee lies where its slots end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bench.real.models import SIZES, write_model
+from bench.real.server import find_version, serving
+from bench.sweep.cells import milliseconds
+from bench.sweep.drive import Manner, drive
+from bench.sweep.simulate import Design
+from bench.truth.tables import table
+from otel_itl.core.slo import SLO
+from otel_itl.sweep.knee import SweepResult, analyze
+from otel_itl.sweep.prompts import Prompt
+from otel_itl.sweep.results import compute_levels
+
+SLOTS: Final = 4
+TOKENS: Final = 100
+DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), rounds=2, steady=10.0)
+"""Of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
+OBJECTIVE: Final = SLO(ttft=0.5, itl=0.1)
+PROMPT: Final = Prompt(
+    [{"role": "user", "content": "w0 w1 w2"}],
+    TOKENS,
+    {"temperature": 0.0, "extra_body": {"ignore_eos": True, "cache_prompt": False}},
+)
+
+
+def sweep_real(server: str, *, is_open: bool) -> SweepResult:
+    """Sweep a `llama-server` with four slots.
+
+    Args:
+        server: its path.
+        is_open: requests are due by the clock; else, each caller asks again when it is answered.
+    """
+    size = next(size for size in SIZES if size.name == "medium")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        write_model(size, path)
+        with serving(server, path, slots=SLOTS) as url:
+            sweep = drive(url, DESIGN, OBJECTIVE, Manner(is_open=is_open, prompt=PROMPT))
+    return analyze(sweep, compute_levels(sweep))
+
+
+def real_text(server: str) -> str:
+    """Return the tables of both loops, with the version of the server."""
+    parts = [f"llama-server {find_version(server)}, `-np {SLOTS}`, {TOKENS} tokens an answer\n"]
+    for name, is_open in (("Closed loop", False), ("Open loop", True)):
+        result = sweep_real(server, is_open=is_open)
+        knee = "none" if result.knee is None else f"{result.knee.result.level * DESIGN.peak:g} streams"
+        parts += [f"{name}, knee: {knee}\n", levels_table(result)]
+    return "\n".join(parts)
+
+
+def levels_table(result: SweepResult) -> str:
+    """Return a table with a row for each level."""
+    header = ["streams asked for", "streams open", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99", "tokens/s", "standing"]
+    rows = []
+    for level in result.levels:
+        judged = result.judgement_of(level)
+        standing = level.void or "-" if judged is None else judged.standing.value
+        times = [milliseconds(level.figures[key].value if level.figures else None) for key in ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")]
+        tokens = level.figures["tokens"].value if level.figures else None
+        first = [f"{level.level * DESIGN.peak:g}", f"{level.concurrency:.1f}"]
+        rows.append([*first, *times, "-" if tokens is None else f"{tokens:.0f}", standing])
+    return table(header, rows)
