@@ -38,7 +38,7 @@ class Percentile:
     """A percentile of the samples of clusters, by linear interpolation between closest ranks.
 
     Args:
-        samples: of each cluster, in any order.
+        samples: of each cluster, in any order; infinity is one that is longer than all others.
         q: which percentile, 0 to 100.
     """
 
@@ -57,7 +57,9 @@ class Percentile:
         rank = (total - 1) * self._q
         low = np.floor(rank)
         lower, upper = self._value_at(weights, low), self._value_at(weights, np.ceil(rank))
-        return np.where(total > 0, lower + (upper - lower) * (rank - low), np.nan)
+        with np.errstate(invalid="ignore"):  # between two infinities, which are equal
+            between = np.where(lower == upper, lower, lower + (upper - lower) * (rank - low))
+        return np.where(total > 0, between, np.nan)
 
     def shown(self, weights: Floats) -> float:
         """Return the percentile of one weighting."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from otel_itl.compare.levels import Floats
+from otel_itl.compare.levels import Floats, Level
 
 CONFIDENCE = 0.95
 _CELLS_AT_ONCE = 4_000_000
@@ -122,6 +122,28 @@ def bootstrap_interval(effect: Effect, design: Design, resamples: int, random: n
         tail = (1 - level) / 2
         low, high = (float(edge) for edge in np.quantile(drawn, [tail, 1 - tail]))
     return Interval(low=low, high=high, standard_error=float(np.std(drawn)))
+
+
+def level_interval(
+    level: Level, clusters: int, resamples: int, random: np.random.Generator
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of one figure by resampling its clusters; the method is that of `bootstrap_interval`.
+
+    Returns:
+        The lower and the upper end, which may be infinite; None with fewer than two clusters, or without a sample.
+    """
+    if clusters < 2:  # noqa: PLR2004 - a single cluster has no spread
+        return None
+    equal = np.full(clusters, 1 / clusters)
+    drawn = np.concatenate(
+        [level.of(random.multinomial(clusters, equal, size).astype(float)) for size in _batches(resamples, clusters)]
+    )
+    known = drawn[~np.isnan(drawn)]
+    if not known.size:
+        return None
+    tail = (1 - _expanded(clusters)) / 2
+    # Without interpolation, which has no value between a number and infinity.
+    return float(np.quantile(known, tail, method="lower")), float(np.quantile(known, 1 - tail, method="higher"))
 
 
 def _exchange(design: Design, size: int, random: np.random.Generator) -> Bools:

@@ -1,0 +1,1 @@
+"""Prints sweeps: in a terminal, as JSON, and as an HTML page."""

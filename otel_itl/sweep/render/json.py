@@ -1,0 +1,105 @@
+"""Renders a sweep as JSON; docs/sweep.md has the schema."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from otel_itl.core.slo import SLO
+from otel_itl.sweep.attempts import Round
+from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
+from otel_itl.sweep.results import Figure, LevelResult, quantities_of
+from otel_itl.sweep.waits import find_wait
+
+SCHEMA = "otel-itl.sweep.v1"
+_MISSING = (Standing.BEYOND, Standing.SATURATED)
+
+
+def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
+    """Return a sweep as indented JSON. Times are seconds; what is absent, and what is infinite, is null.
+
+    Args:
+        result: the answers.
+        sentence: the answer in one sentence.
+        code: the exit code.
+    """
+    sweep = result.sweep
+    data = {
+        "schema": SCHEMA,
+        "answer": sentence,
+        "exit_code": code,
+        "endpoint": sweep.endpoint,
+        "model": sweep.model,
+        "peak": sweep.peak,
+        "is_open": sweep.is_open,
+        "objective": _objective(sweep.objective),
+        "planned_levels": list(sweep.levels),
+        "knee": None if result.knee is None else _knee(result.knee),
+        "levels": [_level(level, result) for level in result.levels],
+        "requests": len(sweep.attempts),
+        "stopped": sweep.stopped,
+        "cost": sweep.cost,
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _objective(objective: SLO | None) -> dict[str, Any] | None:
+    """Return an objective in the types of JSON."""
+    if objective is None:
+        return None
+    return {"profile": objective.profile, "ttft": objective.ttft, "itl": objective.itl, "target": objective.target}
+
+
+def _knee(knee: JudgedLevel) -> dict[str, Any]:
+    """Return the knee in the types of JSON."""
+    return {"level": knee.result.level, "concurrency": knee.result.concurrency}
+
+
+def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
+    """Return a level in the types of JSON."""
+    judged = result.judgement_of(level)
+    is_missing = judged is not None and judged.standing in _MISSING
+    quantities = quantities_of(result.sweep.objective)
+    return {
+        "level": level.level,
+        "standing": None if judged is None else judged.standing.value,
+        "missed": None if judged is None else judged.missed,
+        "wait": find_wait(judged, result).value if judged is not None and is_missing else None,
+        "void": level.void,
+        "is_driver_bound": level.is_driver_bound,
+        "concurrency": level.concurrency,
+        "max_concurrency": level.max_concurrency,
+        "seconds": level.seconds,
+        "due": level.due,
+        "set_aside": level.set_aside,
+        "without_token": level.without_token,
+        "errors": dict(level.errors.most_common()),
+        "stall_causes": dict(level.stall_causes.most_common()),
+        "figures": {
+            one.key: {"unit": one.unit.value, **_figure(level.figures[one.key])} for one in quantities if level.figures
+        },
+        "rounds": [_round(one) for one in level.rounds],
+    }
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    """Return a figure in the types of JSON."""
+    interval = None if figure.low is None or figure.high is None else [_finite(figure.low), _finite(figure.high)]
+    return {
+        "value": _finite(figure.value),
+        "interval": interval,
+        "samples": figure.samples,
+        "is_rough": figure.is_rough,
+    }
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _round(one: Round) -> dict[str, Any]:
+    """Return a round in the types of JSON."""
+    names = ("round", "rate", "steady_from", "steady_until", "concurrency", "max_concurrency")
+    checks = ("schedule_delay", "loop_lag", "host_delay", "void", "is_driver_bound")
+    return {name: getattr(one, name) for name in (*names, *checks)}

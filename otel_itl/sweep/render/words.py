@@ -1,0 +1,250 @@
+"""The words and numbers of a sweep, which all its forms share."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from otel_itl.core.slo import CUSTOM, SLO
+from otel_itl.report.render.number_format import (
+    ABSENT,
+    format_duration,
+    format_edge,
+    format_milliseconds,
+    format_three_digits,
+    pluralize,
+)
+from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
+from otel_itl.sweep.results import Figure, LevelResult, Quantity, Unit
+from otel_itl.sweep.waits import Wait, find_wait
+
+NEVER: Final = "never"
+"""Stands for an infinite latency: the percentile falls among requests that got no token."""
+MAX_CAUSES: Final = 3
+STANDINGS: Final = {
+    Standing.WITHIN: "within",
+    Standing.UNCERTAIN: "not known",
+    Standing.BEYOND: "beyond",
+    Standing.SATURATED: "saturated",
+}
+"""How a level stands to the objective, as it is shown; without an objective `WITHIN` is shown as `rising`."""
+_WAITS: Final = {
+    Wait.QUEUE: "the wait is upstream's, before the first token",
+    Wait.PACE: "the wait is upstream's, at every token",
+    Wait.GAPS: "the wait is upstream's, in single long gaps",
+    Wait.HERE: "part of the wait is this machine's",
+}
+
+
+def headline(result: SweepResult) -> str:
+    """Return the answer in one sentence."""
+    sweep = result.sweep
+    if not result.judged:
+        return f"{_describe_nothing(result)}."
+    if result.knee is None:
+        return f"{_describe_lowest(result)}."
+    knee = result.knee.result
+    carried = describe_streams(knee.concurrency)
+    within = "" if sweep.objective is None else f" within {name_objective(sweep.objective)}"
+    failing = next((one for one in result.judged if one.result.level > knee.level), None)
+    if failing is not None:
+        return f"Carries {carried}{within}; {_describe_failing(failing, result)}."
+    return f"Carries at least {carried}{within}; {_describe_end(result, knee)}."
+
+
+def _describe_nothing(result: SweepResult) -> str:
+    """Return why nothing is known, where no level counts."""
+    void = next(iter(result.levels), None)
+    if void is None:
+        return f"Nothing was measured: {result.sweep.stopped or 'no level was driven'}"
+    if void.is_driver_bound:
+        return (
+            f"This machine could not drive {describe_planned(void.level, result)}, and nothing is known of the "
+            f"endpoint: {void.void}"
+        )
+    return f"Nothing is known of what the endpoint carries: {void.void}"
+
+
+def _describe_lowest(result: SweepResult) -> str:
+    """Return how the lowest level stands to the objective, where no level meets it."""
+    lowest = result.judged[0]
+    objective = result.sweep.objective
+    streams = f"{describe_streams(lowest.result.concurrency)} ({format_level(lowest.result.level)} the expected peak)"
+    within = "" if objective is None else f" within {name_objective(objective)}"
+    if lowest.standing is Standing.UNCERTAIN:
+        figure = lowest.result.figures[lowest.missed or ""]
+        return (
+            f"It is not known whether {streams} are carried{within}: {describe_missed(lowest)} "
+            f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
+        )
+    return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_wait(lowest, result)}"
+
+
+def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
+    """Return as a clause what happens at the level above the knee."""
+    at = f"at {round(failing.result.concurrency):,}"
+    if failing.standing is Standing.UNCERTAIN:
+        figure = failing.result.figures[failing.missed or ""]
+        interval = format_interval(figure, Unit.SECONDS)
+        return f"{at} it is not known, as {describe_missed(failing)} ({interval})"
+    return f"{at} {describe_missed(failing)}, {_describe_wait(failing, result)}"
+
+
+def _describe_wait(judged: JudgedLevel, result: SweepResult) -> str:
+    return _WAITS[find_wait(judged, result)]
+
+
+def _describe_end(result: SweepResult, knee: LevelResult) -> str:
+    """Return as a clause why nothing is known beyond the knee, where no level above it counts."""
+    void = next((level for level in result.levels if level.level > knee.level), None)
+    if void is not None and void.is_driver_bound:
+        return f"this machine could not drive more: at {describe_planned(void.level, result)} {void.void}"
+    if void is not None:
+        return f"at {describe_planned(void.level, result)} nothing is known: {void.void}"
+    if result.sweep.stopped is not None:
+        return f"more was not tried: {result.sweep.stopped}"
+    return "more was not tried"
+
+
+def describe_missed(judged: JudgedLevel) -> str:
+    """Return as a clause why a level is not carried: `the p99 ITL is 140 ms`."""
+    level = judged.result
+    if judged.missed is None:
+        return "the added load does not come out as more completed requests"
+    name, _, q = judged.missed.partition("_")
+    value = level.figures[judged.missed].value or 0.0
+    if math.isinf(value):
+        return f"{format_percent(level.without_token, level.due - level.set_aside)} of the requests get no token"
+    return f"the {q} {name.upper()} is {format_duration(value)}"
+
+
+def name_objective(objective: SLO) -> str:
+    """Return the name of an objective for a sentence: `chat's objective`."""
+    return "the objective" if objective.profile == CUSTOM else f"{objective.profile}'s objective"
+
+
+def describe_objective(objective: SLO | None) -> str:
+    """Return an objective with its figures: `chat: TTFT 500 ms, ITL 100 ms, for 99 %`."""
+    if objective is None:
+        return "none: the knee is where goodput no longer rises"
+    limits = {"TTFT": objective.ttft, "ITL": objective.itl}
+    parts = ", ".join(f"{name} {format_edge(limit)}" for name, limit in limits.items() if limit is not None)
+    return f"{objective.profile}: {parts}, for {objective.target * 100:.6g} %"
+
+
+def describe_streams(concurrency: float) -> str:
+    """Return a number of open streams: `48 streams`; below ten with one decimal."""
+    if concurrency < 10 and round(concurrency, 1) != round(concurrency):  # noqa: PLR2004 - a digit that matters
+        return f"{concurrency:.1f} streams"
+    return pluralize(round(concurrency), "stream")
+
+
+def describe_planned(level: float, result: SweepResult) -> str:
+    """Return the number of streams that a level was planned to reach, with the level: `72 streams (3x)`."""
+    return f"{describe_streams(level * result.sweep.peak)} ({format_level(level)})"
+
+
+def describe_load(result: SweepResult) -> str:
+    """Return how requests were sent."""
+    sweep = result.sweep
+    kind = "open loop" if sweep.is_open else "closed loop"
+    peak = f"an expected peak of {describe_streams(sweep.peak)}"
+    return f"{kind}, {peak}, {pluralize(len(sweep.attempts), 'request')} in {pluralize(len(sweep.rounds), 'round')}"
+
+
+def describe_standing(judged: JudgedLevel | None, result: SweepResult) -> str:
+    """Return how a level stands to the objective, in one or two words; the knee is named."""
+    if judged is None:
+        return "void"
+    if judged is result.knee:
+        return "knee"
+    if judged.standing is Standing.WITHIN and result.sweep.objective is None:
+        return "rising"
+    return STANDINGS[judged.standing]
+
+
+def describe_notes(result: SweepResult) -> Iterator[str]:
+    """Yield what is to be known of the figures, a sentence each."""
+    for level in result.levels:
+        yield from _describe_level(level)
+    rough = [level for level in result.levels if any(figure.is_rough for figure in level.figures.values())]
+    if rough:
+        yield "~ fewer than ten samples lie beyond this percentile: its interval is that of a few requests."
+    sweep = result.sweep
+    if sweep.stopped is not None:
+        yield f"It ended before the last level: {sweep.stopped}."
+    if sweep.cost is not None:
+        yield f"By the price table it cost {sweep.cost:,.2f}."
+
+
+def _describe_level(level: LevelResult) -> Iterator[str]:
+    """Yield what is to be known of one level, a sentence each."""
+    at = format_level(level.level)
+    if not level.figures:
+        yield f"{at} is void: {level.void}."
+        return
+    void = Counter(one.void for one in level.rounds if one.void is not None)
+    if void:
+        reasons = "; ".join(sorted(void))
+        yield f"{at}: {sum(void.values())} of {pluralize(len(level.rounds), 'round')} void: {reasons}."
+    if level.stall_causes:
+        yield f"{at}: stalls by cause: {_describe_counts(level.stall_causes)}."
+    if level.errors:
+        yield f"{at}: failed: {_describe_counts(level.errors)}."
+    if level.without_token:
+        verb = "counts" if level.without_token == 1 else "count"
+        yield f"{at}: {pluralize(level.without_token, 'request')} without a token {verb} as infinitely late."
+    if level.set_aside:
+        verb = "was" if level.set_aside == 1 else "were"
+        yield f"{at}: {pluralize(level.set_aside, 'request')} held up by this machine {verb} set aside."
+
+
+def _describe_counts(counts: Counter[str]) -> str:
+    """Return the largest counts: `12 upstream, 1 process`."""
+    parts = [f"{count:,} {name}" for name, count in counts.most_common(MAX_CAUSES)]
+    rest = counts.total() - sum(count for _, count in counts.most_common(MAX_CAUSES))
+    return ", ".join(parts) + (f", {rest:,} more" if rest else "")
+
+
+def format_streams(concurrency: float) -> str:
+    """Format a concurrency: one decimal below ten."""
+    return f"{concurrency:.1f}" if concurrency < 10 else f"{concurrency:,.0f}"  # noqa: PLR2004 - digits that matter
+
+
+def format_level(level: float) -> str:
+    """Format a level: `1.5x`."""
+    return f"{level:g}x"
+
+
+def format_percent(part: int, whole: int) -> str:
+    """Format a share of requests."""
+    return f"{format_three_digits(100 * part / whole if whole else 0.0)} %"
+
+
+def format_figure(figure: Figure | None, unit: Unit) -> str:
+    """Format the value of a figure in its unit; a rough one begins with `~`."""
+    if figure is None or figure.value is None:
+        return ABSENT
+    return ("~" if figure.is_rough else "") + format_value(figure.value, unit)
+
+
+def format_interval(figure: Figure | None, unit: Unit) -> str:
+    """Format the interval of a figure: `130 to 155`; of latencies in ms."""
+    if figure is None or figure.low is None or figure.high is None:
+        return ABSENT
+    return f"{format_value(figure.low, unit)} to {format_value(figure.high, unit)}"
+
+
+def format_value(value: float, unit: Unit) -> str:
+    """Format a number in the unit of its column: latencies in ms."""
+    if math.isinf(value):
+        return NEVER
+    return format_milliseconds(value) if unit is Unit.SECONDS else format_three_digits(value)
+
+
+def title_of(quantity: Quantity) -> str:
+    """Return the title of a figure with its unit."""
+    units = {Unit.SECONDS: ", ms", Unit.REQUESTS_PER_SECOND: ", 1/s", Unit.TOKENS_PER_SECOND: "/s"}
+    return quantity.title + units.get(quantity.unit, "")

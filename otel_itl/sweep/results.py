@@ -1,0 +1,255 @@
+"""Computes the figures of each level of a sweep, with their intervals."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from otel_itl.compare.levels import Level, Percentile, Rate
+from otel_itl.compare.quantities import MIN_BEYOND
+from otel_itl.compare.resampling import level_interval
+from otel_itl.core.slo import SLO
+from otel_itl.core.timeline import Outcome
+from otel_itl.sweep.attempts import Attempt, Round, Sweep
+from otel_itl.sweep.blocks import Block, split_into_blocks
+
+DEFAULT_TARGET = 0.99
+"""Without an objective the tail that is shown is p99."""
+_RESAMPLES = 2_000
+_SEED = 1
+
+
+class Unit(Enum):
+    """What a figure is a number of."""
+
+    SECONDS = "s"
+    REQUESTS_PER_SECOND = "requests/s"
+    TOKENS_PER_SECOND = "tokens/s"
+    PER_THOUSAND_TOKENS = "per 1,000 tokens"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of one level with its 95 % interval.
+
+    Numbers may be infinite: the percentile falls among requests that got no first token. None: nothing is known.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    samples: int = 0
+    is_rough: bool = False
+    """Fewer than ten samples lie beyond the percentile: its interval is that of a few requests."""
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the interval, or twice the value where it has none; None: nothing is known."""
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        return None if self.value is None else (self.value, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelResult:
+    """What was measured at one level, over its rounds that count. Rates are per second of their steady parts."""
+
+    level: float
+    rounds: Sequence[Round]
+    """All that were driven."""
+    counted: Sequence[Round]
+    """Those that are not void."""
+    seconds: float
+    """Of the steady parts of the rounds that count."""
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    """Key of `quantities_of()` → figure; empty: the level is void."""
+    concurrency: float = 0.0
+    """Streams open at a time, on average."""
+    max_concurrency: int = 0
+    due: int = 0
+    """Requests that were due in the steady parts."""
+    set_aside: int = 0
+    """Of them, those that their caller or this machine held up: they are in no latency."""
+    without_token: int = 0
+    """Of them, those that got no first token: their time to first token is infinite."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """Type of a failure → requests."""
+    stall_causes: Counter[str] = field(default_factory=Counter)
+    """Cause of a stall → stalls."""
+
+    @property
+    def void(self) -> str | None:
+        """Why nothing is known of the level, in one clause; None: something is."""
+        if self.figures:
+            return None
+        reasons = Counter(one.void for one in self.rounds if one.void is not None)
+        return reasons.most_common(1)[0][0] if reasons else "no request was due in its steady part"
+
+    @property
+    def is_driver_bound(self) -> bool:
+        """It is void, because this machine could not drive it."""
+        return not self.figures and any(one.is_driver_bound for one in self.rounds)
+
+    @property
+    def due_per_second(self) -> float:
+        """Requests that were due, per second."""
+        return self.due / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One figure of a level."""
+
+    key: str
+    """Its identifier in JSON."""
+    title: str
+    unit: Unit
+
+
+def tail_of(objective: SLO | None) -> float:
+    """Return the percentile that an objective is about: 99, unless its target is another share than 0.99."""
+    return round(100 * (DEFAULT_TARGET if objective is None else objective.target), 6)
+
+
+def quantities_of(objective: SLO | None) -> tuple[Quantity, ...]:
+    """Return the figures of a level, in their order."""
+    latencies = [
+        Quantity(f"{key}_p{q:g}", f"{key.upper()} p{q:g}", Unit.SECONDS)
+        for key in ("ttft", "itl")
+        for q in (50, tail_of(objective))
+    ]
+    title = "goodput" if objective is not None else "completed"
+    return (
+        *latencies,
+        Quantity("goodput", title, Unit.REQUESTS_PER_SECOND),
+        Quantity("tokens", "tokens", Unit.TOKENS_PER_SECOND),
+        Quantity("stalls", "stalls/1,000 tokens", Unit.PER_THOUSAND_TOKENS),
+    )
+
+
+def compute_levels(sweep: Sweep) -> list[LevelResult]:
+    """Return the figures of each level that was driven, ascending. The same sweep gives the same figures."""
+    driven = sorted({one.level for one in sweep.rounds})
+    return [_compute_level(level, sweep) for level in driven]
+
+
+def meets_objective(attempt: Attempt, objective: SLO | None) -> bool:
+    """Return whether a request was completed within the TTFT and the ITL objective; a caller's own delay counts.
+
+    As many gaps may be longer than the ITL objective as its target allows. Without an objective, it was completed.
+    """
+    request = attempt.request
+    if request is None or request.outcome is not Outcome.COMPLETED:
+        return False
+    if objective is None:
+        return True
+    if objective.ttft is not None:
+        first = attempt.time_to_first_token
+        if first is None or first > objective.ttft:
+            return False
+    if objective.itl is None:
+        return True
+    missed = len(request.gaps) - bisect_right(request.gaps, objective.itl)
+    return missed <= round((1 - objective.target) * len(request.gaps), 6)  # in binary 10 % of 10 is less than 1
+
+
+def _compute_level(level: float, sweep: Sweep) -> LevelResult:
+    """Return the figures of one level."""
+    rounds = [one for one in sweep.rounds if one.level == level]
+    counted = [one for one in rounds if one.void is None and one.steady_until > one.steady_from]
+    seconds = sum(one.steady_until - one.steady_from for one in counted)
+    blocks = split_into_blocks(counted, sweep.attempts)
+    due = [attempt for block in blocks for attempt in block.due]
+    judged = [attempt for attempt in due if not attempt.is_bound]
+    if not judged:
+        return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside=len(due))
+    stall_causes = sum((attempt.stall_causes for attempt in judged), Counter[str]())
+    return LevelResult(
+        level=level,
+        rounds=rounds,
+        counted=counted,
+        seconds=seconds,
+        figures=_compute_figures(blocks, sweep.objective, np.random.default_rng(_SEED)),
+        concurrency=sum(one.concurrency * (one.steady_until - one.steady_from) for one in counted) / seconds,
+        max_concurrency=max(one.max_concurrency for one in counted),
+        due=len(due),
+        set_aside=len(due) - len(judged),
+        without_token=sum(attempt.time_to_first_token is None for attempt in judged),
+        errors=Counter(name for attempt in due if (name := _name_failure(attempt)) is not None),
+        stall_causes=stall_causes,
+    )
+
+
+def _name_failure(attempt: Attempt) -> str | None:
+    """Return the type of a failure, with its HTTP status; None: the request did not fail."""
+    if attempt.status is not None and attempt.error != str(attempt.status):
+        return f"{attempt.status} {attempt.error or ''}".strip()
+    return attempt.error
+
+
+def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.random.Generator) -> dict[str, Figure]:
+    """Return the figures of blocks by their keys."""
+    judged = [[attempt for attempt in block.due if not attempt.is_bound] for block in blocks]
+    firsts = [[_first_token(attempt) for attempt in of_block] for of_block in judged]
+    gaps = [
+        np.concatenate([*(attempt.request.gaps for attempt in of_block if attempt.request), np.empty(0)])
+        for of_block in judged
+    ]
+    tail = tail_of(objective)
+    levels: dict[str, tuple[Level, int, float | None]] = {}
+    for key, samples in (("ttft", firsts), ("itl", gaps)):
+        count = sum(map(len, samples))
+        for q in (50.0, tail):
+            levels[f"{key}_p{q:g}"] = Percentile(samples, q), count, q
+    seconds = [block.seconds for block in blocks]
+    good = [sum(_is_good(attempt, objective) for attempt in block.ended) for block in blocks]
+    tokens = [
+        sum(share * attempt.request.tokens for attempt, share in block.open if attempt.request) for block in blocks
+    ]
+    stalls = [sum(_count_stalls(attempt) for attempt in of_block) for of_block in judged]
+    thousands = [sum(attempt.request.tokens for attempt in of_block if attempt.request) / 1_000 for of_block in judged]
+    scale = _scale_for_set_aside(blocks)
+    levels["goodput"] = Rate(np.multiply(good, scale), seconds, is_count=False), round(sum(good)), None
+    levels["tokens"] = Rate(tokens, seconds, is_count=False), round(sum(tokens)), None
+    levels["stalls"] = Rate(stalls, thousands, is_count=False), sum(stalls), None
+    return {key: _figure(level, count, q, len(blocks), random) for key, (level, count, q) in levels.items()}
+
+
+def _figure(level: Level, samples: int, q: float | None, clusters: int, random: np.random.Generator) -> Figure:
+    """Return one figure with its interval; `q` is the percentile that it is, None: none."""
+    value = level.shown(np.ones(clusters))
+    if math.isnan(value):
+        return Figure(value=None)
+    interval = level_interval(level, clusters, _RESAMPLES, random)
+    low, high = (None, None) if interval is None else interval
+    is_rough = q is not None and samples * (1 - q / 100) < MIN_BEYOND and q > 50  # noqa: PLR2004 - the median
+    return Figure(value=value, low=low, high=high, samples=samples, is_rough=is_rough)
+
+
+def _first_token(attempt: Attempt) -> float:
+    """Return the time to first token; infinity, where none came: a request that waits in vain is no fast one."""
+    first = attempt.time_to_first_token
+    return math.inf if first is None else first
+
+
+def _is_good(attempt: Attempt, objective: SLO | None) -> bool:
+    """Return whether an attempt counts for the goodput as it is; those set aside are scaled for instead."""
+    return not attempt.is_bound and meets_objective(attempt, objective)
+
+
+def _scale_for_set_aside(blocks: Sequence[Block]) -> float:
+    """Return the factor by which requests that were not set aside stand for all."""
+    ended = [attempt for block in blocks for attempt in block.ended]
+    judged = sum(not attempt.is_bound for attempt in ended)
+    return len(ended) / judged if judged else 1.0
+
+
+def _count_stalls(attempt: Attempt) -> int:
+    """Return the number of stalls of an attempt, with or without a known cause."""
+    return max(attempt.stall_causes.total(), attempt.request.stalls if attempt.request else 0)
