@@ -1,0 +1,87 @@
+"""The endpoint of a sweep: its address, its model and the SDK that asks it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+SDK = Literal["openai", "anthropic"]
+
+DEFAULT_TIMEOUT: Final = 600.0
+_BASE_URL_VARIABLES: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
+_BASE_URLS: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
+_KEY_VARIABLES: Final = {"openai": ("OPENAI_API_KEY",), "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")}
+
+
+class EndpointError(Exception):
+    """The endpoint cannot be asked; the message is one sentence with the reason and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where requests go. Nothing is sent to any other address: redirects are not followed.
+
+    Args:
+        sdk: asks it: `openai` for any OpenAI-compatible one, `anthropic` for Anthropic's messages.
+        model: that is asked for.
+        base_url: as the SDK takes it; None: that of the SDK's environment variable, else the provider's own.
+        api_key: None: that of the SDK's environment variable; an endpoint of this machine may do without.
+        timeout: seconds after which a request fails that gets no byte.
+        arguments: of each call, besides those of its prompt.
+    """
+
+    sdk: SDK
+    model: str
+    base_url: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    timeout: float = DEFAULT_TIMEOUT
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """The base URL that requests go to."""
+        return self.base_url or os.environ.get(_BASE_URL_VARIABLES[self.sdk], "").strip() or _BASE_URLS[self.sdk]
+
+    @property
+    def address(self) -> str:
+        """The base URL without a user, a password or a query, to be shown."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    @property
+    def host(self) -> str:
+        """The name or the IP address of the host.
+
+        Raises:
+            EndpointError: the base URL names none.
+        """
+        parts = urlsplit(self.url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            message = f"base URL {self.address!r} is not accepted: it takes one such as http://localhost:8000/v1."
+            raise EndpointError(message)
+        return parts.hostname
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the host is this machine, so that a sweep harms no other one."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost" or self.host.endswith(".localhost")
+
+    def find_key(self) -> str:
+        """Return the API key. An endpoint of this machine may have none: `none` is sent.
+
+        Raises:
+            EndpointError: there is none.
+        """
+        variables = _KEY_VARIABLES[self.sdk]
+        key = self.api_key or next((os.environ[name] for name in variables if os.environ.get(name)), None)
+        if key is None and not self.is_loopback:
+            message = f"{self.address} needs an API key: set {variables[0]}."
+            raise EndpointError(message)
+        return key or "none"

@@ -1,0 +1,48 @@
+"""How far a sweep has come, for a display."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Phase(Enum):
+    """What a sweep does at the moment."""
+
+    CALIBRATION = "calibration"
+    """Measures how long a request takes at 1×."""
+    WARM_UP = "warm-up"
+    STEADY = "steady"
+    DRAIN = "drain"
+    """Waits for what was sent in the steady part to end, under the same load, and then for the rest."""
+    READING = "reading"
+    """Reads and stores what was measured in the round."""
+    PAUSE = "pause"
+    """Waits because the endpoint asked for it (`Retry-After`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A snapshot of a sweep, several times a second. Times are seconds."""
+
+    phase: Phase
+    level: float
+    round: int
+    """From 0."""
+    elapsed: float
+    planned: float
+    """Estimate of what the whole sweep takes: what is over, and what the rounds that are left will take."""
+    rounds_over: int
+    """Of all levels."""
+    rounds_planned: int
+    requests: int
+    """That were sent."""
+    open: int
+    """That are open now."""
+    errors: int
+    tokens: int
+    """Input and output, of requests that have ended."""
+    cost: float | None
+    """By the price table; None: there is none."""
+    stopping: str | None
+    """Why no further request is sent; None: the sweep goes on."""

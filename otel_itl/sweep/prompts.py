@@ -1,0 +1,211 @@
+"""Prompts to send: from a file, from a function, or filler words of a given length."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Protocol
+
+DEFAULT_MAX_TOKENS: Final = 256
+TEMPLATE_TOKENS: Final = 32
+"""Tokens that an endpoint may add to each message: role, separators."""
+
+_WORDS: Final = tuple(
+    "time year people way day man thing woman life child world school state family student group country problem hand "
+    "part place case week company system program question work number night point home water room mother area money "
+    "story fact month lot right study book eye job word business issue side kind head house service friend father power "
+    "hour game line end member law car city name team minute idea body back parent face level office door health person "
+    "art war history party result change morning reason research girl guy moment air teacher force education".split()
+)  # fmt: skip
+"""Common English nouns: with the space before it, each is one token for the usual tokenizers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What one request asks."""
+
+    messages: Sequence[Mapping[str, Any]]
+    max_tokens: int
+    """Of the answer."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of the SDK's call."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that is sent: no tokenizer makes more tokens than bytes of a text."""
+        return len(json.dumps([self.messages, self.arguments], ensure_ascii=False, default=str).encode())
+
+    @property
+    def max_output_tokens(self) -> int:
+        """Tokens of all answers that it asks for (`n`)."""
+        choices = self.arguments.get("n", 1)
+        return self.max_tokens * (choices if isinstance(choices, int) and choices > 0 else 1)
+
+
+class Prompts(Protocol):
+    """Makes the prompt of each request."""
+
+    def make(self, number: int) -> Prompt:
+        """Return the prompt of a request, given its number from 0.
+
+        Raises:
+            PromptError: there is none.
+        """
+
+
+class PromptError(Exception):
+    """A prompt cannot be made; the message is one sentence that names what was given and what is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPrompts:
+    """Prompts from a list, one after the other, and again from its beginning."""
+
+    prompts: Sequence[Prompt]
+
+    def make(self, number: int) -> Prompt:
+        """Return the prompt of a request, given its number from 0."""
+        return self.prompts[number % len(self.prompts)]
+
+
+@dataclass(frozen=True, slots=True)
+class CalledPrompts:
+    """Prompts from a function, called with the number of each request. It runs on the event loop: it has to be fast."""
+
+    function: Callable[[int], object]
+    name: str
+    max_tokens: int = DEFAULT_MAX_TOKENS
+
+    def make(self, number: int) -> Prompt:
+        """Call the function for a request.
+
+        Raises:
+            PromptError: it raises, or returns no prompt.
+        """
+        try:
+            value = self.function(number)
+        except Exception as error:
+            message = f"{self.name}({number}) raised {type(error).__name__}: {error}"
+            raise PromptError(message) from error
+        return parse_prompt(value, self.max_tokens, f"{self.name}({number})")
+
+
+class FillerPrompts:
+    """Prompts of random words. No two begin alike, so that no prefix cache answers them.
+
+    Args:
+        lengths: pairs of input and output tokens, one of which is drawn for each request.
+        seed: the same seed makes the same prompts.
+    """
+
+    def __init__(self, lengths: Sequence[tuple[int, int]], seed: int = 0) -> None:
+        if not lengths or not all(prompt > 0 and answer > 0 for prompt, answer in lengths):
+            raise ValueError("lengths are not accepted: they take pairs of positive numbers of tokens.")
+        self._lengths = lengths
+        self._seed = seed
+
+    def make(self, number: int) -> Prompt:
+        """Return the prompt of a request, given its number from 0."""
+        random = Random(f"{self._seed} {number}")  # noqa: S311 - filler, no secret
+        input_tokens, output_tokens = random.choice(self._lengths)
+        # A number is about a token for each three digits; the words make up the rest.
+        begin = f"{random.randrange(10**6):06d}"
+        words = random.choices(_WORDS, k=max(input_tokens - len(begin) // 3, 1))
+        return Prompt([{"role": "user", "content": " ".join([begin, *words])}], output_tokens)
+
+
+def read_prompts(path: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> ListedPrompts:
+    """Read a file with one prompt a line: text, or a JSON object with `prompt` or `messages` and any further arguments.
+
+    Args:
+        path: of the file, UTF-8.
+        max_tokens: of an answer, where a line has no `max_tokens` of its own.
+
+    Raises:
+        PromptError: a line is no prompt, or there is none.
+        OSError: the file cannot be read.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        message = f"{path} is not accepted: it is no UTF-8 text."
+        raise PromptError(message) from error
+    prompts = [
+        parse_prompt(_parse_line(line, f"{path}:{number}"), max_tokens, f"{path}:{number}")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+    if not prompts:
+        message = f"{path} is not accepted: it has no prompt."
+        raise PromptError(message)
+    return ListedPrompts(prompts)
+
+
+def load_prompts(name: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> CalledPrompts:
+    """Load a function that makes prompts, given as `module:function`. The current directory is looked into first.
+
+    Raises:
+        PromptError: there is no such function.
+    """
+    module_name, _, function_name = name.partition(":")
+    here = os.getcwd()  # noqa: PTH109 - sys.path holds text
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        function = getattr(import_module(module_name), function_name)
+    except Exception as error:
+        message = f"{name!r} cannot be loaded: {type(error).__name__}: {error}"
+        raise PromptError(message) from error
+    if not callable(function):
+        message = f"{name!r} is not accepted: it takes the name of a function, as module:function."
+        raise PromptError(message)
+    return CalledPrompts(function, name, max_tokens)
+
+
+def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
+    """Make a prompt of text, or of a mapping with `prompt` or `messages` and any further arguments of the SDK's call.
+
+    Args:
+        value: to be parsed.
+        max_tokens: of the answer, where it names none.
+        where: what is named in a message.
+
+    Raises:
+        PromptError: it is no prompt.
+    """
+    if isinstance(value, str) and value.strip():
+        return Prompt([{"role": "user", "content": value}], max_tokens)
+    if isinstance(value, Mapping):
+        arguments = {name: of_name for name, of_name in value.items() if name not in _OF_THE_PROMPT}
+        messages = value.get("messages", [{"role": "user", "content": value["prompt"]}] if "prompt" in value else None)
+        limit = value.get("max_completion_tokens", value.get("max_tokens", max_tokens))
+        if isinstance(messages, list) and messages and isinstance(limit, int) and limit > 0:
+            return Prompt(messages, limit, arguments)
+    message = (
+        f"{where} is no prompt: it takes text, or an object with 'prompt' or 'messages' and a positive max_tokens."
+    )
+    raise PromptError(message)
+
+
+_OF_THE_PROMPT: Final = frozenset({"prompt", "messages", "max_tokens", "max_completion_tokens"})
+
+
+def _parse_line(line: str, where: str) -> object:
+    """Parse a line of a file: JSON where it begins as an object, else text.
+
+    Raises:
+        PromptError: it begins as an object and is none.
+    """
+    if not line.lstrip().startswith("{"):
+        return line
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        message = f"{where} is no prompt: it begins as a JSON object and is none."
+        raise PromptError(message) from error
