@@ -6,15 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from otel_itl.sweep.driver import run_sweep
-from otel_itl.sweep.endpoint import Endpoint
-from otel_itl.sweep.plan import Limits, SweepPlan
-from otel_itl.sweep.prompts import ListedPrompts, Prompt
-
 from bench.sweep.service import Job
 from bench.sweep.simulate import Design
 from otel_itl.core.slo import SLO
 from otel_itl.sweep.attempts import Round, Sweep
+from otel_itl.sweep.driver import run_sweep
+from otel_itl.sweep.endpoint import Endpoint
+from otel_itl.sweep.plan import Limits, SweepPlan
+from otel_itl.sweep.prompts import ListedPrompts, Prompt
 
 MAX_TOKENS: Final = 1_000
 """More than any answer has: its length is the server's choice."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-from otel_itl.sweep.knee import SweepResult, analyze
-from otel_itl.sweep.results import compute_levels
 
 from bench.sweep.cases import BATCHING, SLOTS, Case, Figures, figures, plan
 from bench.sweep.cells import interval, milliseconds, title
@@ -18,6 +16,8 @@ from bench.sweep.simulate import Design, simulate
 from bench.sweep.upstream import upstream
 from bench.truth.tables import table
 from otel_itl.sweep.attempts import Sweep
+from otel_itl.sweep.knee import SweepResult, analyze
+from otel_itl.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 

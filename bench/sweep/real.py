@@ -17,6 +17,7 @@ from otel_itl.sweep.knee import SweepResult, analyze
 from otel_itl.sweep.prompts import Prompt
 from otel_itl.sweep.results import compute_levels
 
+KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4
 TOKENS: Final = 100
 DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), rounds=2, steady=10.0)
@@ -62,8 +63,9 @@ def levels_table(result: SweepResult) -> str:
     for level in result.levels:
         judged = result.judgement_of(level)
         standing = level.void or "-" if judged is None else judged.standing.value
-        times = [milliseconds(level.figures[key].value if level.figures else None) for key in ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")]
-        tokens = level.figures["tokens"].value if level.figures else None
+        values = {key: figure.value for key, figure in level.figures.items()}
+        times = [milliseconds(values.get(key)) for key in KEYS]
+        tokens = values.get("tokens")
         first = [f"{level.level * DESIGN.peak:g}", f"{level.concurrency:.1f}"]
         rows.append([*first, *times, "-" if tokens is None else f"{tokens:.0f}", standing])
     return table(header, rows)
