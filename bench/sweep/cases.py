@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,7 @@ def _steady(law: Law, design: Design, level: float, rounds: int) -> list[Job]:
     return [job for one in played for job in one.jobs if is_steady(job, design)]
 
 
+@cache  # the truth takes a while
 def plan(seed: int, design: Design) -> Case:
     """Return a server of which a level is the knee: all levels in turn, both kinds in turn, the rest by chance."""
     chance = random.Random(seed)  # noqa: S311 - a simulation

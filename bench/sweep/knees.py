@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -71,7 +71,7 @@ def drive_many(seeds: Iterable[int], design: Design) -> Iterator[Found]:
         yield found
 
 
-def knees_table(kinds: dict[str, Sequence[Found]]) -> str:
+def knees_table(kinds: Mapping[str, Sequence[Found]]) -> str:
     """Return a table of how far the found knees are from the true ones, for several ways of sweeping."""
     header = ["sweeps", "server", "runs", "the level itself", "one below", "one above", "further", "within one level"]
     rows = []
@@ -146,7 +146,7 @@ def agreement_table(found: Sequence[Found]) -> str:
     return table(header, rows)
 
 
-def coverage_table(kinds: dict[str, Sequence[Found]]) -> str:
+def coverage_table(kinds: Mapping[str, Sequence[Found]]) -> str:
     """Return a table of how often the interval of a level contains the truth, in percent."""
     rows = [[name, *(_coverage(found, index, key) for index, key in enumerate(KEYS))] for name, found in kinds.items()]
     return table(["sweeps", *(title(key) for key in KEYS)], rows)
