@@ -15,6 +15,7 @@ from otel_itl.option_values import NotAcceptedError, parse_objectives
 from otel_itl.report.other_tools import TOOLS
 
 PORTS = (0, 65_535)
+SEEDS = (0, 2**32 - 1)
 _SLO_TAKES = (
     "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
     "gpt-4o*=chat,*=0.5/0.05"

@@ -10,6 +10,7 @@ from typing import Any
 from otel_itl.cli import commands, help_texts
 from otel_itl.cli.argument_types import (
     PORTS,
+    SEEDS,
     number_parser,
     parse_margin,
     parse_port_or_off,
@@ -22,6 +23,7 @@ from otel_itl.cli.argument_types import (
 from otel_itl.cli.command_parser import CommandParser
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
 from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT
+from otel_itl.cli.sweep_arguments import add_arguments as add_sweep_arguments
 from otel_itl.compare.rows import COMPARED
 from otel_itl.report.other_tools import TOOLS
 
@@ -30,7 +32,6 @@ _LAUNCHING = ("run", "doctor")
 """The commands that launch a program."""
 _WITH_VALUE = ("-o", "--output", "-m")
 """Their options that take the next word."""
-_SEEDS = (0, 2**32 - 1)
 _KEPT = (1, 1_000_000)
 
 
@@ -48,6 +49,7 @@ def build_parser() -> CommandParser:
     _add_doctor(subparsers)
     _add_report(subparsers)
     _add_compare(subparsers)
+    _add_sweep(subparsers)
     _add_demo(subparsers)
     _add_view(subparsers)
     return made
@@ -231,12 +233,19 @@ def _add_compare(subparsers: Any) -> None:
     compare.add_argument("--otava", metavar="CSV", help="write each FILE as one run for apache-otava instead")
     compare.add_argument(
         "--seed",
-        type=number_parser(int, *_SEEDS, "seed"),
+        type=number_parser(int, *SEEDS, "seed"),
         default=1,
         metavar="N",
         help="seed of the resampling (default: 1)",
     )
     compare.set_defaults(run=commands.run_compare)
+
+
+def _add_sweep(subparsers: Any) -> None:
+    """Add the command `sweep` and its arguments."""
+    sweep = _add_command(subparsers, "sweep", "how many streams does an endpoint carry?")
+    add_sweep_arguments(sweep)
+    sweep.set_defaults(run=commands.run_sweep)
 
 
 def _add_demo(subparsers: Any) -> None:
@@ -262,7 +271,7 @@ def _add_demo(subparsers: Any) -> None:
     )
     demo.add_argument(
         "--seed",
-        type=number_parser(int, *_SEEDS, "seed"),
+        type=number_parser(int, *SEEDS, "seed"),
         default=1,
         metavar="N",
         help="seed of the scripted models' times (default: 1)",

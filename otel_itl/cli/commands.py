@@ -12,6 +12,7 @@ from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_US
 
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_COMPARE = ("numpy", "scipy")
+_NEEDED_BY_SWEEP = ("numpy", "plotext", "scipy")
 _NEEDED_BY_DEMO = ("rich", "opentelemetry.exporter.otlp.json.file")
 _NEEDED_BY_VIEW = ("starlette", "uvicorn", "opentelemetry.proto.collector")
 
@@ -197,6 +198,15 @@ def run_compare(arguments: argparse.Namespace) -> int:
     from otel_itl.cli import compare  # noqa: PLC0415 - what only this command needs
 
     return compare.run_compare(arguments)
+
+
+def run_sweep(arguments: argparse.Namespace) -> int:
+    """Run `otel-itl sweep`, and return its exit code."""
+    if not _are_installed(_NEEDED_BY_TABLES + _NEEDED_BY_SWEEP, "cli,sweep"):
+        return BAD_USAGE
+    from otel_itl.cli.sweep import run_sweep_command  # noqa: PLC0415 - what only this command needs
+
+    return run_sweep_command(arguments)
 
 
 def run_demo(arguments: argparse.Namespace) -> int:

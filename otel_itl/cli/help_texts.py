@@ -138,12 +138,38 @@ exit codes:
   2  bad usage, or a file that cannot be read
   3  it is not known: there is not enough data
 """
+SWEEP = """\
+Drive an endpoint of yours from its expected peak to five times that, and find
+how many streams it carries within an objective. Requests are due by the clock,
+whether or not earlier ones have ended, and their latency counts from the moment
+when they were due. Any OpenAI-compatible or Anthropic endpoint is asked through
+the SDK, with its key from the environment, without retries and redirects.
+
+A host that is not this machine is asked about first. Ctrl-C ends it, and
+reports on what was measured; docs/sweep.md has the method.
+"""
+SWEEP_EXAMPLES = """\
+examples:
+  otel-itl sweep http://localhost:8000/v1 --model llama --peak 24 --slo chat
+  otel-itl sweep http://localhost:8000/v1 --model llama --from week.jsonl
+  otel-itl sweep https://api.openai.com/v1 --model gpt-5-mini --peak 4 \\
+      --levels 1,2 --prices in=0.25,out=2 --max-cost 5 --slo 800ms/50ms
+  otel-itl sweep http://localhost:8000 --api anthropic --model m --peak 8 --json
+
+exit codes:
+  0    the objective holds at the expected peak, or none is given
+  1    it does not hold at the expected peak
+  2    bad usage, or the endpoint cannot be asked
+  3    it is not known: no round counts, or an interval contains the objective
+  130  ended by Ctrl-C, with a report on what was measured
+"""
 BY_COMMAND: Final = {
     "run": (RUN, RUN_EXAMPLES),
     "doctor": (DOCTOR, DOCTOR_EXAMPLES),
     "report": (REPORT, REPORT_EXAMPLES),
     "view": (VIEW, VIEW_EXAMPLES),
     "compare": (COMPARE, COMPARE_EXAMPLES),
+    "sweep": (SWEEP, SWEEP_EXAMPLES),
     "demo": (DEMO, DEMO_EXAMPLES),
 }
 """Command → its description and its examples."""

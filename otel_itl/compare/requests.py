@@ -73,7 +73,7 @@ def add_stream(side: Side, stream: StoredStream, selection: Selection) -> None:
     """Add a stream to a side, or count it as set aside where its figures are not the upstream's."""
     reason = None if selection.includes_bound else _reason_to_set_aside(stream)
     if reason is None:
-        side.requests.append(_reduce(stream, selection.objectives))
+        side.requests.append(reduce_stream(stream, selection.objectives))
     else:
         side.set_aside[reason] += 1
 
@@ -84,8 +84,13 @@ def _reason_to_set_aside(stream: StoredStream) -> str | None:
     return CALLER_BOUND if stream.measures.is_consumer_bound else None
 
 
-def _reduce(stream: StoredStream, objectives: Objectives | None) -> Request:
-    """Reduce a stream to a request."""
+def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Request:
+    """Reduce a stream to a request.
+
+    Args:
+        stream: that was read back.
+        objectives: whose ITL objective its gaps are judged by; None: the one on the span.
+    """
     measures, session = stream.measures, stream.span_facts.session_id
     per_token = measures.time_per_output_token
     decode_time = measures.decode_time if per_token and measures.decode_time else 0.0

@@ -30,9 +30,9 @@ class Block:
     due: list[Attempt] = field(default_factory=list)
     """Steady attempts that were due in it."""
     ended: list[Attempt] = field(default_factory=list)
-    """Attempts that ended in it, whenever they were due."""
+    """Attempts of its round that ended in it, whenever they were due."""
     open: list[tuple[Attempt, float]] = field(default_factory=list)
-    """Attempts that were receiving tokens in it, each with the share of that time that lies in the block."""
+    """Attempts of its round that received tokens in it, each with the share of that time that lies in the block."""
 
 
 def split_into_blocks(rounds: Iterable[Round], attempts: Sequence[Attempt]) -> list[Block]:
@@ -48,14 +48,15 @@ def split_into_blocks(rounds: Iterable[Round], attempts: Sequence[Attempt]) -> l
 def _split(one: Round, attempts: Sequence[Attempt]) -> list[Block]:
     """Return the blocks of one round."""
     seconds = one.steady_until - one.steady_from
-    due = [attempt for attempt in attempts if attempt.is_steady and (attempt.level, attempt.round) == _key(one)]
+    own = [attempt for attempt in attempts if (attempt.level, attempt.round) == (one.level, one.round)]
+    due = [attempt for attempt in own if attempt.is_steady]
     count = _count_blocks(seconds, due)
     length = seconds / count
     blocks = [Block(length) for _ in range(count)]
     for attempt in due:
         index = int((attempt.scheduled - one.steady_from) / length)
         blocks[min(max(index, 0), count - 1)].due.append(attempt)
-    for attempt in attempts:
+    for attempt in own:
         if attempt.ended is None or attempt.ended < one.steady_from:
             continue
         if attempt.ended < one.steady_until:
@@ -63,10 +64,6 @@ def _split(one: Round, attempts: Sequence[Attempt]) -> list[Block]:
             blocks[min(index, count - 1)].ended.append(attempt)
         _add_open(blocks, attempt, one.steady_from)
     return blocks
-
-
-def _key(one: Round) -> tuple[float, int]:
-    return one.level, one.round
 
 
 def _count_blocks(seconds: float, due: Sequence[Attempt]) -> int:

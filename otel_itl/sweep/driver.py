@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
+from math import inf
+from random import Random
+from typing import Final
 
-from otel_itl.sweep.attempts import Sweep
+from otel_itl.core.slo import Objectives
+from otel_itl.sweep.attempts import Attempt, Round, Sweep
+from otel_itl.sweep.brakes import Brakes
+from otel_itl.sweep.budget import Budget
+from otel_itl.sweep.calibration import Calibration, CannotSweepError
+from otel_itl.sweep.clients import open_client
 from otel_itl.sweep.endpoint import Endpoint
+from otel_itl.sweep.interrupts import interrupts_handled
+from otel_itl.sweep.judging import judge_round, make_attempts
+from otel_itl.sweep.load import Load
+from otel_itl.sweep.measurement import Measurement
 from otel_itl.sweep.plan import SweepPlan
-from otel_itl.sweep.progress import Progress
+from otel_itl.sweep.progress import Phase, Progress
+from otel_itl.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver
+from otel_itl.sweep.schedule import Schedule
+
+REPORT_SECONDS: Final = 0.25
+"""Seconds between two reports of progress."""
 
 
 async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[Progress], None]) -> Sweep:
@@ -22,9 +41,159 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         on_progress: called several times a second, on the event loop.
 
     Raises:
-        CannotSweepError: the sweep cannot begin, or got no answer at 1×; the message is one sentence.
-        EndpointError: there is no key, or the base URL is none.
+        CannotSweepError: requests fail at the expected peak, or none ends, or the model has no price.
+        CannotMeasureError: otel_itl is switched off, or measures this process already.
+        EndpointError: the SDK is not installed, there is no key, or the base URL is none.
         PromptError: a prompt cannot be made.
         FileExistsError, OSError: the output file exists, or cannot be written.
     """
-    raise NotImplementedError
+    price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
+    if plan.limits.max_cost is not None and price is None:
+        message = f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
+        raise CannotSweepError(message)
+    brakes = Brakes(asyncio.get_running_loop().time, plan.limits.max_retry_after)
+    client = open_client(endpoint)
+    try:
+        with (
+            Measurement(endpoint.sdk, plan.objective, plan.output) as measurement,
+            interrupts_handled(brakes.interrupt),
+        ):
+            load = Load(client, plan.prompts, Budget(plan.limits, price), brakes)
+            sweeper = _Sweeper(plan, measurement, load, on_progress)
+            await sweeper.run()
+    finally:
+        await client.close()
+    return Sweep(
+        endpoint=endpoint.address,
+        model=endpoint.model,
+        peak=plan.peak,
+        is_open=plan.is_open,
+        objective=plan.objective,
+        levels=plan.ascending_levels,
+        rounds=sweeper.rounds,
+        attempts=sweeper.attempts,
+        stopped=brakes.stopped or sweeper.schedule.skipped,
+        cost=load.budget.cost,
+    )
+
+
+class _Sweeper:
+    """One run of a plan.
+
+    Args:
+        plan: the options.
+        measurement: measures and stores the streams.
+        load: sends the requests.
+        on_progress: called several times a second.
+    """
+
+    def __init__(
+        self, plan: SweepPlan, measurement: Measurement, load: Load, on_progress: Callable[[Progress], None]
+    ) -> None:
+        self._plan, self._measurement, self._load, self._on_progress = plan, measurement, load, on_progress
+        self._brakes = load.brakes
+        self._clock = asyncio.get_running_loop().time
+        self._objectives = None if plan.objective is None else Objectives((("*", plan.objective),))
+        self._began = self._clock()
+        self._reported = -inf
+        self._level, self._number = plan.ascending_levels[0], 0
+        self._round_began: float | None = None
+        self._round_seconds = 0.0
+        """Estimate of what one round takes."""
+        self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._make_random("levels"))
+        self.rounds: list[Round] = []
+        self.attempts: list[Attempt] = []
+
+    async def run(self) -> None:
+        """Find how long a request takes, and drive the rounds until none is left or the sweep is stopped.
+
+        Raises:
+            CannotSweepError, PromptError, OSError: see `run_sweep`.
+        """
+        duration = self._plan.request_duration or await self._calibrate()
+        if duration is None:
+            return
+        warm_up = self._plan.warmup_seconds
+        warm_up = WARM_UP_DURATIONS * duration if warm_up is None else warm_up
+        self._round_seconds = warm_up + self._plan.steady_seconds + 2 * duration
+        while self._brakes.stopped is None and (taken := self.schedule.take()) is not None:
+            self._level, self._number = taken
+            await self._pause()
+            if self._brakes.stopped is None:
+                self._brakes.begin_round()
+                await self._run_round(duration)
+
+    async def _calibrate(self) -> float | None:
+        """Measure how long a request takes (s); None: the sweep was stopped before."""
+        report = partial(self._report, Phase.CALIBRATION)
+        calibration = Calibration(self._plan, self._load, report, self._make_random("calibration"))
+        try:
+            duration = await calibration.measure()
+        finally:
+            await self._measurement.collect(calibration.flights)
+            await self._measurement.store(is_counted=False)
+        if self._brakes.reason is not None:
+            self._brakes.stop(f"{self._brakes.reason} at the expected peak")
+        return duration
+
+    async def _run_round(self, duration: float) -> None:
+        """Drive one round, and record it.
+
+        Args:
+            duration: of a request at the expected peak (s).
+        """
+        self._round_began = self._clock()
+        random = self._make_random(f"{self._level} {self._number}")
+        driver = RoundDriver(self._plan, self._load, duration=duration, report=self._report, random=random)
+        load = await driver.run(self._level, self._number)
+        self._report(Phase.READING)
+        streams = await self._measurement.collect(load.flights)
+        attempts = make_attempts(load.flights, streams, self._began, self._objectives)
+        judged = judge_round(load, attempts, self._began, self._plan.steady_seconds)
+        await self._measurement.store(is_counted=judged.void is None)
+        self.attempts += attempts
+        self.rounds.append(judged)
+        if load.end is not None:
+            self.schedule.exclude(self._level, load.end, (judged.is_driver_bound and judged.void) or load.reason or "")
+        self.schedule.finish()
+        self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
+        self._round_began = None
+
+    def _make_random(self, purpose: str) -> Random:
+        """Make the source of chance for one purpose: what is drawn elsewhere does not change it."""
+        return Random(f"{self._plan.seed} {purpose}")  # noqa: S311 - moments and orders, no secret
+
+    async def _pause(self) -> None:
+        """Wait for as long as the endpoint asks for, or until the sweep is stopped."""
+        while self._clock() < self._brakes.not_before and self._brakes.stopped is None:
+            await asyncio.sleep(TICK)
+            self._report(Phase.PAUSE)
+
+    def _report(self, phase: Phase) -> None:
+        """Report progress, unless that was done a moment ago."""
+        now = self._clock()
+        if now < self._reported + REPORT_SECONDS:
+            return
+        self._reported = now
+        budget, schedule = self._load.budget, self.schedule
+        left = (schedule.planned - schedule.over) * (self._round_seconds or self._plan.steady_seconds)
+        if self._round_began is not None:
+            left -= min(now - self._round_began, self._round_seconds)
+        left += max(self._brakes.not_before - now, 0.0)
+        self._on_progress(
+            Progress(
+                phase=phase,
+                level=self._level,
+                round=self._number,
+                elapsed=now - self._began,
+                planned=now - self._began + (left if self._brakes.stopped is None else 0.0),
+                rounds_over=schedule.over,
+                rounds_planned=schedule.planned,
+                requests=budget.requests,
+                open=self._load.concurrency.open,
+                errors=self._load.errors,
+                tokens=budget.tokens,
+                cost=budget.cost,
+                stopping=self._brakes.stopped,
+            )
+        )

@@ -73,15 +73,18 @@ class Endpoint:
         except ValueError:
             return self.host == "localhost" or self.host.endswith(".localhost")
 
-    def find_key(self) -> str:
-        """Return the API key. An endpoint of this machine may have none: `none` is sent.
+    def find_key(self) -> str | None:
+        """Return the API key to give to the SDK; None: it finds one in its environment variable.
+
+        An endpoint of this machine may have none: `none` is sent.
 
         Raises:
             EndpointError: there is none.
         """
         variables = _KEY_VARIABLES[self.sdk]
-        key = self.api_key or next((os.environ[name] for name in variables if os.environ.get(name)), None)
-        if key is None and not self.is_loopback:
+        if self.api_key or any(os.environ.get(name) for name in variables):
+            return self.api_key
+        if not self.is_loopback:
             message = f"{self.address} needs an API key: set {variables[0]}."
             raise EndpointError(message)
-        return key or "none"
+        return "none"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from otel_itl.sweep.attempts import Sweep
 from otel_itl.sweep.knee import Standing, SweepResult
 
 HOLDS = 0
 DOES_NOT_HOLD = 1
 CANNOT_TELL = 3
+
+_INTERRUPTED = "interrupted"
+"""Why a sweep that Ctrl-C ended was stopped."""
+
+
+def is_interrupted(sweep: Sweep) -> bool:
+    """Return whether Ctrl-C ended a sweep."""
+    return sweep.stopped == _INTERRUPTED
 
 
 def exit_code(result: SweepResult) -> int:

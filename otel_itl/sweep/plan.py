@@ -71,10 +71,10 @@ class SweepPlan:
     """Repeats of each level. The first goes up from level to level, so that none above the first that is too much is
     tried; in the others the order is drawn by chance."""
     is_open: bool = True
-    """Requests are due by the clock, whether or not earlier ones have ended. Else `level × peak` callers each ask
-    again as soon as they are answered."""
+    """Requests are due by the clock, whether or not earlier ones have ended. Else as many callers as streams are
+    planned each ask again as soon as they are answered."""
     arrivals: Arrivals = "poisson"
-    """How requests are spread in time, where they are due by the clock: at random, evenly, or as in `inter_arrivals`."""
+    """How requests that are due by the clock are spread: at random, evenly, or as in `inter_arrivals`."""
     inter_arrivals: tuple[float, ...] = ()
     """Recorded times between two requests, in their order: the shape of `recorded` arrivals, scaled to each rate."""
     steady_seconds: float = DEFAULT_STEADY_SECONDS
@@ -84,7 +84,7 @@ class SweepPlan:
     drain_seconds: float | None = None
     """How long what was sent in the steady part may take to end after it; None: four request durations, at least 10."""
     request_duration: float | None = None
-    """Mean duration of a request at 1×, from which the rate follows; None: it is measured first, by `peak` callers."""
+    """Mean duration of a request at the expected peak, from which the rates follow; None: it is measured first."""
     limits: Limits = field(default_factory=Limits)
     prices: Prices | None = None
     objective: SLO | None = None

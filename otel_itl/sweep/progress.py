@@ -10,7 +10,7 @@ class Phase(Enum):
     """What a sweep does at the moment."""
 
     CALIBRATION = "calibration"
-    """Measures how long a request takes at 1×."""
+    """Measures how long a request takes at the expected peak."""
     WARM_UP = "warm-up"
     STEADY = "steady"
     DRAIN = "drain"

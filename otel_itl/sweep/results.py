@@ -89,7 +89,11 @@ class LevelResult:
         if self.figures:
             return None
         reasons = Counter(one.void for one in self.rounds if one.void is not None)
-        return reasons.most_common(1)[0][0] if reasons else "no request was due in its steady part"
+        if reasons:
+            return reasons.most_common(1)[0][0]
+        if self.set_aside:
+            return "its caller or this machine held up every request"
+        return "no request was due in its steady part"
 
     @property
     def is_driver_bound(self) -> bool:

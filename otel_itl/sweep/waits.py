@@ -9,8 +9,9 @@ from otel_itl.core.stalls import Cause
 from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
 from otel_itl.sweep.results import LevelResult
 
-MAX_SET_ASIDE = 0.2
-"""Share of requests held up by their caller or this machine, from which on the wait counts as this machine's."""
+MAX_SET_ASIDE = 0.05
+"""Share of requests held up by their caller or this machine, beyond which part of the wait is this machine's. Of more
+than twice as many, a round is void."""
 MIN_STALLS = 5
 """Stalls below which their causes do not decide."""
 LONG_GAP = 3.0

@@ -19,8 +19,8 @@ from otel_itl.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)
-COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["demo"], ["view"]]
-IDS = ["otel-itl", "run", "doctor", "report", "demo", "view"]
+COMMANDS: list[list[str]] = [[], ["run"], ["doctor"], ["report"], ["sweep"], ["demo"], ["view"]]
+IDS = ["otel-itl", "run", "doctor", "report", "sweep", "demo", "view"]
 
 
 def help_of(command: list[str]) -> str:
@@ -33,7 +33,7 @@ def help_of(command: list[str]) -> str:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "otel-itl: name a command: run, doctor, report, compare, demo or view"),
+        ([], "otel-itl: name a command: run, doctor, report, compare, sweep, demo or view"),
         (
             ["demo", "--port", "99999"],
             "argument --port: '99999' is not a port: it takes a whole number from 0 to 65535",
@@ -78,11 +78,11 @@ def help_of(command: list[str]) -> str:
         (["demo", "--sdk", ""], "argument --sdk: '' is not an SDK of the demo: it takes openai, anthropic"),
         (
             ["reprot", "f"],
-            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare, demo or view. Did you mean",
+            "otel-itl: 'reprot' is not a command: it takes run, doctor, report, compare, sweep, demo or view. Did you mean",
         ),
         (
             ["xyz"],
-            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, demo or view (see otel-itl",
+            "otel-itl: 'xyz' is not a command: it takes run, doctor, report, compare, sweep, demo or view (see otel-itl",
         ),
     ],
 )

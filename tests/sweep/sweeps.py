@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -92,6 +91,9 @@ def simulate(
     capacity: float = np.inf,
     void: Mapping[float, Mapping[str, Any]] | None = None,
     noisy: Mapping[float, float] | None = None,
+    long_gaps: Mapping[float, float] | None = None,
+    bound: Mapping[float, float] | None = None,
+    seconds: float = SECONDS,
     objective: SLO | None = CHAT,
     **other: Any,
 ) -> Sweep:
@@ -106,6 +108,9 @@ def simulate(
         capacity: requests per second that the endpoint completes; more are queued.
         void: level → what its rounds have besides.
         noisy: level → factor by which its last round is slower.
+        long_gaps: level → share of its gaps that last 0.5 s.
+        bound: level → share of its requests that this machine held up.
+        seconds: of the steady part of each round.
         objective: that is judged by.
         other: fields of the sweep.
     """
@@ -119,12 +124,15 @@ def simulate(
         for level in levels:
             steady_from = start + warm_up
             rate = level * PEAK / duration
-            made.append(one_round(level, number, steady_from, rate=rate, **(void or {}).get(level, {})))
+            until = steady_from + seconds
+            made.append(
+                one_round(level, number, steady_from, rate=rate, steady_until=until, **(void or {}).get(level, {}))
+            )
             slower = (noisy or {}).get(level, 1.0) if number == rounds - 1 else 1.0
             free = start
             moment = start
             of_round = random.normal(0, 0.02)
-            while (moment := moment + random.exponential(1 / rate)) < steady_from + SECONDS:
+            while (moment := moment + random.exponential(1 / rate)) < until:
                 begun = max(moment, free)
                 free = begun + 1 / capacity
                 streams = level * PEAK
@@ -133,6 +141,7 @@ def simulate(
                     * slower
                     * np.exp(of_round + random.normal(0, 0.05) + random.normal(0, 0.25, TOKENS - 1))
                 )
+                gaps[random.random(TOKENS - 1) < (long_gaps or {}).get(level, 0.0)] = 0.5
                 waited = begun - moment
                 ttft = first(streams) * slower * float(np.exp(of_round + random.normal(0, 0.2))) + waited
                 attempts.append(
@@ -142,8 +151,8 @@ def simulate(
                         level=level,
                         round=number,
                         is_steady=moment >= steady_from,
-                        stall_causes=Counter(),
+                        is_bound=random.random() < (bound or {}).get(level, 0.0),
                     )
                 )
-            start = steady_from + SECONDS
-    return sweep_of(made, attempts, levels=LEVELS, objective=objective, **other)
+            start = until
+    return sweep_of(made, attempts, levels=levels, objective=objective, **other)

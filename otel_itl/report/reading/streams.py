@@ -83,17 +83,22 @@ def read_streams(sources: Iterable[str], skipped: SkippedInput, group_by: str | 
     Raises:
         UnreadableSourceError: a source is missing, a directory, binary, or the permission is missing.
     """
-    reader = _Reader(skipped, group_by)
+    reader = StreamReader(skipped, group_by)
     for source in sources:
         for document in read_documents(source, skipped):
             yield from reader.read(document)
     yield from reader.finish()
 
 
-class _Reader:
-    """Assembles streams from documents, in any order."""
+class StreamReader:
+    """Assembles streams from documents, in any order.
 
-    def __init__(self, skipped: SkippedInput, group_by: str | None) -> None:
+    Args:
+        skipped: receives what cannot be used.
+        group_by: as for `read_streams`.
+    """
+
+    def __init__(self, skipped: SkippedInput, group_by: str | None = None) -> None:
         self._skipped = skipped
         self._group_by = group_by
         self._seen: set[tuple[str, str, int]] = set()

@@ -62,7 +62,7 @@ def _describe_nothing(result: SweepResult) -> str:
     if void.is_driver_bound:
         return (
             f"This machine could not drive {describe_planned(void.level, result)}, and nothing is known of the "
-            f"endpoint: {void.void}"
+            f"endpoint: {_why_void(void)}"
         )
     return f"Nothing is known of what the endpoint carries: {void.void}"
 
@@ -100,12 +100,17 @@ def _describe_end(result: SweepResult, knee: LevelResult) -> str:
     """Return as a clause why nothing is known beyond the knee, where no level above it counts."""
     void = next((level for level in result.levels if level.level > knee.level), None)
     if void is not None and void.is_driver_bound:
-        return f"this machine could not drive more: at {describe_planned(void.level, result)} {void.void}"
+        return f"this machine could not drive more: at {describe_planned(void.level, result)} {_why_void(void)}"
     if void is not None:
         return f"at {describe_planned(void.level, result)} nothing is known: {void.void}"
     if result.sweep.stopped is not None:
         return f"more was not tried: {result.sweep.stopped}"
     return "more was not tried"
+
+
+def _why_void(level: LevelResult) -> str:
+    """Return why a level is void, without the words that the sentence begins with already."""
+    return (level.void or "").removeprefix("this machine could not drive more: ")
 
 
 def describe_missed(judged: JudgedLevel) -> str:

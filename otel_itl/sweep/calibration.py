@@ -1,0 +1,109 @@
+"""Measures how long a request takes at the expected peak: from that follows how many are due per second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from otel_itl.sweep.flight import Flight
+from otel_itl.sweep.load import Load
+from otel_itl.sweep.measurement import CALIBRATION
+from otel_itl.sweep.plan import SweepPlan
+from otel_itl.sweep.rounds import PAUSE_AFTER_FAILURE, TICK
+
+REQUESTS_PER_CALLER: Final = 3
+"""The first of a caller opens its connection, and is left out of the mean."""
+MIN_MEASURED: Final = 10
+MAX_SECONDS: Final = 300.0
+MIN_ERRORS: Final = 3
+"""Failures from which on calibrating ends, if no request has succeeded."""
+
+
+class CannotSweepError(Exception):
+    """There is nothing to sweep; the message is one sentence with the reason."""
+
+
+class Calibration:
+    """Has as many callers as the expected peak ask one request after the other, until the mean is known.
+
+    Args:
+        plan: the options.
+        load: sends the requests.
+        report: called several times a second.
+        random: draws when each caller begins.
+    """
+
+    def __init__(self, plan: SweepPlan, load: Load, report: Callable[[], None], random: Random) -> None:
+        self._plan, self._load, self._report, self._random = plan, load, report, random
+        self._clock = asyncio.get_running_loop().time
+        self.flights: list[Flight] = []
+        self._durations: list[float] = []
+        self._first_durations: list[float] = []
+        self._errors: list[Flight] = []
+
+    async def measure(self) -> float | None:
+        """Return the mean duration of a request (s); None: the brakes were applied before it was known.
+
+        Raises:
+            CannotSweepError: requests fail, or none ends in time.
+            PromptError: a prompt cannot be made.
+        """
+        callers = [asyncio.ensure_future(self._ask_again()) for _ in range(max(round(self._plan.peak), 1))]
+        until = self._clock() + MAX_SECONDS
+        wanted = max((REQUESTS_PER_CALLER - 1) * len(callers), MIN_MEASURED)
+        try:
+            while len(self._durations) < wanted and self._clock() < until and not self._load.brakes.are_applied:
+                await asyncio.wait(callers, timeout=TICK)
+                for caller in callers:
+                    if caller.done():
+                        caller.result()
+                self._refuse_failures()
+                self._report()
+        finally:
+            for caller in callers:
+                caller.cancel()
+            await asyncio.gather(*callers, return_exceptions=True)
+            await self._load.drain(self._drain_seconds, self._report)
+        durations = self._durations or self._first_durations
+        if durations:
+            return sum(durations) / len(durations)
+        if self._load.brakes.are_applied:
+            return None
+        message = (
+            f"no request ended within {MAX_SECONDS:g} s at the expected peak: there is no rate to derive levels of."
+        )
+        raise CannotSweepError(message)
+
+    @property
+    def _drain_seconds(self) -> float:
+        slowest = max([*self._first_durations, *self._durations, 1.0])
+        return 4 * slowest if self._plan.drain_seconds is None else self._plan.drain_seconds
+
+    async def _ask_again(self) -> None:
+        """Send one request after the other."""
+        await asyncio.sleep(self._random.uniform(0, TICK))
+        is_first = True
+        while True:
+            flight = self._load.send(level=1.0, round_number=CALIBRATION, is_steady=False, scheduled=self._clock())
+            if flight is None or flight.task is None:
+                return
+            self.flights.append(flight)
+            await asyncio.wait([flight.task])
+            if flight.error is not None:
+                self._errors.append(flight)
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)
+            elif flight.ended is not None and flight.sent is not None:
+                (self._first_durations if is_first else self._durations).append(flight.ended - flight.sent)
+                is_first = False
+
+    def _refuse_failures(self) -> None:
+        """Raise CannotSweepError if requests fail beyond the limit of the plan."""
+        errors, ended = len(self._errors), len(self._errors) + len(self._durations) + len(self._first_durations)
+        if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_rate * ended:
+            return
+        last = self._errors[-1]
+        status = f"HTTP {last.status}" if last.status is not None else last.error
+        message = f"{errors} of {ended} requests failed at the expected peak ({status}): there is nothing to sweep."
+        raise CannotSweepError(message)

@@ -1,0 +1,57 @@
+"""Whether a level is more than the endpoint can carry: its queue grows for as long as the load lasts.
+
+Of an endpoint that keeps up, concurrency and waits vary around a level. Of one that does not, both rise until the load
+ends: the figures then depend on how long it was measured, and a higher level would only add to the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Final, NamedTuple
+
+from scipy.stats import mannwhitneyu
+
+PARTS: Final = 3
+MIN_PER_THIRD: Final = 5
+"""Requests in each third of the steady part; with fewer, nothing is concluded."""
+MIN_WAIT_GROWTH: Final = 1.5
+"""The median TTFT of the last third over that of the first."""
+MIN_CONCURRENCY_GROWTH: Final = 1.2
+"""Likewise for the streams open at a time. A queue that grows evenly has 5 times as much in the last third as in the
+first; the noise of Poisson arrivals is 1 over the square root of the concurrency."""
+MAX_P: Final = 0.01
+"""Of the waits of the last third against those of the first, by rank."""
+
+
+class Wait(NamedTuple):
+    """How long a request waited for its first token, in seconds; for one that still waits, so far."""
+
+    scheduled: float
+    seconds: float
+
+
+def is_over_saturated(waits: Sequence[Wait], concurrency: Sequence[float], start: float, end: float) -> bool:
+    """Return whether concurrency and TTFT both kept rising over a steady part.
+
+    Args:
+        waits: of the requests that were due in it.
+        concurrency: streams open at a time, on average, in its three thirds.
+        start: of the steady part.
+        end: of the steady part.
+    """
+    thirds: list[list[float]] = [[] for _ in range(PARTS)]
+    for wait in waits:
+        thirds[min(max(int(PARTS * (wait.scheduled - start) / (end - start)), 0), PARTS - 1)].append(wait.seconds)
+    if min(map(len, thirds)) < MIN_PER_THIRD:
+        return False
+    if not _rises([median(third) for third in thirds], MIN_WAIT_GROWTH):
+        return False
+    if not _rises(concurrency, MIN_CONCURRENCY_GROWTH):
+        return False
+    return float(mannwhitneyu(thirds[-1], thirds[0], alternative="greater").pvalue) < MAX_P
+
+
+def _rises(values: Sequence[float], growth: float) -> bool:
+    first, middle, last = values
+    return first <= middle <= last and last >= growth * first and last > 0

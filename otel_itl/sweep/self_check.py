@@ -1,0 +1,112 @@
+"""Judges whether this machine could drive the load: else a round shows this machine's limits, not the endpoint's."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from otel_itl.core.percentiles import percentile
+from otel_itl.recording.host_delay import find_delay_reader
+
+MAX_SHARE_OF_TTFT: Final = 0.1
+"""Requests that are sent late by this share of the median TTFT make the TTFT of the tail, which counts from when they
+were due, this machine's own."""
+MIN_SCHEDULE_DELAY: Final = 0.02
+"""Seconds: a smaller p99 is in no figure of interest. The timers of a busy event loop are some milliseconds late."""
+MAX_SHARE_OF_GAP: Final = 0.5
+"""A loop that is late by this share of the median gap reads chunks in bursts."""
+MIN_LOOP_LAG: Final = 0.01
+"""Seconds: a smaller p99 is charged to the reader, stream by stream, when gaps are measured."""
+MAX_HOST_SHARE: Final = 0.1
+"""Share of the steady part in which this process was ready to run and another had the CPU."""
+
+MIN_IN_TAIL: Final = 3
+MAX_BOUND_SHARE: Final = 0.1
+"""Share of the steady streams that this machine held up. They are set aside, and more of the slow ones are than of the
+fast ones: where there are many, those that are left look faster than the endpoint is."""
+
+
+class DriverFigures(NamedTuple):
+    """How well this machine drove one round: see the fields of `Round`."""
+
+    schedule_delay: float
+    loop_lag: float
+    host_delay: float
+
+
+class SelfCheck:
+    """Measures the event loop's lag and the delay by the host over the steady part of one round.
+
+    Args:
+        read_delay: returns how long this thread has waited for a CPU (ns); None: the system does not show it.
+    """
+
+    def __init__(self, read_delay: Callable[[], int] | None) -> None:
+        self._read_delay = read_delay
+        self._began: tuple[float, int] | None = None
+        self._lags = array("d")
+        self.host_delay = 0.0
+
+    @property
+    def loop_lag(self) -> float:
+        """99th percentile of the lags of the event loop, in seconds; see `find_tail`."""
+        return find_tail(self._lags)
+
+    def begin(self, now: float) -> None:
+        """Note the begin of the steady part."""
+        self._began = (now, self._delay())
+
+    def note_lag(self, seconds: float) -> None:
+        """Note how late the event loop woke up a task; outside of the steady part it does not count."""
+        if self._began is not None:
+            self._lags.append(max(seconds, 0.0))
+
+    def end(self, now: float) -> None:
+        """Note the end of the steady part."""
+        if self._began is None:
+            return
+        began, delay = self._began
+        self._began = None
+        if now > began:
+            self.host_delay = (self._delay() - delay) / 1e9 / (now - began)
+
+    def _delay(self) -> int:
+        return 0 if self._read_delay is None else self._read_delay()
+
+
+def find_tail(values: Iterable[float]) -> float:
+    """Return the 99th percentile, or of fewer than 300 values the third largest: one pause is no lack of capacity."""
+    ordered = sorted(values)
+    if len(ordered) < MIN_IN_TAIL:
+        return 0.0
+    return min(percentile(ordered, 99), ordered[-MIN_IN_TAIL])
+
+
+def make_self_check() -> SelfCheck:
+    """Make the check of one round, with what this system shows."""
+    return SelfCheck(find_delay_reader())
+
+
+def find_driver_limit(
+    figures: DriverFigures, first_tokens: Sequence[float], gap: float | None, bound_share: float
+) -> str | None:
+    """Return why this machine's figures are in a round, in one clause; None: they are not.
+
+    Args:
+        figures: how well it drove the round.
+        first_tokens: TTFT of the steady streams, in seconds, ascending.
+        gap: median gap between their tokens, in seconds; None: not known.
+        bound_share: of the steady streams, those that this machine held up.
+    """
+    first_token = percentile(first_tokens, 50) if first_tokens else 0.0
+    reason = None
+    if figures.schedule_delay > max(MIN_SCHEDULE_DELAY, MAX_SHARE_OF_TTFT * first_token):
+        reason = f"1 in 100 requests was sent {figures.schedule_delay * 1e3:.0f} ms late or later"
+    elif figures.loop_lag > max(MIN_LOOP_LAG, MAX_SHARE_OF_GAP * (gap or 0.0)):
+        reason = f"the event loop was {figures.loop_lag * 1e3:.0f} ms late, 1 in 100 times"
+    elif figures.host_delay > MAX_HOST_SHARE:
+        reason = f"this process waited for a CPU {figures.host_delay:.0%} of the time"
+    elif bound_share > MAX_BOUND_SHARE:
+        reason = f"it held up {bound_share:.0%} of the streams"
+    return None if reason is None else f"this machine could not drive more: {reason}"
