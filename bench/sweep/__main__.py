@@ -30,7 +30,7 @@ from bench.sweep.stalling import stalls_table
 RUNS = 20
 REPEATS = 10
 """Simulated sweeps of each server."""
-SHORT = Design(steady=4.0)
+SHORT = Design(warm_up=0.75, steady=3.5)
 """What is driven over sockets, where every second is a second."""
 LONGER = Design(rounds=3, steady=10.0)
 

@@ -71,13 +71,13 @@ def plan(seed: int, design: Design) -> Case:
     chance = random.Random(seed)  # noqa: S311 - a simulation
     kind = (BATCHING, SLOTS)[seed % 2]
     knee = LEVELS[seed // 2 % len(LEVELS)]
-    design = replace(design, peak=chance.randint(3, 6))
+    design = replace(design, peak=chance.randint(3, 5))
     law = Law(
-        step=chance.uniform(0.022, 0.035),
+        step=chance.uniform(0.03, 0.045),
         free=design.peak,
         spread=chance.uniform(0.04, 0.12),
         prefill=chance.uniform(0.01, 0.08),
-        tokens=(chance.randint(10, 16), chance.randint(24, 32)),
+        tokens=(chance.randint(6, 9), chance.randint(14, 18)),
     )
     after = (*LEVELS, BEYOND)[LEVELS.index(knee) + 1]
     return (_batching if kind == BATCHING else _slots)(law, design, knee, after)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
 from bench.sweep.service import Job
 from bench.sweep.simulate import Design
+from bench.truth.pressure import prioritized
 from otel_itl.core.slo import SLO
 from otel_itl.sweep.attempts import Round, Sweep
 from otel_itl.sweep.driver import run_sweep
@@ -32,6 +34,8 @@ class Manner:
     limits: Limits = field(default_factory=Limits)
     prompt: Prompt = SHORT
     """Sent each time."""
+    is_prioritized: bool = True
+    """This process has real-time priority, where that is allowed: other work on the machine does not delay the load."""
 
 
 def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Manner()) -> Sweep:
@@ -57,7 +61,8 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
         seed=manner.seed,
     )
     endpoint = Endpoint(sdk="openai", model="simulated", base_url=url, api_key="none")
-    return asyncio.run(run_sweep(plan, endpoint, lambda _: None))
+    with prioritized() if manner.is_prioritized else nullcontext():
+        return asyncio.run(run_sweep(plan, endpoint, lambda _: None))
 
 
 def select_steady(jobs: list[Job], sweep: Sweep, level: float) -> list[Job]:

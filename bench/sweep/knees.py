@@ -95,7 +95,7 @@ def _distances(found: Sequence[Found]) -> Iterator[str]:
 
 def runs_table(found: Iterable[Found]) -> str:
     """Return a table with a row for each sweep: what was planted and what was found."""
-    header = ["run", "server", "slots", "peak", "objective", "true knee", "found", "driven up to"]
+    header = ["run", "server", "slots", "peak", "objective", "true knee", "found", "driven up to", "void levels"]
     return table(header, (_run_row(number, one) for number, one in enumerate(found, 1)))
 
 
@@ -107,7 +107,8 @@ def _run_row(number: int, found: Found) -> list[str]:
     knee = "none" if found.knee is None else f"{found.knee:g}x"
     driven = max((level.level for level in found.result.levels), default=0)
     slots, peak = str(case.law.slots), str(case.design.peak)
-    return [str(number), case.name, slots, peak, objective, f"{case.knee:g}x", knee, f"{driven:g}x"]
+    void = ", ".join(f"{level.level:g}x" for level in found.result.levels if level.void)
+    return [str(number), case.name, slots, peak, objective, f"{case.knee:g}x", knee, f"{driven:g}x", void]
 
 
 def levels_table(found: Found) -> str:

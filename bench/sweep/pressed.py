@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NamedTuple
 
-from bench.sweep.drive import drive
+from bench.sweep.drive import Manner, drive
 from bench.sweep.service import Law
 from bench.sweep.simulate import Design
 from bench.sweep.upstream import upstream
@@ -51,7 +51,7 @@ def pressed_table(hardships: tuple[Hardship, ...] = HARDSHIPS) -> str:
 def measure(hardship: Hardship) -> Sweep:
     """Drive the fast server in a hardship."""
     with upstream(FAST) as server, hardship.begin():
-        return drive(server.url, hardship.design, OBJECTIVE)
+        return drive(server.url, hardship.design, OBJECTIVE, Manner(is_prioritized=not hardship.is_hard))
 
 
 def report(sweep: Sweep) -> str:

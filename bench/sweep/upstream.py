@@ -1,6 +1,7 @@
 """An inference server for a sweep to drive: OpenAI's wire format over real sockets, served by a `Service`'s law.
 
-It runs in a process of its own, with one loop for all streams, and keeps the truth about every request.
+It runs in a process of its own, with one loop for all streams, and keeps the truth about every request. Where that is
+allowed it has real-time priority, so that other work on the machine does not break its law.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bench.sweep.service import Job, Law, Service
+from bench.truth.pressure import prioritize
 
 RETRY_AFTER: Final = 1
 """Seconds that a refused client is asked to wait."""
@@ -47,6 +49,7 @@ def upstream(law: Law, seed: int = 0) -> Iterator[Running]:
     process = subprocess.Popen(arguments, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
     try:
         assert process.stdout is not None
+        prioritize(process.pid)
         port = int(process.stdout.readline())
         yield Running(f"http://127.0.0.1:{port}/v1", port)
     finally:

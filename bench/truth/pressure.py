@@ -139,3 +139,14 @@ def prioritize(pid: int) -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+@contextmanager
+def prioritized() -> Iterator[None]:
+    """Give this process real-time priority for a while, where that is allowed, so that other work does not delay it."""
+    is_allowed = prioritize(0)
+    try:
+        yield
+    finally:
+        if is_allowed:
+            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
