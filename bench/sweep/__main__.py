@@ -30,8 +30,8 @@ from bench.sweep.stalling import stalls_table
 RUNS = 20
 REPEATS = 10
 """Simulated sweeps of each server."""
-SHORT = Design(warm_up=0.75, steady=3.5)
-"""What is driven over sockets, where every second is a second."""
+SHORT = Design(arrivals="constant", warm_up=0.75, steady=3.5)
+"""Driven over sockets, where every second is a second: in so short a time random arrivals would make any load."""
 LONGER = Design(rounds=3, steady=10.0)
 
 
@@ -62,7 +62,7 @@ def simulated(*, is_quick: bool) -> str:
     """Return the tables of simulated sweeps."""
     repeats = 1 if is_quick else REPEATS
     kinds = {
-        f"{design.rounds} x {design.steady:g} s": list(simulate_many(RUNS, design, repeats))
+        f"{design.rounds} x {design.steady:g} s, {design.arrivals}": list(simulate_many(RUNS, design, repeats))
         for design in (SHORT, LONGER)
     }
     return f"{knees_table(kinds)}\nIntervals with the truth inside, in percent:\n\n{coverage_table(kinds)}"

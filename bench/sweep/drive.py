@@ -53,6 +53,7 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
         levels=design.levels,
         rounds=design.rounds,
         is_open=manner.is_open,
+        arrivals=design.arrivals,
         steady_seconds=design.steady,
         warmup_seconds=design.warm_up,
         drain_seconds=DRAIN_SECONDS,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import heapq
-import random
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from random import Random
+from typing import Literal
 
 from bench.sweep.service import Job, Law, Service
 from otel_itl.compare.requests import Request
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
+from otel_itl.sweep.arrivals import iterate_constant, iterate_poisson
 from otel_itl.sweep.attempts import Attempt, Round, Sweep
 
 LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
@@ -26,6 +28,7 @@ class Design:
 
     peak: int = 4
     levels: tuple[float, ...] = LEVELS
+    arrivals: Literal["poisson", "constant"] = "poisson"
     rounds: int = 1
     warm_up: float = 1.0
     steady: float = 3.0
@@ -71,14 +74,6 @@ def play(service: Service, due: Iterable[float], follow: Callable[[Job], float |
     return jobs
 
 
-def poisson(rate: float, seconds: float, chance: random.Random) -> Iterator[float]:
-    """Yield the moments of a Poisson process."""
-    for moment in accumulate(iter(lambda: chance.expovariate(rate), None)):
-        if moment >= seconds:
-            return
-        yield moment
-
-
 def expected_duration(law: Law, peak: int) -> float:
     """Return how long a request takes on average where as many run as at the expected peak."""
     step = law.expected_step(peak)
@@ -88,7 +83,11 @@ def expected_duration(law: Law, peak: int) -> float:
 def play_round(law: Law, design: Design, level: float, seed: int) -> Played:
     """Simulate one round of an open loop on a server that is idle when it begins."""
     rate = level * design.peak / expected_duration(law, design.peak)
-    due = poisson(rate, design.length, random.Random(f"{seed} {level}"))  # noqa: S311 - a simulation
+    if design.arrivals == "poisson":
+        endless = iterate_poisson(rate, Random(f"{seed} {level}"))  # noqa: S311 - a simulation
+    else:
+        endless = iterate_constant(rate)
+    due = takewhile(lambda moment: moment < design.length, endless)
     return Played(level, rate, play(Service(law, seed), due))
 
 

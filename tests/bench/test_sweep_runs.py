@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -14,12 +13,12 @@ from bench.sweep.cases import BATCHING, SLOTS, figures, plan
 from bench.sweep.drive import select_steady
 from bench.sweep.knees import Found, knees_table, simulate_many
 from bench.sweep.service import Job
-from bench.sweep.simulate import LEVELS, Design, as_request, expected_duration, play_round, poisson, simulate
+from bench.sweep.simulate import LEVELS, Design, as_request, expected_duration, play_round, simulate
 from otel_itl.core.slo import SLO
 from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
 from otel_itl.sweep.results import LevelResult
 
-DESIGN = Design(steady=2.0)
+DESIGN = Design(arrivals="constant", steady=2.0)
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +66,6 @@ def test_a_simulated_sweep_drives_the_rate_that_little_s_law_gives_for_the_level
     case = plan(0, DESIGN)
     played = play_round(case.law, case.design, 2.0, 0)
     assert played.rate == pytest.approx(2.0 * case.design.peak / expected_duration(case.law, case.design.peak))
-
-
-def test_poisson_arrivals_come_at_their_rate() -> None:
-    moments = list(poisson(50.0, 100.0, Random(0)))  # noqa: S311 - a simulation
-    assert len(moments) == pytest.approx(5_000, rel=0.05)
 
 
 def test_a_simulated_request_has_the_gaps_of_its_job() -> None:
