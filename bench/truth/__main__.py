@@ -143,7 +143,8 @@ def _under_pressure(options: argparse.Namespace, command: str) -> str:
     ]
     if quiet:
         known = [one for scenario, by in verdicts.items() if is_knowable(scenario) for one in by.get(QUIET, ())]
-        head.append(f"quiet: {sum(one.is_flagged for one in known)} of {len(known)} runs that can be known have a flag")
+        flagged, streams = sum(one.flagged_streams for one in known), sum(one.streams for one in known)
+        head.append(f"quiet: {flagged:,} of {streams:,} streams that can be known have a flag")
     lines = "\n".join(f"* {line}" for line in head)
     return f"{lines}\n\n{pressure_table(verdicts, pressures)}"
 

@@ -29,6 +29,11 @@ class Stream:
     host_bound: bool = False
     host_delay_ms: float = 0.0
 
+    @property
+    def is_flagged(self) -> bool:
+        """It carries a flag of any kind."""
+        return bool(self.imputed or self.excluded or self.consumer_bound or self.host_bound)
+
 
 class Figures(NamedTuple):
     """The figures of a table, in milliseconds; None is absent."""
@@ -51,6 +56,8 @@ class Measured:
     consumer_bound: int = 0
     host_bound: int = 0
     streams: int = 1
+    flagged_streams: int = 0
+    """How many carry a flag of any kind."""
     host_delay_ms: float = 0.0
     knowable: frozenset[str] = field(default=frozenset(FIGURES))
 
@@ -85,6 +92,7 @@ def compared(measured: Sequence[Stream], true: Sequence[Stream], knowable: froze
         consumer_bound=sum(stream.consumer_bound for stream in measured),
         host_bound=sum(stream.host_bound for stream in measured),
         streams=len(measured),
+        flagged_streams=sum(stream.is_flagged for stream in measured),
         host_delay_ms=max((stream.host_delay_ms for stream in measured), default=0.0),
         knowable=knowable,
     )

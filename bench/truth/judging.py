@@ -23,8 +23,9 @@ class Verdict(NamedTuple):
     """Figures that are wrong and not excused, each with its error."""
     is_excused: bool
     """At least one figure is wrong, or absent, and the right flag is there."""
-    is_flagged: bool
-    """Any stream carries a flag."""
+    streams: int
+    flagged_streams: int
+    """How many carry a flag of any kind."""
 
     def __str__(self) -> str:
         return (
@@ -33,7 +34,7 @@ class Verdict(NamedTuple):
             else "flagged"
             if self.is_excused
             else "right, flagged"
-            if self.is_flagged
+            if self.flagged_streams
             else "right"
         )
 
@@ -62,8 +63,7 @@ def judge(run: Measured, scenario: Scenario, pressure: Pressure) -> Verdict:
             is_excused = True
         else:
             wrong.append(figure + (" absent" if error is None else f" {error:+.1f}"))
-    is_flagged = bool(run.imputed or run.excluded or run.consumer_bound or run.host_bound)
-    return Verdict(tuple(wrong), is_excused, is_flagged)
+    return Verdict(tuple(wrong), is_excused, run.streams, run.flagged_streams)
 
 
 def is_knowable(scenario: Scenario) -> bool:

@@ -108,6 +108,8 @@ class _Format(NamedTuple):
     about: str
     """What is asked of it."""
     reply: Callable[..., Script]
+    crowd: int = 20
+    """Streams on one event loop: as many as the SDK can decode there at their pace."""
 
 
 _FORMATS: Final = (
@@ -118,15 +120,15 @@ _FORMATS: Final = (
     _Format("cohere", "cohere", "cohere's second API", cohere.reply),
     _Format("xai", "xai", "the xai-sdk over gRPC", xai.reply),
     _Format("gemini", "Gemini", "generate_content_stream of google-genai", gemini.reply),
-    _Format("mistral", "mistralai", "mistralai's chat", mistral.reply),
+    _Format("mistral", "mistralai", "mistralai's chat", mistral.reply, crowd=5),
     _Format("litellm", "litellm", "litellm's route to Anthropic", messages.reply),
     _Format("hugging", "huggingface_hub", "chat_completion of huggingface_hub", chat.reply),
 )
 
 
 def _scenarios_of(format_: _Format) -> Iterator[Scenario]:
-    """Yield the two scenarios of every SDK: one stream, and 20 on an event loop."""
-    wire, name, about, reply = format_
+    """Yield the two scenarios of every SDK: one stream, and a crowd on an event loop."""
+    wire, name, about, reply, crowd = format_
     yield Scenario(
         name=f"{name} 25 ms",
         about=f"{about}, 25 ms",
@@ -135,11 +137,11 @@ def _scenarios_of(format_: _Format) -> Iterator[Scenario]:
         impossible=CLIENTS[wire].missing,
     )
     yield Scenario(
-        name=f"{name}, 20 on a loop",
-        about=f"20 streams of {about} on one event loop, gaps of 20 to 40 ms",
+        name=f"{name}, {crowd} on a loop",
+        about=f"{crowd} streams of {about} on one event loop, gaps of 20 to 40 ms",
         scripts=_jittered(reply),
         caller=Caller(wire=wire, face="loop"),
-        streams=20,
+        streams=crowd,
         impossible=CLIENTS[wire].missing,
     )
 

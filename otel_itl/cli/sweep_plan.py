@@ -184,4 +184,4 @@ def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:
         return float(arguments.peak)
     if traffic is None:
         raise BadPlanError("name the expected peak with --peak, or recorded streams with --from.")
-    return traffic.peak
+    return float(traffic.peak)

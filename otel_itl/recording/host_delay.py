@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import get_native_id
-from typing import Final
+from typing import Final, NamedTuple
 
 from otel_itl.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
@@ -20,14 +20,26 @@ from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.wake_lateness import WakeLateness
 
 SCHEDSTAT: Final = "/proc/thread-self/schedstat"
-SCHEDSTAT_OF: Final = "/proc/self/task/{}/schedstat"
+THREADS: Final = "/proc/self/task"
+SCHEDSTAT_OF: Final = f"{THREADS}/{{}}/schedstat"
 """Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
 CGROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 MAX_BYTES: Final = 4_096
 
+ORDINARY_DELAY_NS: Final = 100_000
+"""What a thread of an SDK may wait at each of its turns: it is woken for each chunk of all streams."""
+
 ReadDelay = Callable[[], int]
 """Returns the nanoseconds that this thread has been delayed by since some moment in the past."""
+
+
+class Turns(NamedTuple):
+    """How often a thread got a CPU, and for how long it was ready before."""
+
+    delay: int
+    """Nanoseconds."""
+    number: int
 
 
 class HostClock:
@@ -72,22 +84,32 @@ class HostClock:
             self._read, self._is_chosen = self._find_reader(), True
         return None if self._read is None else self._read()
 
+    @never_raises(Where.STREAM_READ, None)
+    def read_of_each(self) -> dict[str, Turns] | None:
+        """Return the delay of every thread of this process so far, by its native id; None: not known."""
+        if self._read is not read_schedstat:
+            return None
+        return {thread: _read_turns(thread) for thread in os.listdir(THREADS)}  # noqa: PTH208 - quicker
+
 
 class HostDelay:
     """The delay by the host of one stream: one reading at its start and one at its end, in the thread that reads it.
+
+    Where the request was sent in another thread than the stream is read in, the first pull is the start.
 
     Args:
         clock: reads the delay of the current thread; None: it is not known.
     """
 
-    __slots__ = ("_clock", "_mark", "_reader", "_start", "_wakes", "delay", "process_delay")
+    __slots__ = ("_clock", "_mark", "_reader", "_start", "_start_of_each", "_wakes", "delay", "process_delay")
 
     def __init__(self, clock: HostClock | None = None) -> None:
         self._clock = clock
         self._reader = get_native_id()
         self._mark: tuple[int, int] | None = None
         """The moment since which `find_host_pause` measures, and the delay then (ns)."""
-        self._start = None if clock is None else clock.read()
+        self._start = self._read()
+        self._start_of_each: dict[str, Turns] | None = None
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
         self._wakes = 0 if clock is None else clock.wake_lateness.count
@@ -111,20 +133,41 @@ class HostDelay:
             return []
         return [Lag(before[0], now)]
 
-    def drop_start_in_other_thread(self) -> None:
-        """Drop the reading at the start, so that `delay` stays None, unless this is the thread of the request.
+    def begin_reading(self) -> None:
+        """Start anew if this is not the thread of the request. Called when the first chunk is about to be pulled."""
+        thread = get_native_id()
+        if thread != self._reader:
+            self._reader, self._start = thread, self._read()
 
-        Called when the first chunk is about to be pulled, and at the end: the delays of two threads cannot be compared.
+    def watch_all_threads(self) -> None:
+        """Have `delay` be that of the thread of this process that is delayed most, from now on.
+
+        Called where the chunks pass through threads of the SDK: when these get no CPU, the reader is late as well.
         """
-        if get_native_id() != self._reader:
-            self._start = None
+        self._start_of_each = None if self._clock is None else self._clock.read_of_each()
 
     def stop(self) -> None:
         """Take the reading at the end. Called in the thread in which the stream ended."""
-        self.drop_start_in_other_thread()
         self.process_delay = None if self._clock is None else self._clock.wake_lateness.since(self._wakes)
-        end = None if self._clock is None or self._start is None else self._clock.read()
-        self.delay = None if end is None or self._start is None else max(end - self._start, 0)
+        delays = [self._read_delay(), self._read_longest_delay()]
+        self.delay = max((delay for delay in delays if delay is not None), default=None)
+
+    def _read_delay(self) -> int | None:
+        """Return the delay of this thread since the start (ns); None: not known, or it is not the reader."""
+        if self._start is None or get_native_id() != self._reader:
+            return None
+        end = self._read()
+        return None if end is None else max(end - self._start, 0)
+
+    def _read_longest_delay(self) -> int | None:
+        """Return the delay of the thread that was delayed most since `watch_all_threads` (ns); None: not known."""
+        if self._start_of_each is None or self._clock is None:
+            return None
+        ends = self._clock.read_of_each() or {}
+        return max((_delay_between(self._start_of_each.get(one), end) for one, end in ends.items()), default=None)
+
+    def _read(self) -> int | None:
+        return None if self._clock is None else self._clock.read()
 
 
 def find_delay_reader() -> ReadDelay | None:
@@ -145,10 +188,29 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
     Raises:
         OSError, ValueError: the kernel does not count it.
     """
-    _, delayed, turns = map(int, _read_file(path).split()[:3])
-    if not turns:  # a thread that reads this has had one; its time on the CPU may still be 0
+    turns = _parse_schedstat(path)
+    if not turns.number:  # a thread that reads this has had one; its time on the CPU may still be 0
         raise ValueError("nothing is counted")
-    return delayed
+    return turns.delay
+
+
+def _parse_schedstat(path: str) -> Turns:
+    _, delay, number = map(int, _read_file(path).split()[:3])
+    return Turns(delay, number)
+
+
+def _read_turns(thread: str) -> Turns:
+    """Return the turns of a thread of this process, given by its native id; none where it has ended."""
+    try:
+        return _parse_schedstat(SCHEDSTAT_OF.format(thread))
+    except (OSError, ValueError):
+        return Turns(0, 0)
+
+
+def _delay_between(start: Turns | None, end: Turns) -> int:
+    """Return the delay (ns) of a thread, less what is ordinary at each turn; without a start it began meanwhile."""
+    before = start or Turns(0, 0)
+    return max(end.delay - before.delay - (end.number - before.number) * ORDINARY_DELAY_NS, 0)
 
 
 def find_throttling_counters(membership: Path, mounted: Path) -> Iterable[str]:

@@ -241,7 +241,7 @@ class StreamRecorder:
             owner: a reference to the SDK's stream object whose iterator is recorded.
         """
         self.has_reader = True
-        self.host.drop_start_in_other_thread()
+        self.host.begin_reading()
         if owner is not None:
             self._ownership.add(owner)
         self._ownership.set_source(source)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from statistics import median_low
+from statistics import median_high
 from typing import Final
 
 MAX_WAKES: Final = 512
@@ -49,4 +49,4 @@ class WakeLateness:
         if wakes < 1:
             return None
         latest = tuple(self._wakes)
-        return median_low(islice(latest, max(len(latest) - wakes, 0), None))
+        return median_high(islice(latest, max(len(latest) - wakes, 0), None))

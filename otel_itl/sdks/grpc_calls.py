@@ -50,8 +50,10 @@ class GRPCAborter:
 def bind_call(call: Any, recorder: StreamRecorder) -> Any:
     """Record the responses of a call, and return what stands in for it: it behaves like the call.
 
-    gRPC has no public event for the headers of a response, so that their moment is not recorded.
+    gRPC has no public event for the headers of a response, so that their moment is not recorded. Its responses pass
+    through threads of its own.
     """
+    recorder.host.watch_all_threads()
     if hasattr(call, "__aiter__"):
         loop = asyncio.get_running_loop()
         recorder.enable_abort(GRPCAborter(call, lambda found: loop.call_soon_threadsafe(found.cancel), interrupts=True))

@@ -50,7 +50,7 @@ class Endpoint:
     def address(self) -> str:
         """The base URL without a user, a password or a query, to be shown."""
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
     @property
     def host(self) -> str:

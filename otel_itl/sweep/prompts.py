@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from random import Random
+from secrets import randbits
 from typing import Any, Final, Protocol
 
 DEFAULT_MAX_TOKENS: Final = 256
 TEMPLATE_TOKENS: Final = 32
 """Tokens that an endpoint may add to each message: role, separators."""
 
+_TOKENS_OF_BEGIN: Final = 6
+"""Twelve random hexadecimal digits, about two a token."""
 _WORDS: Final = (
     *("time", "year", "people", "way", "day", "man", "thing", "woman", "life", "child", "world", "school", "state"),
     *("family", "group", "country", "problem", "hand", "part", "place", "case", "week", "company", "system", "program"),
@@ -100,22 +103,22 @@ class FillerPrompts:
 
     Args:
         lengths: pairs of input and output tokens, one of which is drawn for each request.
-        seed: the same seed makes the same prompts.
+        seed: the same one makes the same prompts; None: they differ from those of any other sweep, whose prompts the
+            endpoint may still have in its cache.
     """
 
-    def __init__(self, lengths: Sequence[tuple[int, int]], seed: int = 0) -> None:
+    def __init__(self, lengths: Sequence[tuple[int, int]], seed: int | None = None) -> None:
         if not lengths or not all(prompt > 0 and answer > 0 for prompt, answer in lengths):
             raise ValueError("lengths are not accepted: they take pairs of positive numbers of tokens.")
         self._lengths = lengths
-        self._seed = seed
+        self._seed = randbits(64) if seed is None else seed
 
     def make(self, number: int) -> Prompt:
         """Return the prompt of a request, given its number from 0."""
         random = Random(f"{self._seed} {number}")  # noqa: S311 - filler, no secret
         input_tokens, output_tokens = random.choice(self._lengths)
-        # A number is about a token for each three digits; the words make up the rest.
-        begin = f"{random.randrange(10**6):06d}"
-        words = random.choices(_WORDS, k=max(input_tokens - len(begin) // 3, 1))
+        words = random.choices(_WORDS, k=max(input_tokens - _TOKENS_OF_BEGIN, 1))
+        begin = f"{random.getrandbits(48):012x}"
         return Prompt([{"role": "user", "content": " ".join([begin, *words])}], output_tokens)
 
 

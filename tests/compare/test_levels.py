@@ -29,6 +29,12 @@ def test_a_percentile_of_weighted_clusters_is_that_of_the_samples_written_out(
     assert found == pytest.approx(expected, nan_ok=True)
 
 
+@pytest.mark.parametrize(("q", "expected"), [(0, 1.0), (50, 2.0), (75, np.inf), (90, np.inf), (100, np.inf)])
+def test_an_infinite_sample_is_longer_than_all_others(q: float, expected: float) -> None:
+    found = Percentile([[1.0, 2.0], [2.0, np.inf, np.inf]], q).of(np.ones((1, 2)))[0]
+    assert found == expected
+
+
 def test_each_row_of_weights_is_a_figure_of_its_own() -> None:
     level = Percentile([[1.0, 2.0, 3.0], [10.0]], 50)
     assert level.of(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])).tolist()[:2] == [2.0, 10.0]

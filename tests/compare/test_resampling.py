@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from otel_itl.compare.levels import Floats, Rate
-from otel_itl.compare.resampling import Design, Effect, bootstrap_interval, permutation_p
+from otel_itl.compare.levels import Floats, Percentile, Rate
+from otel_itl.compare.resampling import Design, Effect, bootstrap_interval, level_interval, permutation_p
 
 VALUES = np.array([1.0, 2.0, 3.0, 4.0, 3.0, 5.0, 6.0, 8.0])
 IS_B = np.array([False] * 4 + [True] * 4)
@@ -97,3 +98,21 @@ def test_a_pair_of_the_same_script_is_drawn_as_one() -> None:
 def test_a_single_cluster_has_no_interval() -> None:
     alone = design(np.array([False, True, True]))
     assert bootstrap_interval(effect_of(np.ones(3)), alone, 99, np.random.default_rng(1)) is None
+
+
+def test_the_interval_of_a_mean_of_clusters_is_about_a_t_interval() -> None:
+    values = np.random.default_rng(2).normal(10, 1, 20)
+    found = level_interval(Rate(values, np.ones(20), is_count=False), 20, 4_000, np.random.default_rng(1))
+    expected = stats.t.interval(0.95, 19, values.mean(), values.std(ddof=1) / np.sqrt(20))
+    assert found == pytest.approx(expected, abs=0.06)
+
+
+def test_a_figure_of_a_single_cluster_has_no_interval() -> None:
+    assert level_interval(Rate([1.0], [1.0], is_count=False), 1, 100, np.random.default_rng(1)) is None
+
+
+def test_an_interval_of_infinite_samples_is_infinite_above() -> None:
+    level = Percentile([[1.0, 2.0], [1.0, np.inf], [1.0, 3.0]], 90)
+    found = level_interval(level, 3, 500, np.random.default_rng(1))
+    assert found is not None
+    assert (np.isfinite(found[0]), found[1]) == (True, np.inf)

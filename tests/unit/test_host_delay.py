@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.recording.host_delay import (
     HostClock,
     HostDelay,
+    Turns,
     find_delay_reader,
     find_throttling_counters,
     read_schedstat,
@@ -51,14 +53,64 @@ def test_it_is_not_known_while_the_stream_goes_on() -> None:
     assert HostDelay(clock_of(5)).delay is None
 
 
-@pytest.mark.parametrize("in_other_thread", ["drop_start_in_other_thread", "stop"])
-def test_it_is_not_known_where_the_reader_changed(in_other_thread: str) -> None:
-    delay = HostDelay(clock_of(0, MS))
-    other = threading.Thread(target=getattr(delay, in_other_thread))
+def run_in_other_thread(function: Callable[[], None]) -> None:
+    other = threading.Thread(target=function)
     other.start()
     other.join()
-    delay.stop()
+
+
+def test_it_is_not_known_where_the_reader_changed() -> None:
+    delay = HostDelay(clock_of(0, MS))
+    run_in_other_thread(delay.stop)
     assert delay.delay is None
+
+
+def test_it_counts_from_the_first_pull_where_the_request_was_sent_in_another_thread() -> None:
+    delay = HostDelay(clock_of(0, 5 * MS, 47 * MS))
+
+    def read() -> None:
+        delay.begin_reading()
+        delay.stop()
+
+    run_in_other_thread(read)
+    assert delay.delay == 42 * MS
+
+
+class OfEach(HostClock):
+    """A clock with given readings of every thread, and none of the current one."""
+
+    def __init__(self, *readings: dict[str, Turns]) -> None:
+        super().__init__(InternalErrors(), lambda: None)
+        self._readings = iter(readings)
+
+    def read_of_each(self) -> dict[str, Turns]:
+        return next(self._readings)
+
+
+def test_where_chunks_pass_through_threads_of_the_sdk_the_one_that_was_delayed_most_counts() -> None:
+    before = {"1": Turns(5 * MS, 8), "2": Turns(100 * MS, 8), "3": Turns(900 * MS, 8)}
+    after = {"1": Turns(47 * MS, 8), "2": Turns(110 * MS, 8), "4": Turns(30 * MS, 0)}
+    delay = HostDelay(OfEach(before, after))
+    delay.watch_all_threads()
+    delay.stop()
+    assert delay.delay == 42 * MS
+
+
+def test_what_a_thread_of_the_sdk_ordinarily_waits_at_each_turn_is_no_delay() -> None:
+    delay = HostDelay(OfEach({"1": Turns(0, 0)}, {"1": Turns(5 * MS, 30)}))
+    delay.watch_all_threads()
+    delay.stop()
+    assert delay.delay == 2 * MS
+
+
+def test_the_delay_of_each_thread_contains_that_of_this_one() -> None:
+    clock = HostClock(InternalErrors())
+    alone = clock.read()
+    if alone is None:
+        pytest.skip("this system does not count it for each thread")
+    of_each = clock.read_of_each()
+    assert of_each is not None
+    assert of_each[str(threading.get_native_id())].delay >= alone
 
 
 def test_it_is_not_known_where_the_system_does_not_show_it() -> None:

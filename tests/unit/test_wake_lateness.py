@@ -31,8 +31,8 @@ def test_the_typical_lateness_is_the_median() -> None:
     assert woken(5, 0.1, 6).since(0) == 5 * MS
 
 
-def test_one_late_wake_of_two_is_not_typical() -> None:
-    assert woken(9, 0.1).since(0) == MS // 10
+def test_one_late_wake_of_three_is_not_typical() -> None:
+    assert woken(9, 0.1, 0.1).since(0) == MS // 10
 
 
 def test_what_the_host_added_is_left_out() -> None:

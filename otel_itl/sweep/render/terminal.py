@@ -89,7 +89,9 @@ def _table(levels: Sequence[LevelResult], result: SweepResult) -> Table:
     for quantity in quantities_of(result.sweep.objective):
         figures = [level.figures.get(quantity.key) for level in levels]
         table.add_row(title_of(quantity), *(format_figure(figure, quantity.unit) for figure in figures))
-        table.add_row("", *(Text(_interval(figure, quantity.unit), style=STYLES["head"]) for figure in figures))
+        intervals = [_interval(figure, quantity.unit) for figure in figures]
+        if any(intervals):
+            table.add_row("", *(Text(interval, style=STYLES["head"]) for interval in intervals))
     table.add_row("requests", *_known(levels, lambda level: f"{level.due:,}"))
     table.add_row("failed", *_known(levels, lambda level: f"{level.errors.total():,}"))
     return table
@@ -108,6 +110,7 @@ def _standing(level: LevelResult, result: SweepResult) -> Text:
 
 
 def _interval(figure: Figure | None, unit: Unit) -> str:
-    if figure is None or figure.low is None or figure.high is None:
+    """Return the interval of a figure for a narrow column; empty, where it has none, or no width."""
+    if figure is None or figure.low is None or figure.high is None or figure.low == figure.high:
         return ""
     return f"{format_value(figure.low, unit)}-{format_value(figure.high, unit)}"
