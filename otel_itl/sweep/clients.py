@@ -14,6 +14,7 @@ from otel_itl.sweep.retry_after import read_retry_after
 
 MAX_IDLE_CONNECTIONS: Final = 1_000
 """Connections that are kept for the next request. The number of open ones has no limit: that would be a queue."""
+MAX_CONNECT_SECONDS: Final = 10.0
 _OWN_DOMAIN: Final = "openai.com"
 
 OnToken = Callable[[], None]
@@ -57,12 +58,14 @@ class OpenAIClient:
         self._max_tokens = "max_completion_tokens" if is_own else "max_tokens"
         # Untyped: the arguments are the user's, for whatever release is installed.
         self._client: Any = openai.AsyncOpenAI(**_client_options(openai, endpoint))
+        # Here, for it imports a lot: in the first request it would block the event loop for a second.
+        self._completions: Any = self._client.chat.completions
 
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end; see `Client`."""
         limit = {self._max_tokens: prompt.max_tokens}
         arguments: dict[str, Any] = {**self._endpoint.arguments, **limit, **prompt.arguments}
-        stream = await self._client.chat.completions.create(
+        stream = await self._completions.create(
             **{"model": self._endpoint.model, **arguments},
             messages=prompt.messages,
             stream=True,
@@ -88,11 +91,12 @@ class AnthropicClient:
 
         self._endpoint = endpoint
         self._client: Any = anthropic.AsyncAnthropic(**_client_options(anthropic, endpoint))
+        self._messages: Any = self._client.messages
 
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end; see `Client`."""
         arguments: dict[str, Any] = {**self._endpoint.arguments, **prompt.arguments}
-        stream = await self._client.messages.create(
+        stream = await self._messages.create(
             **{"model": self._endpoint.model, **arguments},
             max_tokens=prompt.max_tokens,
             messages=prompt.messages,
@@ -134,14 +138,15 @@ def describe_failure(error: Exception) -> Failure:
 
 def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
     """Return the arguments of an SDK's client: one attempt, no redirect, as many connections as there are streams."""
-    # The class of the SDK's own limits: which HTTP client an SDK uses differs between its releases.
+    # The classes of the SDK's own defaults: which HTTP client an SDK uses differs between its releases.
     limits = type(sdk.DEFAULT_CONNECTION_LIMITS)(max_connections=None, max_keepalive_connections=MAX_IDLE_CONNECTIONS)
+    timeout = type(sdk.DEFAULT_TIMEOUT)(endpoint.timeout, connect=min(endpoint.timeout, MAX_CONNECT_SECONDS))
     return {
         "api_key": endpoint.find_key(),
         "base_url": endpoint.url,
         "max_retries": 0,
-        "timeout": endpoint.timeout,
-        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, limits=limits, timeout=endpoint.timeout),
+        "timeout": timeout,
+        "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, limits=limits, timeout=timeout),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from otel_itl.core.slo import Objectives
 from otel_itl.sweep.attempts import Attempt, Round, Sweep
-from otel_itl.sweep.brakes import Brakes
+from otel_itl.sweep.brakes import Brakes, RoundEnd
 from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.calibration import Calibration, CannotSweepError
 from otel_itl.sweep.clients import open_client
@@ -22,7 +22,7 @@ from otel_itl.sweep.load import Load
 from otel_itl.sweep.measurement import Measurement
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.progress import Phase, Progress
-from otel_itl.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver
+from otel_itl.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver, RoundLoad
 from otel_itl.sweep.schedule import Schedule
 
 REPORT_SECONDS: Final = 0.25
@@ -154,7 +154,7 @@ class _Sweeper:
         self.attempts += attempts
         self.rounds.append(judged)
         if load.end is not None:
-            self.schedule.exclude(self._level, load.end, (judged.is_driver_bound and judged.void) or load.reason or "")
+            self.schedule.exclude(self._level, load.end, _reason_of(load, judged))
         self.schedule.finish()
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
@@ -197,3 +197,9 @@ class _Sweeper:
                 stopping=self._brakes.stopped,
             )
         )
+
+
+def _reason_of(load: RoundLoad, judged: Round) -> str:
+    """Return why a round ended before its time: a queue grows as well where this machine does not keep up."""
+    is_own = load.end is RoundEnd.SATURATED and judged.is_driver_bound
+    return (judged.void if is_own else load.reason) or ""

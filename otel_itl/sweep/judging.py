@@ -115,7 +115,7 @@ def _find_void(load: RoundLoad, planned: float) -> str | None:
 
 def _find_bound_share(attempts: Sequence[Attempt]) -> float:
     """Return the share of the streams that this machine held up; 0 where there is none."""
-    streams = [attempt for attempt in attempts if attempt.request is not None]
+    streams = [attempt for attempt in attempts if attempt.request is not None and attempt.error is None]
     return sum(attempt.is_bound for attempt in streams) / len(streams) if streams else 0.0
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from random import Random
-from secrets import randbits
+from secrets import token_hex
 from typing import Any, Final, Protocol
 
 DEFAULT_MAX_TOKENS: Final = 256
@@ -99,27 +99,25 @@ class CalledPrompts:
 
 
 class FillerPrompts:
-    """Prompts of random words. No two begin alike, so that no prefix cache answers them.
+    """Prompts of random words. No two begin alike, not even those of two sweeps, so that no prefix cache answers them.
 
     Args:
         lengths: pairs of input and output tokens, one of which is drawn for each request.
-        seed: the same one makes the same prompts; None: they differ from those of any other sweep, whose prompts the
-            endpoint may still have in its cache.
+        seed: the same one draws the same lengths, and the same words after the begin.
     """
 
-    def __init__(self, lengths: Sequence[tuple[int, int]], seed: int | None = None) -> None:
+    def __init__(self, lengths: Sequence[tuple[int, int]], seed: int = 0) -> None:
         if not lengths or not all(prompt > 0 and answer > 0 for prompt, answer in lengths):
             raise ValueError("lengths are not accepted: they take pairs of positive numbers of tokens.")
         self._lengths = lengths
-        self._seed = randbits(64) if seed is None else seed
+        self._seed = seed
 
     def make(self, number: int) -> Prompt:
         """Return the prompt of a request, given its number from 0."""
         random = Random(f"{self._seed} {number}")  # noqa: S311 - filler, no secret
         input_tokens, output_tokens = random.choice(self._lengths)
         words = random.choices(_WORDS, k=max(input_tokens - _TOKENS_OF_BEGIN, 1))
-        begin = f"{random.getrandbits(48):012x}"
-        return Prompt([{"role": "user", "content": " ".join([begin, *words])}], output_tokens)
+        return Prompt([{"role": "user", "content": " ".join([token_hex(6), *words])}], output_tokens)
 
 
 def read_prompts(path: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> ListedPrompts:
@@ -195,7 +193,12 @@ def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
     raise PromptError(message)
 
 
-_OF_THE_PROMPT: Final = frozenset({"prompt", "messages", "max_tokens", "max_completion_tokens"})
+_OF_THE_PROMPT: Final = frozenset(
+    {
+        *("prompt", "messages", "max_tokens", "max_completion_tokens"),
+        *("stream", "stream_options"),  # every request of a sweep is streamed, with its usage
+    }
+)
 
 
 def _parse_line(line: str, where: str) -> object:

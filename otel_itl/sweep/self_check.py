@@ -21,7 +21,7 @@ MIN_LOOP_LAG: Final = 0.01
 MAX_HOST_SHARE: Final = 0.1
 """Share of the steady part in which this process was ready to run and another had the CPU."""
 
-MAX_BOUND_SHARE: Final = 0.25
+MAX_BOUND_SHARE: Final = 0.1
 """Share of the steady streams that this machine held up. They are set aside, and more of the slow ones are than of the
 fast ones: where there are many, those that are left look faster than the endpoint is."""
 MIN_IN_TAIL: Final = 3
