@@ -148,17 +148,27 @@ def agreement_table(found: Sequence[Found]) -> str:
 
 
 def coverage_table(kinds: Mapping[str, Sequence[Found]]) -> str:
-    """Return a table of how often the interval of a level contains the truth, in percent."""
-    rows = [[name, *(_coverage(found, index, key) for index, key in enumerate(KEYS))] for name, found in kinds.items()]
+    """Return a table of how often the interval of a level up to the knee contains the truth, in percent.
+
+    A level beyond the knee has a queue that grows for as long as it is measured, and so no figures of its own.
+    """
+    rows = []
+    for name, found in kinds.items():
+        rows.append([name, *(_coverage(found, index, key, is_rough=False) for index, key in enumerate(KEYS))])
+        rows.append([f"{name}: `~`", *(_coverage(found, index, key, is_rough=True) for index, key in enumerate(KEYS))])
     return table(["sweeps", *(title(key) for key in KEYS)], rows)
 
 
-def _coverage(found: Sequence[Found], index: int, key: str) -> str:
-    """Return the share of the intervals with the truth inside; those of too few samples are not counted."""
+def _coverage(found: Sequence[Found], index: int, key: str, *, is_rough: bool) -> str:
+    """Return the share of the intervals with the truth inside, of those of figures that are rough or not."""
     inside = [
         figure.low <= one.case.truth[judged.result.level][index] <= figure.high
         for one in found
         for judged in one.result.judged
-        if not (figure := judged.result.figures[key]).is_rough and figure.low is not None and figure.high is not None
+        if (figure := judged.result.figures[key]).is_rough == is_rough
+        and one.case.knee is not None
+        and judged.result.level <= one.case.knee
+        and figure.low is not None
+        and figure.high is not None
     ]
-    return f"{100 * np.mean(inside):.1f} of {len(inside)}" if inside else "too few samples"
+    return f"{100 * np.mean(inside):.1f} of {len(inside):,}" if inside else "-"
