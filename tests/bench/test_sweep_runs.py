@@ -12,6 +12,9 @@ from bench.sweep import __main__ as bench
 from bench.sweep.cases import BATCHING, SLOTS, figures, plan
 from bench.sweep.drive import select_steady
 from bench.sweep.knees import Found, knees_table, simulate_many
+from bench.sweep.omission import DESIGN as PAUSE_DESIGN
+from bench.sweep.omission import PAUSING, find_truth
+from bench.sweep.pressed import FAST, OBJECTIVE, report
 from bench.sweep.service import Job
 from bench.sweep.simulate import LEVELS, Design, as_request, expected_duration, play_round, simulate
 from otel_itl.core.slo import SLO
@@ -89,6 +92,25 @@ def test_the_figures_of_requests_are_those_of_their_tokens() -> None:
 
 def test_simulated_knees_are_found_within_one_level(simulated: Sequence[Found]) -> None:
     assert [one for one in simulated if abs(one.distance) > 1] == []
+
+
+def test_a_user_who_comes_during_a_pause_waits_for_its_end() -> None:
+    design = replace(PAUSE_DESIGN, steady=20.0)
+    # A pause of 1 s every 20 s: a user who comes in its first 0.75 s waits for longer than 0.25 s.
+    waits = find_truth(PAUSING, design)
+    assert sum(wait > 0.25 for wait in waits) / len(waits) == pytest.approx(0.75 / 20, abs=0.008)
+
+
+@pytest.mark.parametrize(
+    ("is_driver_bound", "reported"), [(True, "this machine could not drive it"), (False, "carries 1x")]
+)
+def test_a_machine_that_is_too_slow_is_not_taken_for_a_limit_of_the_server(
+    is_driver_bound: bool, reported: str
+) -> None:
+    sweep = simulate(FAST, Design(levels=(1.0,)), OBJECTIVE, 0)
+    void = "this machine could not drive more" if is_driver_bound else None
+    rounds = [replace(one, void=void, is_driver_bound=is_driver_bound) for one in sweep.rounds]
+    assert report(replace(sweep, rounds=rounds)) == reported
 
 
 @pytest.mark.timeout(60)
