@@ -20,7 +20,7 @@ from otel_itl.sweep.results import compute_levels
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4
 TOKENS: Final = 100
-DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), rounds=2, steady=10.0)
+DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), steady=10.0)
 """Of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
 OBJECTIVE: Final = SLO(ttft=0.5, itl=0.1)
 PROMPT: Final = Prompt(
@@ -37,7 +37,7 @@ def sweep_real(server: str, *, is_open: bool) -> SweepResult:
         server: its path.
         is_open: requests are due by the clock; else, each caller asks again when it is answered.
     """
-    size = next(size for size in SIZES if size.name == "medium")
+    size = next(size for size in SIZES if size.name == "slow")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
         write_model(size, path)
