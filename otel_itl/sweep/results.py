@@ -6,12 +6,12 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 
-from otel_itl.compare.levels import Floats, Level, Percentile, Rate
+from otel_itl.compare.levels import Level, Percentile, Rate
 from otel_itl.compare.quantities import MIN_BEYOND
 from otel_itl.compare.resampling import level_interval
 from otel_itl.core.slo import SLO
@@ -21,8 +21,6 @@ from otel_itl.sweep.blocks import Block, split_into_blocks
 
 DEFAULT_TARGET = 0.99
 """Without an objective the tail that is shown is p99."""
-MIN_BLOCKS_BEYOND = 5
-"""Blocks that samples beyond a percentile are spread over, for its interval to be known."""
 _RESAMPLES = 2_000
 _SEED = 1
 
@@ -48,7 +46,7 @@ class Figure:
     high: float | None = None
     samples: int = 0
     is_rough: bool = False
-    """Fewer than ten samples lie beyond the percentile, or in fewer than five blocks: its interval is too narrow."""
+    """Fewer than ten samples lie beyond the percentile: its interval is that of a few requests."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -208,13 +206,11 @@ def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.
         for of_block in judged
     ]
     tail = tail_of(objective)
-    levels: dict[str, tuple[Level, int]] = {}
-    rough = set()
+    levels: dict[str, tuple[Level, int, float | None]] = {}
     for key, samples in (("ttft", firsts), ("itl", gaps)):
+        count = sum(map(len, samples))
         for q in (50.0, tail):
-            levels[f"{key}_p{q:g}"] = Percentile(samples, q), sum(map(len, samples))
-        if _is_rough(samples, tail):
-            rough.add(f"{key}_p{tail:g}")
+            levels[f"{key}_p{q:g}"] = Percentile(samples, q), count, q
     seconds = [block.seconds for block in blocks]
     good = [sum(_is_good(attempt, objective) for attempt in block.ended) for block in blocks]
     tokens = [
@@ -223,32 +219,21 @@ def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.
     stalls = [sum(_count_stalls(attempt) for attempt in of_block) for of_block in judged]
     thousands = [sum(attempt.request.tokens for attempt in of_block if attempt.request) / 1_000 for of_block in judged]
     scale = _scale_for_set_aside(blocks)
-    levels["goodput"] = Rate(np.multiply(good, scale), seconds, is_count=False), round(sum(good))
-    levels["tokens"] = Rate(tokens, seconds, is_count=False), round(sum(tokens))
-    levels["stalls"] = Rate(stalls, thousands, is_count=False), sum(stalls)
-    return {
-        key: replace(_figure(level, count, len(blocks), random), is_rough=key in rough)
-        for key, (level, count) in levels.items()
-    }
+    levels["goodput"] = Rate(np.multiply(good, scale), seconds, is_count=False), round(sum(good)), None
+    levels["tokens"] = Rate(tokens, seconds, is_count=False), round(sum(tokens)), None
+    levels["stalls"] = Rate(stalls, thousands, is_count=False), sum(stalls), None
+    return {key: _figure(level, count, q, len(blocks), random) for key, (level, count, q) in levels.items()}
 
 
-def _figure(level: Level, samples: int, clusters: int, random: np.random.Generator) -> Figure:
-    """Return one figure with its interval."""
+def _figure(level: Level, samples: int, q: float | None, clusters: int, random: np.random.Generator) -> Figure:
+    """Return one figure with its interval; `q` is the percentile that it is, None: none."""
     value = level.shown(np.ones(clusters))
     if math.isnan(value):
         return Figure(value=None)
     interval = level_interval(level, clusters, _RESAMPLES, random)
     low, high = (None, None) if interval is None else interval
-    return Figure(value=value, low=low, high=high, samples=samples)
-
-
-def _is_rough(samples: Sequence[Floats | list[float]], q: float) -> bool:
-    """Return whether too few samples lie beyond a percentile, or only in a few blocks: one burst is one event."""
-    pooled = np.concatenate([*samples, np.empty(0)])
-    if pooled.size * (1 - q / 100) < MIN_BEYOND:
-        return True
-    limit = np.quantile(pooled, q / 100, method="lower")  # no value between a number and infinity
-    return sum(bool(max(of_block, default=-math.inf) >= limit) for of_block in samples) < MIN_BLOCKS_BEYOND
+    is_rough = q is not None and samples * (1 - q / 100) < MIN_BEYOND and q > 50  # noqa: PLR2004 - the median
+    return Figure(value=value, low=low, high=high, samples=samples, is_rough=is_rough)
 
 
 def _first_token(attempt: Attempt) -> float:

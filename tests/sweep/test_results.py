@@ -150,12 +150,6 @@ def test_few_samples_beyond_a_percentile_make_it_rough() -> None:
     )
 
 
-def test_samples_beyond_a_percentile_that_came_in_one_burst_make_it_rough() -> None:
-    late = {number: request(gaps=[0.5] * 40) for number in (50, 51)}
-    figures = level_of([attempt(number / 10, of=late.get(number, request())) for number in range(100)]).figures
-    assert (figures["itl_p99"].value, figures["itl_p99"].is_rough) == (pytest.approx(0.5), True)
-
-
 def test_the_same_sweep_has_the_same_intervals() -> None:
     attempts = [attempt(number / 10, of=request(0.1 + number / 1000)) for number in range(100)]
     assert level_of(attempts).figures == level_of(attempts).figures
