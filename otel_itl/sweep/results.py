@@ -45,8 +45,11 @@ class Figure:
     low: float | None = None
     high: float | None = None
     samples: int = 0
+    effective_samples: int = 0
+    """As many independent samples would be known as well; of a rate, its samples."""
     is_rough: bool = False
-    """Fewer than ten samples lie beyond the percentile: its interval is that of a few requests."""
+    """Fewer than ten independent samples would lie beyond the percentile: its interval, that of a few requests, is too
+    narrow rather than too wide."""
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -227,13 +230,21 @@ def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.
 
 def _figure(level: Level, samples: int, q: float | None, clusters: int, random: np.random.Generator) -> Figure:
     """Return one figure with its interval; `q` is the percentile that it is, None: none."""
-    value = level.shown(np.ones(clusters))
+    everything = np.ones(clusters)
+    value = level.shown(everything)
     if math.isnan(value):
         return Figure(value=None)
     interval = level_interval(level, clusters, _RESAMPLES, random)
     low, high = (None, None) if interval is None else interval
-    is_rough = q is not None and samples * (1 - q / 100) < MIN_BEYOND and q > 50  # noqa: PLR2004 - the median
-    return Figure(value=value, low=low, high=high, samples=samples, is_rough=is_rough)
+    effective = float(samples) if q is None else level.count_samples(everything)[1]
+    return Figure(
+        value=value,
+        low=low,
+        high=high,
+        samples=samples,
+        effective_samples=round(effective),
+        is_rough=q is not None and effective * (1 - q / 100) < MIN_BEYOND and q > 50,  # noqa: PLR2004 - the median
+    )
 
 
 def _first_token(attempt: Attempt) -> float:

@@ -142,12 +142,20 @@ def test_a_level_of_which_all_requests_were_set_aside_is_void() -> None:
 
 
 def test_few_samples_beyond_a_percentile_make_it_rough() -> None:
-    figures = level_of([attempt(number / 10, of=request()) for number in range(100)]).figures
+    random = np.random.default_rng(1)
+    attempts = [attempt(number / 10, of=request(0.2, random.lognormal(-4, 0.3, 40).tolist())) for number in range(150)]
+    figures = level_of(attempts).figures
     assert (figures["ttft_p99"].is_rough, figures["itl_p99"].is_rough, figures["ttft_p50"].is_rough) == (
         True,
         False,
         False,
     )
+
+
+def test_gaps_that_are_alike_are_worth_fewer_samples() -> None:
+    alike = [attempt(number / 10, of=request(0.2, (0.02 + 0.0001 * number,) * 40)) for number in range(150)]
+    figure = level_of(alike).figures["itl_p99"]
+    assert (figure.samples, figure.effective_samples < 600, figure.is_rough) == (6_000, True, True)
 
 
 def test_the_same_sweep_has_the_same_intervals() -> None:

@@ -219,7 +219,7 @@ def test_notes_name_failures_stalls_and_what_was_set_aside() -> None:
         "1x: failed: 1 500 InternalServerError.",
         "1x: 1 request without a token counts as infinitely late.",
         "1x: 1 request held up by this machine was set aside.",
-        "~ fewer than ten samples lie beyond this percentile: its interval is that of a few requests.",
+        "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow.",
         "It ended before the last level: interrupted.",
         "By the price table it cost 1.50.",
     ]

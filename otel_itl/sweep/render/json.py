@@ -90,6 +90,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "value": _finite(figure.value),
         "interval": interval,
         "samples": figure.samples,
+        "effective_samples": figure.effective_samples,
         "is_rough": figure.is_rough,
     }
 

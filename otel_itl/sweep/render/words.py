@@ -176,7 +176,7 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
         yield from _describe_level(level)
     rough = [level for level in result.levels if any(figure.is_rough for figure in level.figures.values())]
     if rough:
-        yield "~ fewer than ten samples lie beyond this percentile: its interval is that of a few requests."
+        yield "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow."
     sweep = result.sweep
     if sweep.stopped is not None:
         yield f"It ended before the last level: {sweep.stopped}."
