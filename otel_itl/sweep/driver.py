@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
 from functools import partial
 from math import inf
@@ -62,6 +63,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
             sweeper = _Sweeper(plan, measurement, load, on_progress)
             await sweeper.run()
     finally:
+        gc.unfreeze()
         await client.close()
     return Sweep(
         endpoint=endpoint.address,
@@ -142,6 +144,9 @@ class _Sweeper:
         Args:
             duration: of a request at the expected peak (s).
         """
+        # A full collection would block the event loop for a tenth of a second: what exists now is left out of the next.
+        gc.collect()
+        gc.freeze()
         self._round_began = self._clock()
         random = self._make_random(f"{self._level} {self._number}")
         driver = RoundDriver(self._plan, self._load, duration=duration, report=self._report, random=random)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from otel_itl.sweep.budget import Reservation
@@ -33,9 +34,15 @@ class Flight:
     span: Any = None
     """The span of the stream, when that has ended."""
 
-    def wait_until(self, now: float) -> float:
-        """Return how long it has waited for its first token since it was due, or waits so far."""
-        return (now if self.first_token is None else self.first_token) - self.scheduled
+    @property
+    def has_waited(self) -> bool:
+        """Whether it got a token or still waits for one: not where it failed, or its answer was empty."""
+        return self.first_token is not None or self.ended is None
+
+    @property
+    def wait(self) -> float:
+        """How long it has waited for its first token since it was due; infinite: it has got none."""
+        return inf if self.first_token is None else self.first_token - self.scheduled
 
 
 current_flight: ContextVar[Flight | None] = ContextVar("otel_itl_sweep_flight", default=None)

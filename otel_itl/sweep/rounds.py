@@ -173,7 +173,7 @@ class RoundDriver:
                 self._end_steady(load)
                 drained_by = now + self._drain_seconds
             elif drained_by is not None and (now >= drained_by or not self._open_steady):
-                self._brake_on_saturation(load, now)
+                self._brake_on_saturation(load)
                 return
             self._note_third(load, now)
             self._report(_phase_of(load))
@@ -247,17 +247,18 @@ class RoundDriver:
         if self._load.concurrency.open >= limit:
             self._brakes.end_round(RoundEnd.SATURATED, f"{self._load.concurrency.open} streams were open")
 
-    def _brake_on_saturation(self, load: RoundLoad, now: float) -> None:
+    def _brake_on_saturation(self, load: RoundLoad) -> None:
         """Note that the endpoint does not keep up, where concurrency and TTFT both rose over the steady part.
 
-        Called when its streams have ended: of those that came last, the longest waits are known last.
+        Called when its streams have ended, or have had their time: of those that came last, the longest waits are known
+        last.
         """
         start, end = load.steady_from, load.steady_until
         if start is None or end is None or load.rate is None or len(self._areas) != PARTS + 1:
             return
         concurrency = [self._mean_concurrency(third, third + 1) for third in range(3)]
-        steady = (flight for flight in load.flights if flight.is_steady and flight.error is None)
-        waits = [Wait(flight.scheduled, flight.wait_until(now)) for flight in steady]
+        steady = (flight for flight in load.flights if flight.is_steady and flight.has_waited)
+        waits = [Wait(flight.scheduled, flight.wait) for flight in steady]
         if is_over_saturated(waits, concurrency, start, end):
             self._brakes.end_round(RoundEnd.SATURATED, "concurrency and TTFT kept rising")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 
 import pytest
@@ -36,6 +37,11 @@ def test_waits_that_rise_at_a_level_concurrency_are_none() -> None:
 
 def test_a_rise_that_falls_again_is_none() -> None:
     assert not is_over_saturated(waits(growth=2.0), [8, 24, 16], 0.0, 30.0)
+
+
+def test_requests_that_got_no_token_waited_longest() -> None:
+    cut_off = [one._replace(seconds=math.inf) if one.scheduled > 18 else one for one in waits(growth=0.5)]
+    assert is_over_saturated(cut_off, [8, 16, 24], 0.0, 30.0)
 
 
 def test_of_too_few_requests_nothing_is_concluded() -> None:
