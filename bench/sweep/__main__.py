@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench.overhead import machine
 from bench.page import replace_section
+from bench.sweep.cases import BATCHING, SLOTS
 from bench.sweep.knees import (
     Found,
     agreement_table,
@@ -79,8 +80,17 @@ def _knees(found: Sequence[Found]) -> Iterator[str]:
     yield runs_table(found)
     yield "The figures of the sweeps beside the server's record of the same requests:\n"
     yield agreement_table(found)
-    yield "The levels of one run, in milliseconds:\n"
-    yield levels_table(found[len(found) // 2])
+    for kind in (BATCHING, SLOTS):
+        of_kind = [one for one in found if one.case.name == kind]
+        if of_kind:
+            example = min(of_kind, key=_unlikeness)
+            yield f"The levels of run {found.index(example) + 1}, `{kind}`, in milliseconds:\n"
+            yield levels_table(example)
+
+
+def _unlikeness(found: Found) -> tuple[int, float]:
+    """Return how little a run is an example: levels that are void, distance of its knee from the middle of the levels."""
+    return sum(level.void is not None for level in found.result.levels), abs((found.case.knee or 0.0) - 2.0)
 
 
 def omission(*, is_quick: bool) -> str:
