@@ -143,10 +143,16 @@ def prioritize(pid: int) -> bool:
 
 @contextmanager
 def prioritized() -> Iterator[None]:
-    """Give this process real-time priority for a while, where that is allowed, so that other work does not delay it."""
-    is_allowed = prioritize(0)
+    """Give this thread real-time priority for a while, where that is allowed, so that other work does not delay it.
+
+    Threads and processes that it starts do not inherit it: they could not be put under a quota later.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    except (AttributeError, OSError):
+        yield
+        return
     try:
         yield
     finally:
-        if is_allowed:
-            os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
