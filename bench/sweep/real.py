@@ -20,14 +20,19 @@ from otel_itl.sweep.results import compute_levels
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4
 TOKENS: Final = 100
-DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), steady=10.0)
+DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), steady=7.0)
 """Of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
 OBJECTIVE: Final = SLO(ttft=0.5, itl=0.1)
 PROMPT: Final = Prompt(
     [{"role": "user", "content": "w0 w1 w2"}],
     TOKENS,
-    {"temperature": 0.0, "extra_body": {"ignore_eos": True, "cache_prompt": False}},
+    {
+        "temperature": 0.0,
+        "extra_body": {"ignore_eos": True, "cache_prompt": False},
+        "extra_headers": {"connection": "close"},
+    },
 )
+"""Each on a connection of its own: llama-server closes one after an answer, and a fast caller would find it closed."""
 
 
 def sweep_real(server: str, *, is_open: bool) -> SweepResult:
