@@ -30,7 +30,11 @@ def serving(server: str, model: Path, slots: int) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/v1"
     finally:
         child.terminate()
-        child.wait(timeout=10)
+        try:
+            child.wait(timeout=10)
+        except subprocess.TimeoutExpired:  # it finishes what it has queued first
+            child.kill()
+            child.wait()
 
 
 def find_version(server: str) -> str:

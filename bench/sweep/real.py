@@ -19,10 +19,10 @@ from otel_itl.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4
-TOKENS: Final = 100
-DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), steady=7.0)
+TOKENS: Final = 200
+DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), warm_up=0.5, steady=5.0)
 """Of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
-OBJECTIVE: Final = SLO(ttft=0.5, itl=0.1)
+OBJECTIVE: Final = SLO(ttft=0.1, itl=0.05)
 PROMPT: Final = Prompt(
     [{"role": "user", "content": "w0 w1 w2"}],
     TOKENS,
@@ -35,30 +35,23 @@ PROMPT: Final = Prompt(
 """Each on a connection of its own: llama-server closes one after an answer, and a fast caller would find it closed."""
 
 
-def sweep_real(server: str, *, is_open: bool) -> SweepResult:
-    """Sweep a `llama-server` with four slots.
-
-    Args:
-        server: its path.
-        is_open: requests are due by the clock; else, each caller asks again when it is answered.
-    """
-    size = next(size for size in SIZES if size.name == "slow")
+def sweep_real(server: str) -> SweepResult:
+    """Sweep a `llama-server` with four slots, given its path, by callers who ask again when they are answered."""
+    size = next(size for size in SIZES if size.name == "fast")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
         write_model(size, path)
         with serving(server, path, slots=SLOTS) as url:
-            sweep = drive(url, DESIGN, OBJECTIVE, Manner(is_open=is_open, prompt=PROMPT))
+            sweep = drive(url, DESIGN, OBJECTIVE, Manner(is_open=False, prompt=PROMPT))
     return analyze(sweep, compute_levels(sweep))
 
 
 def real_text(server: str) -> str:
-    """Return the tables of both loops, with the version of the server."""
-    parts = [f"llama-server {find_version(server)}, `-np {SLOTS}`, {TOKENS} tokens an answer\n"]
-    for name, is_open in (("Closed loop", False), ("Open loop", True)):
-        result = sweep_real(server, is_open=is_open)
-        knee = "none" if result.knee is None else f"{result.knee.result.level * DESIGN.peak:g} streams"
-        parts += [f"{name}, knee: {knee}\n", levels_table(result)]
-    return "\n".join(parts)
+    """Return the table, with the version of the server."""
+    result = sweep_real(server)
+    knee = "none" if result.knee is None else f"{result.knee.result.level * DESIGN.peak:g} streams"
+    used = f"`python -m bench.sweep --server PATH`, llama-server {find_version(server)}, `-np {SLOTS}`"
+    return f"{used}, {TOKENS} tokens an answer. Knee: {knee}.\n\n{levels_table(result)}"
 
 
 def levels_table(result: SweepResult) -> str:
