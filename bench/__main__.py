@@ -11,6 +11,7 @@ from bench.overhead.__main__ import main as overhead
 from bench.scale.__main__ import main as scale
 from bench.sessions.__main__ import main as sessions
 from bench.stalls.__main__ import main as stalls
+from bench.sweep.__main__ import main as sweep
 from bench.truth.__main__ import main as truth
 
 BENCHMARKS = (
@@ -21,6 +22,7 @@ BENCHMARKS = (
     (sessions, [], "sessions.md"),
     (scale, [], "scale.md"),
     (compare, [], "compare.md"),
+    (sweep, [], "sweep.md"),
 )
 """Benchmark, its arguments, and the page of docs/ that has a section for its tables."""
 

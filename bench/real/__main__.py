@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +19,7 @@ import openai
 import otel_itl
 from bench.overhead import machine
 from bench.real.models import SIZES, Size, write_model
+from bench.real.server import serving
 from bench.truth.pressure import PRESSURES, Pressure
 from bench.truth.tables import table
 from otel_itl.core.codec import read_timeline
@@ -32,7 +28,6 @@ from otel_itl.testing import capture_telemetry
 TOKENS: Final = 200
 STREAMS: Final = (1, 4)
 BESIDE: Final = ("quiet", "1 busy a core", "4 busy a core")
-START_SECONDS: Final = 60.0
 _PERCENTILES: Final = (50, 95, 99)
 
 
@@ -67,7 +62,7 @@ def _rows(size: Size, server: str) -> Iterator[list[str]]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
         write_model(size, path)
-        with _serving(server, path) as url:
+        with serving(server, path, slots=max(STREAMS)) as url:
             _measure(url, 1)  # what happens once
             for streams in STREAMS:
                 for pressure in _pressures():
@@ -88,38 +83,6 @@ def _figures(times: Sequence[float]) -> list[float]:
     """Return the mean and the percentiles of some times."""
     cuts = statistics.quantiles(times, n=100, method="inclusive")
     return [statistics.fmean(times), *(cuts[q - 1] for q in _PERCENTILES)]
-
-
-@contextmanager
-def _serving(server: str, model: Path) -> Iterator[str]:
-    """Run the server with a model on one thread; yields the URL of its API."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    places = ["--host", "127.0.0.1", "--port", str(port), "-m", str(model)]
-    limits = ["-t", "1", "-np", str(max(STREAMS)), "-c", "4096"]
-    child = subprocess.Popen([server, *places, *limits], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
-    try:
-        _wait_until_ready(f"http://127.0.0.1:{port}/health", child)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        child.terminate()
-        child.wait(timeout=10)
-
-
-def _wait_until_ready(url: str, child: subprocess.Popen[bytes]) -> None:
-    """Wait until the server has loaded its model.
-
-    Raises:
-        SystemExit: it ended, or did not get ready in time.
-    """
-    deadline = time.monotonic() + START_SECONDS
-    while child.poll() is None and time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(url, timeout=1):  # noqa: S310 - our own
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise SystemExit(f"llama-server did not get ready (exit code {child.poll()}).")
 
 
 def _measure(url: str, streams: int) -> Run:

@@ -1,0 +1,69 @@
+"""A sweep of llama.cpp's `llama-server` with a model of random weights: the knee lies where its slots end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bench.real.models import SIZES, write_model
+from bench.real.server import find_version, serving
+from bench.sweep.cells import milliseconds
+from bench.sweep.drive import Manner, drive
+from bench.sweep.simulate import Design
+from bench.truth.tables import table
+from otel_itl.core.slo import SLO
+from otel_itl.sweep.knee import SweepResult, analyze
+from otel_itl.sweep.prompts import Prompt
+from otel_itl.sweep.results import compute_levels
+
+KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
+SLOTS: Final = 4
+TOKENS: Final = 200
+DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), warm_up=0.5, steady=5.0)
+"""Of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
+OBJECTIVE: Final = SLO(ttft=0.1, itl=0.05)
+PROMPT: Final = Prompt(
+    [{"role": "user", "content": "w0 w1 w2"}],
+    TOKENS,
+    {
+        "temperature": 0.0,
+        "extra_body": {"ignore_eos": True, "cache_prompt": False},
+        "extra_headers": {"connection": "close"},
+    },
+)
+"""Each on a connection of its own: llama-server closes one after an answer, and a fast caller would find it closed."""
+
+
+def sweep_real(server: str) -> SweepResult:
+    """Sweep a `llama-server` with four slots, given its path, by callers who ask again when they are answered."""
+    size = next(size for size in SIZES if size.name == "fast")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.gguf"
+        write_model(size, path)
+        with serving(server, path, slots=SLOTS) as url:
+            sweep = drive(url, DESIGN, OBJECTIVE, Manner(is_open=False, prompt=PROMPT))
+    return analyze(sweep, compute_levels(sweep))
+
+
+def real_text(server: str) -> str:
+    """Return the table, with the version of the server."""
+    result = sweep_real(server)
+    knee = "none" if result.knee is None else f"{result.knee.result.level * DESIGN.peak:g} streams"
+    used = f"`python -m bench.sweep --server PATH`, llama-server {find_version(server)}, `-np {SLOTS}`"
+    return f"{used}, {TOKENS} tokens an answer. Knee: {knee}.\n\n{levels_table(result)}"
+
+
+def levels_table(result: SweepResult) -> str:
+    """Return a table with a row for each level."""
+    header = ["streams asked for", "streams open", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99", "tokens/s", "standing"]
+    rows = []
+    for level in result.levels:
+        judged = result.judgement_of(level)
+        standing = level.void or "-" if judged is None else judged.standing.value
+        values = {key: figure.value for key, figure in level.figures.items()}
+        times = [milliseconds(values.get(key)) for key in KEYS]
+        tokens = values.get("tokens")
+        first = [f"{level.level * DESIGN.peak:g}", f"{level.concurrency:.1f}"]
+        rows.append([*first, *times, "-" if tokens is None else f"{tokens:.0f}", standing])
+    return table(header, rows)
