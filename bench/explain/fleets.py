@@ -78,7 +78,7 @@ ALONE = (
     Fleet(name="idle time, TTFT", planted={(Driver.IDLE, TTFT): 4.0}),
     Fleet(
         name="Tuesday 9-11 h, ITL",
-        planted={(Driver.CALENDAR, ITL): 0.4},
+        planted={(Driver.CALENDAR, ITL): 0.6},
         weekdays=(1,),
         days=56,
         bursts=900,

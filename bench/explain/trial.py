@@ -39,7 +39,7 @@ def play(fleet: Fleet, fleets: int) -> Tally:
     tally = Tally()
     gc.freeze()  # statsmodels collects garbage at each adjustment of p-values
     for seed in range(fleets):
-        explanation = explain_observations(simulate(fleet, np.random.default_rng(seed)))
+        explanation = explain_observations(simulate(fleet, np.random.default_rng([seed, *fleet.name.encode()])))
         tally.streams += explanation.streams
         _count(tally, fleet, explanation.findings)
     return tally

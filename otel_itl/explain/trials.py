@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from otel_itl.explain.calendar import WindowFound, can_search, find_window
 from otel_itl.explain.candidates import THOUSAND, Candidate, make_candidates
@@ -22,7 +21,7 @@ MIN_PER_LEVEL = 20
 MAX_WINDOWS = 2
 SURE = 0.01
 """A window with a smaller p is adjusted for in the tests of the others."""
-SIDE_BLOCKS = 6
+SIDE_BLOCKS = 8
 """Blocks of time on either side of a moment that are compared."""
 MIN_SIDE_BLOCKS = 3
 
@@ -201,11 +200,9 @@ class _Model:
         before, after = (_means(partial[rows], self._facts.block[rows]) for rows in (change.is_before, change.is_after))
         if min(len(before), len(after)) < MIN_SIDE_BLOCKS:
             return None
-        test = stats.ttest_ind(after, before, equal_var=False)
-        interval = test.confidence_interval(0.95)
-        difference = float(np.mean(after) - np.mean(before))
-        effect = _share(difference, float(interval.low), float(interval.high))
-        return Trial(candidate=step, effect=effect, p=float(test.pvalue), coefficient=difference)
+        error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
+        found = Estimate(float(np.mean(after) - np.mean(before)), error, min(len(before), len(after)))
+        return _trial(step, found)
 
 
 def _trial(candidate: Candidate, found: Estimate) -> Trial:
