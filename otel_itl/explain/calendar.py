@@ -23,7 +23,7 @@ MAX_HOURS = 12
 """Length of the longest window, beside the whole day."""
 EXCHANGES = 400
 FIRST_EXCHANGES = 80
-"""After so many it is decided whether there is anything to find."""
+"""The first of them decide whether there is anything to find."""
 MAX_BY_CHANCE = 0.3
 """There is not, if at least this share of them has a window that stands out as much."""
 ALL_DAYS = tuple(range(7))
@@ -34,9 +34,9 @@ WEEKDAYS = (*((day,) for day in range(7)), tuple(range(5)), (5, 6), ALL_DAYS)
 MIN_EXCEEDING = 10
 """With fewer exchanges beyond the observed statistic, their tail is fitted."""
 MIN_OWN = 0.1
-"""A window of which the other columns leave less than this share is judged as if they left so much."""
+"""A window of which the other columns leave less than this share is judged as if they left this share."""
 PRIOR_DAYS = 4
-"""The expected variance counts for as much as that over so many days."""
+"""The expected variance counts for as much as that over this number of days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +49,12 @@ class WindowFound:
     difference: float
     error: float
     critical: float
-    """So many standard errors hold, in 95 % of searches, for all windows at once."""
+    """Number of standard errors that holds, in 95 % of searches, for all windows at once."""
     p: float
 
 
 def can_search(facts: Facts) -> bool:
-    """Return whether there are days enough to tell an hour from an incident."""
+    """Return whether there are days enough to distinguish an hour from an incident."""
     days = len(np.unique(facts.day))
     return days >= MIN_DAYS and len(facts) >= MIN_STREAMS_A_DAY * days
 

@@ -15,21 +15,21 @@ from otel_itl.explain.facts import Bools, Floats, Integers
 FLOOR = 0.1
 """A fitted latency is at least this share of the median: the fit works with logarithms."""
 MAX_FIRST = 20
-"""The first fit is not robust: a latency counts for at most so many times the median."""
+"""The first fit is not robust: a latency counts for at most this multiple of the median."""
 ROUNDS = 4
 """Linearizations, of which the last is robust; the fit is close to linear, and has converged by then."""
 TOLERANCE = 1e-9
 """Relative length below which a column counts as 0."""
 MAX_ITERATIONS = 500
 CLIPPED = 1.345
-"""Residuals beyond so many standard deviations count as if they were there: 95 % as efficient as least squares."""
+"""Residuals beyond this many standard deviations count as if they were there: 95 % as efficient as least squares."""
 
 
 class Parts(NamedTuple):
     """What a latency is made of: `(costs @ a) * exp(factors @ b)`. One row for each stream."""
 
     costs: Floats
-    """Each of its columns adds so many seconds; the first is the constant."""
+    """Each of its columns adds a number of seconds; the first is the constant."""
     factors: Floats
     """Each of its columns multiplies."""
 

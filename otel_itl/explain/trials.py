@@ -206,6 +206,7 @@ class _Model:
 
 
 def _trial(candidate: Candidate, found: Estimate) -> Trial:
+    """Make the trial of a candidate from the estimate of its coefficient."""
     low, high = found.interval()
     seconds = Effect(found.value, low, high, Unit.SECONDS, candidate.per)
     effect = seconds if candidate.adds else _share(found.value, low, high)
@@ -214,6 +215,7 @@ def _trial(candidate: Candidate, found: Estimate) -> Trial:
 
 
 def _window_trial(found: WindowFound) -> Trial:
+    """Make the trial of a window."""
     reach = found.critical * found.error
     return Trial(
         candidate=Candidate(driver=Driver.CALENDAR, column=found.rows.astype(np.float64)),
