@@ -192,7 +192,6 @@ class _Model:
                 fit.design[:, :costs],
                 *(one.column for one in others),
                 *(one.rows.astype(np.float64) for one in windows),
-                self._hours - self._hours.mean(axis=0),
             ]
         )
         coefficients = np.linalg.lstsq(columns, fit.response, rcond=None)[0]
@@ -202,7 +201,9 @@ class _Model:
             return None
         error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
         found = Estimate(float(np.mean(after) - np.mean(before)), error, min(len(before), len(after)))
-        return _trial(step, found)
+        alone = np.var(_residuals(step.column, columns[:, 1:]))
+        shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
+        return _trial(step, found._replace(error=found.error * shared))
 
 
 def _trial(candidate: Candidate, found: Estimate) -> Trial:
@@ -255,7 +256,8 @@ def _dummies(levels: Integers) -> Floats:
 
 def _means(values: Floats, blocks: Integers) -> Floats:
     """Return the means of up to `SIDE_BLOCKS` groups of neighbouring blocks, each with about as many streams."""
-    _, numbers = np.unique(blocks, return_inverse=True)
-    groups = min(SIDE_BLOCKS, int(numbers.max()) + 1)
-    group = numbers * groups // (int(numbers.max()) + 1)
+    _, numbers, counts = np.unique(blocks, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts / 2
+    groups = min(SIDE_BLOCKS, len(counts))
+    group = np.unique((middle * groups / len(values)).astype(np.intp), return_inverse=True)[1][numbers]
     return np.asarray(np.bincount(group, values) / np.bincount(group))
