@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.explain.fleets import ALONE, CONFOUNDED, KINDS, MIXED, NOTHING, Fleet
-from bench.explain.trial import Tally, play
+from bench.explain.trial import Tally, play, play_stored
 from bench.page import replace_section
 from bench.truth.tables import table
 from otel_itl.explain.findings import Driver, Target
@@ -16,6 +16,8 @@ from otel_itl.explain.findings import Driver, Target
 SECTION = "explain"
 FLEETS = 100
 QUICK_FLEETS = 10
+STORED_FLEETS = 3
+"""Fleets that are also written as telemetry and read back."""
 UNITS = {
     Driver.PROMPT: "for 1,000 tokens",
     Driver.CACHED_PROMPT: "for 1,000 cached tokens",
@@ -42,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.only in {None, fleet.name}:
             played[fleet] = play(fleet, fleets)
             print(f"{fleet.name}: {played[fleet]}", file=sys.stderr, flush=True)
-    text = "\n".join(_text(played, fleets))
+    stored = {} if options.only else {fleet: play_stored(fleet, STORED_FLEETS) for fleet in (NOTHING[0], *MIXED)}
+    text = "\n".join([*_text(played, fleets), *_stored_text(stored)])
     print(text)
     if options.write:
         replace_section(options.write, SECTION, text)
@@ -68,6 +71,20 @@ def _text(played: dict[Fleet, Tally], fleets: int) -> Iterator[str]:
         yield table(
             ["fleet", "streams", "planted", "named", "its size is in the interval", "nothing else is named"],
             (row for fleet, tally in played.items() if fleet in kinds for row in _rows(fleet, tally)),
+        )
+
+
+def _stored_text(stored: dict[Fleet, tuple[Tally, Tally]]) -> Iterator[str]:
+    """Yield the table of the fleets that were written as telemetry."""
+    if stored:
+        yield f"### Read back from files of telemetry: {STORED_FLEETS} fleets of each kind\n"
+        header = ["fleet", "all named, as simulated", "as read", "nothing else, as simulated", "as read"]
+        yield table(
+            header,
+            (
+                [fleet.name, *(str(one.complete) for one in both), *(str(one.clean) for one in both)]
+                for fleet, both in stored.items()
+            ),
         )
 
 

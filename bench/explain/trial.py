@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gc
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from bench.explain.fleets import SLOW_HOURS, Fleet, simulate
-from otel_itl.explain.explaining import explain_observations
+from otel_itl.explain.explaining import explain, explain_observations
 from otel_itl.explain.findings import Driver, Finding, Target
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.report.reading.streams import read_streams
+from tests.explain.fleet_files import write_streams
 
 Planted = tuple[Driver, Target]
 
@@ -39,10 +44,22 @@ def play(fleet: Fleet, fleets: int) -> Tally:
     tally = Tally()
     gc.freeze()  # statsmodels collects garbage at each adjustment of p-values
     for seed in range(fleets):
-        explanation = explain_observations(simulate(fleet, np.random.default_rng(seed)))
+        explanation = explain_observations(simulate(fleet, np.random.default_rng([seed, *fleet.name.encode()])))
         tally.streams += explanation.streams
         _count(tally, fleet, explanation.findings)
     return tally
+
+
+def play_stored(fleet: Fleet, fleets: int) -> tuple[Tally, Tally]:
+    """Explain fleets as they are simulated, and as they are read back from files of telemetry; count both."""
+    simulated, read = Tally(), Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(fleets):
+            observations = simulate(fleet, np.random.default_rng([seed, *fleet.name.encode()]))
+            path = write_streams(Path(folder) / f"{seed}.jsonl", observations.used, len(observations.instances))
+            _count(simulated, fleet, explain_observations(observations).findings)
+            _count(read, fleet, explain(read_streams([str(path)], SkippedInput())).findings)
+    return simulated, read
 
 
 def _count(tally: Tally, fleet: Fleet, findings: Sequence[Finding]) -> None:

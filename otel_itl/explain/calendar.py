@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -22,7 +23,7 @@ MAX_HOURS = 12
 """Length of the longest window, beside the whole day."""
 EXCHANGES = 400
 FIRST_EXCHANGES = 80
-"""After so many it is decided whether there is anything to find."""
+"""The first of them decide whether there is anything to find."""
 MAX_BY_CHANCE = 0.3
 """There is not, if at least this share of them has a window that stands out as much."""
 ALL_DAYS = tuple(range(7))
@@ -33,9 +34,9 @@ WEEKDAYS = (*((day,) for day in range(7)), tuple(range(5)), (5, 6), ALL_DAYS)
 MIN_EXCEEDING = 10
 """With fewer exchanges beyond the observed statistic, their tail is fitted."""
 MIN_OWN = 0.1
-"""A window of which the other columns leave less than this share is judged as if they left so much."""
+"""A window of which the other columns leave less than this share is judged as if they left this share."""
 PRIOR_DAYS = 4
-"""The expected variance counts for as much as that over so many days."""
+"""The expected variance counts for as much as that over this number of days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +49,12 @@ class WindowFound:
     difference: float
     error: float
     critical: float
-    """So many standard errors hold, in 95 % of searches, for all windows at once."""
+    """Number of standard errors that holds, in 95 % of searches, for all windows at once."""
     p: float
 
 
 def can_search(facts: Facts) -> bool:
-    """Return whether there are days enough to tell an hour from an incident."""
+    """Return whether there are days enough to distinguish an hour from an incident."""
     days = len(np.unique(facts.day))
     return days >= MIN_DAYS and len(facts) >= MIN_STREAMS_A_DAY * days
 
@@ -63,9 +64,9 @@ def find_window(
 ) -> WindowFound | None:
     """Find the window of the week in which a response differs most from that outside; None: no window has enough days.
 
-    A window is judged by a t-statistic over days. The reference is the largest one of the same streams after their
-    residuals are moved by a random distance within each day, and their weekdays are exchanged between days: that keeps
-    what neighbours have in common, and loses every relation with hour and weekday.
+    A window is judged by a t-statistic over days. The reference is the largest one of the same streams after the hours
+    of each day have changed places in a circle, and weekdays were exchanged between days: that keeps what neighbours
+    have in common, and loses every relation with hour and weekday.
 
     Args:
         response: the logarithm of the latency, linearized.
@@ -74,134 +75,156 @@ def find_window(
         random: makes the exchanges.
         beside: windows that were found before; another one does not touch them.
     """
-    basis = span(columns)
-    search = _Search(facts, response - basis @ (basis.T @ response), beside)
-    if not search.is_allowed.any():
+    search = _Search(facts, response, span(columns), beside)
+    calendar = search.make_calendar()
+    observed = search.judge(calendar)
+    if not observed.is_judged.any():
         return None
-    difference, error = search.compare(search.centred, search.weekdays)
-    own = search.share_of_own(basis)
-    difference, error = difference / own, error / np.sqrt(own)
-    t = np.where(search.is_allowed, np.abs(difference / error), 0.0)
-    row, column = np.unravel_index(int(np.argmax(t)), t.shape)
+    row, column = np.unravel_index(int(np.argmax(observed.t)), observed.t.shape)
     largest: list[float] = []
     while len(largest) < EXCHANGES:
-        largest.append(search.exchange(random))
-        if len(largest) == FIRST_EXCHANGES and np.mean(np.array(largest) >= t.max()) >= MAX_BY_CHANCE:
+        largest.append(float(search.judge(search.exchange(random)).t.max()))
+        if len(largest) == FIRST_EXCHANGES and np.mean(np.array(largest) >= observed.t.max()) >= MAX_BY_CHANCE:
             break
-    return search.describe((int(row), int(column)), difference[row, column], error[row, column], np.array(largest))
+    weekdays, (start, end) = WEEKDAYS[row], search.spans[column]
+    return WindowFound(
+        window=Window(weekdays, int(start), int(end)),
+        rows=np.asarray(np.isin(facts.weekday, weekdays) & (facts.hour >= start) & (facts.hour < end)),
+        difference=float(observed.difference[row, column]),
+        error=float(observed.error[row, column]),
+        critical=float(np.quantile(largest, 0.95)),
+        p=_tail(float(observed.t[row, column]), np.array(largest)),
+    )
+
+
+class _Calendar(NamedTuple):
+    """Which hour and weekday the streams have, as they were or exchanged."""
+
+    hour: Integers
+    """Of each stream."""
+    weekday: Integers
+    """Of each day."""
+
+
+class _Judged(NamedTuple):
+    """All windows: a row for each set of weekdays, a column for each span of hours."""
+
+    difference: Floats
+    """Between inside and outside, beside the other columns."""
+    error: Floats
+    is_judged: Bools
+
+    @property
+    def t(self) -> Floats:
+        """Size of the t-statistic; 0 for a window that is not judged."""
+        return np.where(self.is_judged, np.abs(self.difference / self.error), 0.0)
 
 
 class _Search:
     """The windows over the streams of one model."""
 
-    def __init__(self, facts: Facts, residuals: Floats, beside: Sequence[Window]) -> None:
+    def __init__(self, facts: Facts, response: Floats, basis: Floats, beside: Sequence[Window]) -> None:
         days, self._day = np.unique(facts.day, return_inverse=True)
         self._facts = facts
-        self.centred = residuals - residuals.mean()
-        self._first = np.searchsorted(self._day, np.arange(len(days)))
-        self._length = np.bincount(self._day)
-        self._cell = self._day * 24 + facts.hour
-        self.weekdays: Integers = facts.weekday[self._first]
-        self._spans = _spans(facts.hour)
+        self._days = len(days)
+        self._columns = np.column_stack([np.ones(len(facts)), response - basis @ (basis.T @ response), basis])
+        """What is summed up over windows: streams, residuals, and each of the other columns."""
+        self._of_day = self._sum_days(self._columns[:, :2])
+        self._rank, self._used, self._hours = _number_hours(self._day, facts.hour)
+        self.spans = _spans(facts.hour)
         self._sets = np.array([[day in chosen for day in ALL_DAYS] for chosen in WEEKDAYS], dtype=np.float64)
-        self._inside, self._of_day = self._sum(np.ones(len(facts)))
         self._noise = self._variances()
-        self.is_allowed = self._has_enough(self.weekdays) & self._is_apart(beside)
+        self._is_apart = self._find_apart(beside)
 
-    def _is_apart(self, beside: Sequence[Window]) -> Bools:
-        """Return for each window whether it does not touch any of these."""
-        is_apart = np.ones((len(WEEKDAYS), len(self._spans)), dtype=bool)
-        for window in beside:
-            is_near = (self._spans[:, 0] <= window.end_hour) & (self._spans[:, 1] >= window.first_hour)
-            shares_day = self._sets[:, list(window.weekdays)].sum(axis=1) > 0
-            is_apart &= ~np.logical_and.outer(shares_day, is_near)
-        return is_apart
+    def make_calendar(self) -> _Calendar:
+        """Return hours and weekdays as they were."""
+        first = np.searchsorted(self._day, np.arange(self._days))
+        return _Calendar(self._facts.hour, self._facts.weekday[first])
 
-    def _sum(self, values: Floats) -> tuple[Floats, Floats]:
-        """Sum values up by day (row) and span of hours (column), and by day."""
-        cells = np.bincount(self._cell, values, minlength=24 * len(self._first)).reshape(-1, 24)
-        until = np.hstack([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)])
-        return until[:, self._spans[:, 1]] - until[:, self._spans[:, 0]], until[:, -1:]
+    def exchange(self, random: np.random.Generator) -> _Calendar:
+        """Move the hours of each day that have streams in a circle, and exchange weekdays between days."""
+        distance = (random.random(self._days) * self._used).astype(np.intp)
+        rank = (self._rank + distance[self._day]) % self._used[self._day]
+        return _Calendar(self._hours[self._day, rank], random.permutation(self.make_calendar().weekday))
 
-    def _variances(self) -> tuple[float, float]:
-        """Return the variance between streams of the same hour, and that between the hours of all days."""
-        sums, counts = np.bincount(self._cell, self.centred), np.bincount(self._cell)
-        pairs = float(np.sum(counts**2) - len(self._cell))
-        square = float(np.sum(self.centred**2))
-        between = max((float(np.sum(sums**2)) - square) / pairs, 0.0) if pairs else 0.0
-        return max(square / len(self._cell) - between, 0.0), between
-
-    def _has_enough(self, weekdays: Integers) -> Bools:
-        """Return for each window whether it has enough days and streams, inside and outside."""
-        chosen = self._sets[:, weekdays]
-        outside = self._of_day - self._inside
-        days_outside = chosen @ (outside > 0) + (1 - chosen).sum(axis=1)[:, None]
-        inside = chosen @ self._inside
-        is_enough = (chosen @ (self._inside > 0) >= MIN_WINDOW_DAYS) & (days_outside >= MIN_WINDOW_DAYS)
-        fewest = np.minimum(inside, len(self._cell) - inside)
-        return np.asarray(is_enough & (fewest >= MIN_WINDOW_STREAMS))
-
-    def compare(self, centred: Floats, weekdays: Integers) -> tuple[Floats, Floats]:
-        """Return for all windows the difference between inside and outside, and its standard error.
+    def judge(self, calendar: _Calendar) -> _Judged:
+        """Judge all windows.
 
         The error is that over days. Of few days it would be known badly, so it is drawn towards what the same streams
         would have if all hours were alike.
         """
-        chosen = self._sets[:, weekdays]
-        sums, of_day = self._sum(centred)
-        inside, total = np.maximum(chosen @ self._inside, 1.0), float(len(centred))
-        outside = np.maximum(total - inside, 1.0)
-        mean_inside = chosen @ sums / inside
-        mean_outside = -(chosen @ sums) / outside
-        rest, rest_counts = of_day - sums, self._of_day - self._inside
-        within = _spread(chosen, sums, self._inside, mean_inside)
-        beyond = _spread(chosen, rest, rest_counts, mean_outside) + _spread(
-            1 - chosen, of_day, self._of_day, mean_outside
-        )
-        days = chosen @ (self._inside > 0)
-        others = chosen @ (rest_counts > 0) + (1 - chosen).sum(axis=1)[:, None]
+        chosen, sums = self._sets[:, calendar.weekday], self._sum(calendar.hour)
+        counts, residuals = sums[0], sums[1]
+        day_counts, day_residuals = self._of_day.T[:, :, None]
+        inside = np.maximum(chosen @ counts, 1.0)
+        outside = np.maximum(float(len(self._day)) - inside, 1.0)
+        mean = chosen @ residuals / inside
+        mean_outside = (day_residuals.sum() - chosen @ residuals) / outside
+        rest, rest_counts = day_residuals - residuals, day_counts - counts
+        within = _spread(chosen, residuals, counts, mean)
+        beyond = _spread(chosen, rest, rest_counts, mean_outside)
+        beyond += _spread(1 - chosen, day_residuals, day_counts, mean_outside)
+        days, days_outside = chosen @ (counts > 0), chosen @ (rest_counts > 0) + (1 - chosen).sum(axis=1)[:, None]
         of_streams, of_hours = self._noise
-        squares = chosen @ self._inside**2
-        expected = of_streams * inside + of_hours * squares
-        expected_beyond = of_streams * outside + of_hours * np.maximum(np.sum(self._of_day**2) - squares, 0.0)
-        variance = (
-            _moderate(within, days, expected) / inside**2 + _moderate(beyond, others, expected_beyond) / outside**2
+        squares = chosen @ counts**2
+        others = np.maximum(np.sum(day_counts**2) - squares, 0.0)
+        variance = _moderate(within, days, of_streams * inside + of_hours * squares) / inside**2
+        variance += _moderate(beyond, days_outside, of_streams * outside + of_hours * others) / outside**2
+        own = self._share_of_own(chosen, inside, sums[2:])
+        is_enough = (np.minimum(days, days_outside) >= MIN_WINDOW_DAYS) & (
+            np.minimum(inside, outside) >= MIN_WINDOW_STREAMS
         )
-        return mean_inside - mean_outside, np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+        error = np.sqrt(np.maximum(variance, np.finfo(float).tiny) / own)
+        return _Judged((mean - mean_outside) / own, error, np.asarray(is_enough & self._is_apart))
 
-    def share_of_own(self, basis: Floats) -> Floats:
-        """Return the share of the variance of each window's column that other columns leave to it."""
-        chosen = self._sets[:, self.weekdays]
-        inside = np.maximum(chosen @ self._inside, 1.0)
-        shared = sum((chosen @ self._sum(column)[0]) ** 2 for column in basis.T)
-        alone = (inside - shared) / np.maximum(inside * (1 - inside / len(self._cell)), 1.0)
-        return np.clip(alone, MIN_OWN, 1.0)
+    def _share_of_own(self, chosen: Floats, inside: Floats, sums: Floats) -> Floats:
+        """Return the share of the variance of each window's column that the other columns leave to it."""
+        shared = np.sum((chosen @ sums) ** 2, axis=0)
+        alone = (inside - shared) / np.maximum(inside * (1 - inside / len(self._day)), 1.0)
+        return np.asarray(np.clip(alone, MIN_OWN, 1.0))
 
-    def exchange(self, random: np.random.Generator) -> float:
-        """Return the largest t-statistic after one exchange."""
-        weekdays = random.permutation(self.weekdays)
-        difference, error = self.compare(self._shift(random), weekdays)
-        is_judged = self.is_allowed & self._has_enough(weekdays)
-        return float(np.max(np.abs(difference / error), where=is_judged, initial=0.0))
+    def _sum_days(self, columns: Floats) -> Floats:
+        """Sum columns up by day."""
+        return np.column_stack([np.bincount(self._day, column) for column in columns.T])
 
-    def _shift(self, random: np.random.Generator) -> Floats:
-        """Move the residuals within each day, all by the same random distance, around its end."""
-        distance = (random.random(len(self._first)) * self._length).astype(np.intp)[self._day]
-        position = np.arange(len(self._cell)) - self._first[self._day]
-        return np.asarray(self.centred[self._first[self._day] + (position + distance) % self._length[self._day]])
+    def _sum(self, hour: Integers) -> Floats:
+        """Sum each column up by day and span of hours."""
+        cell, width = self._day * 24 + hour, 24 * self._days
+        cells = np.array([np.bincount(cell, column, minlength=width) for column in self._columns.T])
+        by_hour = cells.reshape(len(cells), self._days, 24)
+        until = np.concatenate([np.zeros((*by_hour.shape[:2], 1)), np.cumsum(by_hour, axis=2)], axis=2)
+        return np.asarray(until[:, :, self.spans[:, 1]] - until[:, :, self.spans[:, 0]])
 
-    def describe(self, place: tuple[int, int], difference: float, error: float, largest: Floats) -> WindowFound:
-        """Describe a window; `largest` is the largest t-statistic of each exchange."""
-        weekdays, (start, end) = WEEKDAYS[place[0]], self._spans[place[1]]
-        hour = self._facts.hour
-        return WindowFound(
-            window=Window(weekdays, int(start), int(end)),
-            rows=np.asarray(np.isin(self._facts.weekday, weekdays) & (hour >= start) & (hour < end)),
-            difference=difference,
-            error=error,
-            critical=float(np.quantile(largest, 0.95)),
-            p=_tail(abs(difference) / error, largest),
-        )
+    def _variances(self) -> tuple[float, float]:
+        """Return the variance between streams of the same hour, and that between the hours of all days."""
+        cell, residuals = self._day * 24 + self._facts.hour, self._columns[:, 1]
+        sums, counts = np.bincount(cell, residuals), np.bincount(cell)
+        pairs = float(np.sum(counts**2) - len(cell))
+        square = float(np.sum(residuals**2))
+        between = max((float(np.sum(sums**2)) - square) / pairs, 0.0) if pairs else 0.0
+        return max(square / len(cell) - between, 0.0), between
+
+    def _find_apart(self, beside: Sequence[Window]) -> Bools:
+        """Return for each window whether it does not touch any of these."""
+        is_apart = np.ones((len(WEEKDAYS), len(self.spans)), dtype=bool)
+        for window in beside:
+            is_near = (self.spans[:, 0] <= window.end_hour) & (self.spans[:, 1] >= window.first_hour)
+            shares_day = self._sets[:, list(window.weekdays)].sum(axis=1) > 0
+            is_apart &= ~np.logical_and.outer(shares_day, is_near)
+        return is_apart
+
+
+def _number_hours(day: Integers, hour: Integers) -> tuple[Integers, Integers, Integers]:
+    """Assign numbers to the hours of each day that have streams.
+
+    Returns:
+        The number of each stream's hour, how many each day has, and a table of the hours by day and number.
+    """
+    has_streams = np.zeros((int(day.max()) + 1, 24), dtype=np.intp)
+    has_streams[day, hour] = 1
+    number = np.cumsum(has_streams, axis=1) - 1
+    hours = np.argsort(-has_streams, axis=1, kind="stable")
+    return number[day, hour], has_streams.sum(axis=1), hours
 
 
 def _spans(hours: Integers) -> Integers:

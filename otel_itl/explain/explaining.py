@@ -155,6 +155,7 @@ def _share_between(trials: Trials, position: Position | None) -> float:
 
 
 def _finding(trials: Trials, trial: Trial, share: float, p: float) -> Finding:
+    """Make the finding of a trial, given its share of the variance and its adjusted p."""
     candidate, typical = trial.candidate, trials.typical
     usual = _usual_range(candidate.column) if candidate.per is not None else None
     change = trial.effect.estimate / (typical if candidate.adds else 1.0)
@@ -181,6 +182,7 @@ def _finding(trials: Trials, trial: Trial, share: float, p: float) -> Finding:
 
 
 def _position_finding(model: str, position: Position, share: float, p: float) -> Finding:
+    """Make the finding of the position in the answer, likewise."""
     low, high = position.found.interval()
     usual = _usual_range(position.positions)
     return Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class Target(Enum):
@@ -49,7 +49,7 @@ class Origin(Enum):
     """Slower by what was asked, or by how often."""
 
 
-ORIGINS: Mapping[Driver, Origin] = {
+ORIGINS: Final[Mapping[Driver, Origin]] = {
     Driver.CALENDAR: Origin.UPSTREAM,
     Driver.OWN_LOAD: Origin.OWN_LOAD,
     Driver.PROMPT: Origin.REQUEST,

@@ -89,6 +89,7 @@ def observe_streams(streams: Iterable[StoredStream], *, includes_bound: bool = F
 
 
 def _reason_to_set_aside(stream: StoredStream) -> str | None:
+    """Return why the pace of a stream is not the upstream's; None: it is."""
     if stream.span_facts.is_host_bound:
         return HOST_BOUND
     if stream.measures.is_consumer_bound or stream.span_facts.is_consumer_bound:
@@ -97,6 +98,7 @@ def _reason_to_set_aside(stream: StoredStream) -> str | None:
 
 
 def _observe(stream: StoredStream) -> Observation:
+    """Reduce one stream."""
     measures, timeline, upstream = stream.measures, stream.timeline, stream.span_facts.upstream
     gaps = _gaps_in_order(timeline)
     return Observation(

@@ -15,21 +15,23 @@ from otel_itl.explain.facts import Bools, Floats, Integers
 FLOOR = 0.1
 """A fitted latency is at least this share of the median: the fit works with logarithms."""
 MAX_FIRST = 20
-"""The first fit is not robust: a latency counts for at most so many times the median."""
+"""The first fit is not robust: a latency counts for at most this multiple of the median."""
 ROUNDS = 4
 """Linearizations, of which the last is robust; the fit is close to linear, and has converged by then."""
+MIN_CLUSTERS = 5
+"""A clustering with fewer clusters has no errors: a single long session is judged by its blocks of time."""
 TOLERANCE = 1e-9
 """Relative length below which a column counts as 0."""
 MAX_ITERATIONS = 500
 CLIPPED = 1.345
-"""Residuals beyond so many standard deviations count as if they were there: 95 % as efficient as least squares."""
+"""Residuals beyond this many standard deviations count as if they were there: 95 % as efficient as least squares."""
 
 
 class Parts(NamedTuple):
     """What a latency is made of: `(costs @ a) * exp(factors @ b)`. One row for each stream."""
 
     costs: Floats
-    """Each of its columns adds so many seconds; the first is the constant."""
+    """Each of its columns adds a number of seconds; the first is the constant."""
     factors: Floats
     """Each of its columns multiplies."""
 
@@ -85,7 +87,10 @@ def _fit_huber(response: Floats, design: Floats) -> tuple[Floats, Floats]:
     fitted = np.asarray(huber.predict(columns))
     reach = CLIPPED * huber.scale_
     residuals = response - fitted
-    return fitted, np.clip(residuals, -reach, reach) / np.mean(np.abs(residuals) < reach)
+    is_inside = np.abs(residuals) <= reach
+    if not is_inside.any():  # a fit without any error but that of rounding
+        return fitted, residuals
+    return fitted, np.clip(residuals, -reach, reach) / is_inside.mean()
 
 
 class Estimate(NamedTuple):
@@ -97,11 +102,13 @@ class Estimate(NamedTuple):
 
     @property
     def p(self) -> float:
-        """Two-sided p-value of a t-test."""
+        """Two-sided p-value of a t-test; 1 where the error is not known."""
         return float(2 * stats.t.sf(abs(self.value) / self.error, self.clusters - 1)) if self.error > 0 else 1.0
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval."""
+        """Return the 95 % interval; without a known error it is the value alone."""
+        if self.error == 0:
+            return self.value, self.value
         reach = float(stats.t.ppf(0.975, self.clusters - 1)) * self.error
         return self.value - reach, self.value + reach
 
@@ -139,8 +146,11 @@ def estimate(model: Model, adding: int = 0) -> list[Estimate]:
     coefficients = _least_squares(model.response, np.hstack([known, model.times]))
     level = model.response - known @ coefficients[: known.shape[1]]
     scales = np.arange(len(values)) < adding
-    errors = np.max([_jackknife(tested, response, level, scales, groups) for groups in model.clusterings], axis=0)
-    clusters = min(len(np.unique(groups)) for groups in model.clusterings)
+    clusterings = [groups for groups in model.clusterings if len(np.unique(groups)) >= MIN_CLUSTERS]
+    if not clusterings:
+        return [Estimate(float(value), 0.0, 0) for value in values]
+    errors = np.max([_jackknife(tested, response, level, scales, groups) for groups in clusterings], axis=0)
+    clusters = min(len(np.unique(groups)) for groups in clusterings)
     return [Estimate(float(value), float(error), clusters) for value, error in zip(values, errors, strict=True)]
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from otel_itl.explain.calendar import WindowFound, can_search, find_window
 from otel_itl.explain.candidates import THOUSAND, Candidate, make_candidates
@@ -22,7 +21,7 @@ MIN_PER_LEVEL = 20
 MAX_WINDOWS = 2
 SURE = 0.01
 """A window with a smaller p is adjusted for in the tests of the others."""
-SIDE_BLOCKS = 6
+SIDE_BLOCKS = 8
 """Blocks of time on either side of a moment that are compared."""
 MIN_SIDE_BLOCKS = 3
 
@@ -193,7 +192,6 @@ class _Model:
                 fit.design[:, :costs],
                 *(one.column for one in others),
                 *(one.rows.astype(np.float64) for one in windows),
-                self._hours - self._hours.mean(axis=0),
             ]
         )
         coefficients = np.linalg.lstsq(columns, fit.response, rcond=None)[0]
@@ -201,14 +199,15 @@ class _Model:
         before, after = (_means(partial[rows], self._facts.block[rows]) for rows in (change.is_before, change.is_after))
         if min(len(before), len(after)) < MIN_SIDE_BLOCKS:
             return None
-        test = stats.ttest_ind(after, before, equal_var=False)
-        interval = test.confidence_interval(0.95)
-        difference = float(np.mean(after) - np.mean(before))
-        effect = _share(difference, float(interval.low), float(interval.high))
-        return Trial(candidate=step, effect=effect, p=float(test.pvalue), coefficient=difference)
+        error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
+        found = Estimate(float(np.mean(after) - np.mean(before)), error, min(len(before), len(after)))
+        alone = np.var(_residuals(step.column, columns[:, 1:]))
+        shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
+        return _trial(step, found._replace(error=found.error * shared))
 
 
 def _trial(candidate: Candidate, found: Estimate) -> Trial:
+    """Make the trial of a candidate from the estimate of its coefficient."""
     low, high = found.interval()
     seconds = Effect(found.value, low, high, Unit.SECONDS, candidate.per)
     effect = seconds if candidate.adds else _share(found.value, low, high)
@@ -217,6 +216,7 @@ def _trial(candidate: Candidate, found: Estimate) -> Trial:
 
 
 def _window_trial(found: WindowFound) -> Trial:
+    """Make the trial of a window."""
     reach = found.critical * found.error
     return Trial(
         candidate=Candidate(driver=Driver.CALENDAR, column=found.rows.astype(np.float64)),
@@ -256,7 +256,8 @@ def _dummies(levels: Integers) -> Floats:
 
 def _means(values: Floats, blocks: Integers) -> Floats:
     """Return the means of up to `SIDE_BLOCKS` groups of neighbouring blocks, each with about as many streams."""
-    _, numbers = np.unique(blocks, return_inverse=True)
-    groups = min(SIDE_BLOCKS, int(numbers.max()) + 1)
-    group = numbers * groups // (int(numbers.max()) + 1)
+    _, numbers, counts = np.unique(blocks, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts / 2
+    groups = min(SIDE_BLOCKS, len(counts))
+    group = np.unique((middle * groups / len(values)).astype(np.intp), return_inverse=True)[1][numbers]
     return np.asarray(np.bincount(group, values) / np.bincount(group))

@@ -124,6 +124,18 @@ def test_few_streams_are_not_explained() -> None:
     assert (facts.streams, facts.tested) == (50, {})
 
 
+def test_a_latency_that_never_varies_is_not_explained() -> None:
+    still = simulated()
+    still.used = [replace(one, ttft=0.4, itl=0.02, parts=((8.0, 0.02), (24.0, 0.02))) for one in still.used]
+    assert named(explain_observations(still)) == set()
+
+
+def test_one_long_session_is_judged_by_its_blocks_of_time() -> None:
+    alone = simulated({PROMPT: 0.1}.items())
+    alone.used = [replace(one, session="alone") for one in alone.used]
+    assert named(explain_observations(alone)) == {PROMPT}
+
+
 def test_no_streams_have_an_empty_explanation() -> None:
     explanation = explain_observations(Observations())
     assert (explanation.findings, explanation.streams, explanation.first_unix_ns) == ([], 0, 0)

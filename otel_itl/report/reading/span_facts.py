@@ -137,6 +137,7 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
 
 
 def _upstream(attributes: Mapping[str, Any]) -> UpstreamFacts:
+    """Read who answered, and the tokens that were in the cache."""
     address, port = _text(attributes, names.SERVER_ADDRESS), _number(attributes, names.SERVER_PORT)
     cached = _number(attributes, names.USAGE_CACHE_READ_TOKENS)
     return UpstreamFacts(
