@@ -138,8 +138,8 @@ def describe_failure(error: Exception) -> Failure:
 
 def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
     """Return the arguments of an SDK's client: one attempt, no redirect, as many connections as there are streams."""
-    # A small server, such as llama.cpp's, closes a connection that the next request is just being sent on. SDKs hide that
-    # by a second attempt. On this machine a new connection costs nothing.
+    # A small server, such as llama.cpp's, closes a connection while the next request is sent on it. SDKs hide that by a
+    # second attempt. On this machine a new connection costs nothing.
     idle = 0 if endpoint.is_loopback else MAX_IDLE_CONNECTIONS
     # The classes of the SDK's own defaults: which HTTP client an SDK uses differs between its releases.
     limits = type(sdk.DEFAULT_CONNECTION_LIMITS)(max_connections=None, max_keepalive_connections=idle)
