@@ -19,25 +19,23 @@ from otel_itl.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4
-TOKENS: Final = 200
-DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), warm_up=0.5, steady=5.0)
+TOKENS: Final = 60
+DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), warm_up=1.0, steady=10.0)
 """Of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
-OBJECTIVE: Final = SLO(ttft=0.1, itl=0.05)
+OBJECTIVE: Final = SLO(ttft=0.2, itl=0.05)
 PROMPT: Final = Prompt(
     [{"role": "user", "content": "w0 w1 w2"}],
     TOKENS,
     {
         "temperature": 0.0,
         "extra_body": {"ignore_eos": True, "cache_prompt": False},
-        "extra_headers": {"connection": "close"},
     },
 )
-"""Each on a connection of its own: llama-server closes one after an answer, and a fast caller would find it closed."""
 
 
 def sweep_real(server: str) -> SweepResult:
     """Sweep a `llama-server` with four slots, given its path, by callers who ask again when they are answered."""
-    size = next(size for size in SIZES if size.name == "fast")
+    size = next(size for size in SIZES if size.name == "slow")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.gguf"
         write_model(size, path)

@@ -17,6 +17,8 @@ from otel_itl.sweep.results import Figure, LevelResult, tail_of
 
 MIN_GAIN = 0.5
 """Share of the load added by a level that has to come out as goodput, for goodput to rise."""
+MIN_GAIN_OF_CALLERS = 0.2
+"""The same in a closed loop, whose callers ask less often as soon as the endpoint is slower."""
 _LONGEST = 3_600.0
 """Stands for an infinite latency (s) in a fit."""
 _SHORTEST = 1e-6
@@ -138,7 +140,7 @@ def _log(seconds: float) -> float:
 
 
 def _find_rising(known: Sequence[LevelResult], *, is_open: bool) -> list[bool]:
-    """Return for each level whether at least half of the load that it adds comes out as goodput.
+    """Return for each level whether enough of the load that it adds comes out as goodput.
 
     The load of an open loop is what was due; of a closed loop, the number of callers, where the lowest level counts as
     all coming out.
@@ -150,7 +152,8 @@ def _find_rising(known: Sequence[LevelResult], *, is_open: bool) -> list[bool]:
     else:
         load = np.array([level.level for level in known]) * (fitted[0] / known[0].level)
     gained, added = np.diff(fitted, prepend=0.0), np.diff(load, prepend=0.0)
-    return [bool(gain > 0 and gain >= MIN_GAIN * more) for gain, more in zip(gained, added, strict=True)]
+    share = MIN_GAIN if is_open else MIN_GAIN_OF_CALLERS
+    return [bool(gain > 0 and gain >= share * more) for gain, more in zip(gained, added, strict=True)]
 
 
 def _fit_peak(values: Floats, weights: Floats) -> Floats:
