@@ -90,7 +90,7 @@ def _knees(found: Sequence[Found]) -> Iterator[str]:
 
 def _unlikeness(found: Found) -> tuple[int, float]:
     """Return how little a run is an example: its void levels, and how far its knee is from the middle of the levels."""
-    return sum(level.void is not None for level in found.result.levels), abs((found.case.knee or 0.0) - 2.0)
+    return sum(level.void_reason is not None for level in found.result.levels), abs((found.case.knee or 0.0) - 2.0)
 
 
 def omission(*, is_quick: bool) -> str:

@@ -16,7 +16,7 @@ from otel_itl.core.slo import SLO
 
 BATCHING, SLOTS = "slows down", "slots end"
 TRUTH_SECONDS = 150.0
-"""Of simulated steady parts that the true percentiles of a level are taken from."""
+"""Length of the simulated steady parts that the true percentiles of a level are taken from."""
 BEYOND = 8.0
 """Level after the highest that is driven."""
 GENEROUS = 10.0
@@ -67,7 +67,7 @@ def _steady(law: Law, design: Design, level: float, rounds: int) -> list[Job]:
 
 @cache  # the truth takes a while
 def plan(seed: int, design: Design) -> Case:
-    """Return a server of which a level is the knee: all levels in turn, both kinds in turn, the rest by chance."""
+    """Return a server of which a level is the knee: all levels in turn, both kinds in turn, the rest random."""
     chance = random.Random(seed)  # noqa: S311 - a simulation
     kind = (BATCHING, SLOTS)[seed % 2]
     knee = LEVELS[seed // 2 % len(LEVELS)]

@@ -11,11 +11,11 @@ from bench.sweep.service import Job
 from bench.sweep.simulate import Design
 from bench.truth.pressure import prioritized
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.attempts import Round, Sweep
 from otel_itl.sweep.driver import run_sweep
 from otel_itl.sweep.endpoint import Endpoint
-from otel_itl.sweep.plan import Limits, SweepPlan
+from otel_itl.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.sweep.prompts import ListedPrompts, Prompt
+from otel_itl.sweep.records import Round, Sweep
 
 MAX_TOKENS: Final = 1_000
 """More than any answer has: its length is the server's choice."""
@@ -28,10 +28,10 @@ class Manner:
     """How an endpoint is driven, besides its levels and times."""
 
     seed: int = 0
-    """Of the arrivals."""
-    is_open: bool = True
+    """Seed of the arrivals."""
+    is_open_loop: bool = True
     """Requests are due by the clock."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SweepLimits = field(default_factory=SweepLimits)
     prompt: Prompt = SHORT
     """Sent each time."""
     is_prioritized: bool = True
@@ -52,7 +52,7 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
         prompts=ListedPrompts([manner.prompt]),
         levels=design.levels,
         rounds=design.rounds,
-        is_open=manner.is_open,
+        is_open_loop=manner.is_open_loop,
         arrivals=design.arrivals,
         steady_seconds=design.steady,
         warmup_seconds=design.warm_up,
@@ -77,7 +77,7 @@ def select_steady(jobs: list[Job], sweep: Sweep, level: float) -> list[Job]:
         sweep: what the load recorded; the server got nothing after it.
         level: whose rounds are meant.
     """
-    sent = sorted(attempt.sent for attempt in sweep.attempts if attempt.sent is not None)
+    sent = sorted(request.sent for request in sweep.requests if request.sent is not None)
     latest = jobs[-len(sent) :]
     distance = min(job.arrived - moment for job, moment in zip(latest, sent, strict=True))
     rounds = [one for one in sweep.rounds if one.level == level]

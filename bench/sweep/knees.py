@@ -15,8 +15,8 @@ from bench.sweep.drive import Manner, drive, select_steady
 from bench.sweep.simulate import Design, simulate
 from bench.sweep.upstream import upstream
 from bench.truth.tables import table
-from otel_itl.sweep.attempts import Sweep
 from otel_itl.sweep.knee import SweepResult, analyze
+from otel_itl.sweep.records import Sweep
 from otel_itl.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
@@ -107,7 +107,7 @@ def _run_row(number: int, found: Found) -> list[str]:
     knee = "none" if found.knee is None else f"{found.knee:g}x"
     driven = max((level.level for level in found.result.levels), default=0)
     slots, peak = str(case.law.slots), str(case.design.peak)
-    void = ", ".join(f"{level.level:g}x" for level in found.result.levels if level.void)
+    void = ", ".join(f"{level.level:g}x" for level in found.result.levels if level.void_reason)
     return [str(number), case.name, slots, peak, objective, f"{case.knee:g}x", knee, f"{driven:g}x", void]
 
 
@@ -154,18 +154,25 @@ def coverage_table(kinds: Mapping[str, Sequence[Found]]) -> str:
     """
     rows = []
     for name, found in kinds.items():
-        rows.append([name, *(_coverage(found, index, key, is_rough=False) for index, key in enumerate(KEYS))])
-        rows.append([f"{name}: `~`", *(_coverage(found, index, key, is_rough=True) for index, key in enumerate(KEYS))])
+        rows.append(
+            [name, *(_coverage(found, index, key, has_few_tail_samples=False) for index, key in enumerate(KEYS))]
+        )
+        rows.append(
+            [
+                f"{name}: `~`",
+                *(_coverage(found, index, key, has_few_tail_samples=True) for index, key in enumerate(KEYS)),
+            ]
+        )
     return table(["sweeps", *(title(key) for key in KEYS)], rows)
 
 
-def _coverage(found: Sequence[Found], index: int, key: str, *, is_rough: bool) -> str:
+def _coverage(found: Sequence[Found], index: int, key: str, *, has_few_tail_samples: bool) -> str:
     """Return the share of the intervals with the truth inside, of those of figures that are rough or not."""
     inside = [
         figure.low <= one.case.truth[judged.result.level][index] <= figure.high
         for one in found
         for judged in one.result.judged
-        if (figure := judged.result.figures[key]).is_rough == is_rough
+        if (figure := judged.result.figures[key]).has_few_tail_samples == has_few_tail_samples
         and one.case.knee is not None
         and judged.result.level <= one.case.knee
         and figure.low is not None

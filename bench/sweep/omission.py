@@ -23,8 +23,8 @@ TRUTH_ROUNDS: Final = 100
 def omission_table(design: Design = DESIGN, law: Law = PAUSING) -> str:
     """Drive a server that pauses, by both loops, and return a table of the first tokens beside the truth."""
     rows = [["a user who comes at any moment", *_cells(find_truth(law, design))]]
-    for name, is_open in (("sweep, open loop", True), ("sweep, closed loop", False)):
-        rows.append([name, *_cells(measure(law, design, is_open=is_open))])
+    for name, is_open_loop in (("sweep, open loop", True), ("sweep, closed loop", False)):
+        rows.append([name, *_cells(measure(law, design, is_open_loop=is_open_loop))])
     return table(["times to first token", "requests", "p50", "p99", "largest", f"over {1e3 * LATE:.0f} ms"], rows)
 
 
@@ -35,12 +35,12 @@ def find_truth(law: Law, design: Design) -> list[float]:
     return [job.time_to_first_token for job in jobs if job.time_to_first_token is not None]
 
 
-def measure(law: Law, design: Design, *, is_open: bool) -> list[float]:
+def measure(law: Law, design: Design, *, is_open_loop: bool) -> list[float]:
     """Return the times to first token (s) that a sweep finds, from the moments when requests were due."""
     with upstream(law) as server:
-        sweep = drive(server.url, replace(design, levels=(1.0,)), None, Manner(is_open=is_open))
-    steady = [attempt for attempt in sweep.attempts if attempt.is_steady]
-    return [attempt.time_to_first_token for attempt in steady if attempt.time_to_first_token is not None]
+        sweep = drive(server.url, replace(design, levels=(1.0,)), None, Manner(is_open_loop=is_open_loop))
+    steady = [request for request in sweep.requests if request.is_steady]
+    return [request.time_to_first_token for request in steady if request.time_to_first_token is not None]
 
 
 def _cells(times: list[float]) -> list[str]:

@@ -13,8 +13,8 @@ from bench.sweep.upstream import upstream
 from bench.truth.pressure import PRESSURES
 from bench.truth.tables import table
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.attempts import Sweep
 from otel_itl.sweep.knee import analyze
+from otel_itl.sweep.records import Sweep
 from otel_itl.sweep.results import compute_levels
 
 FAST: Final = Law(step=0.025, free=1_000, slots=1_000, tokens=(16, 24))
@@ -66,7 +66,7 @@ def report(sweep: Sweep) -> str:
 
 def _row(hardship: Hardship) -> list[str]:
     sweep = measure(hardship)
-    late = max((one.schedule_delay for one in sweep.rounds), default=0.0)
-    delay = max((one.host_delay for one in sweep.rounds), default=0.0)
+    late = max((one.schedule_delay_p99 for one in sweep.rounds), default=0.0)
+    delay = max((one.host_delay_share for one in sweep.rounds), default=0.0)
     driven = max((one.level for one in sweep.rounds), default=0.0)
     return [hardship.name, f"{driven:g}x", f"{1e3 * late:.1f} ms", f"{100 * delay:.1f} %", report(sweep)]

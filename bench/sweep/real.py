@@ -21,7 +21,7 @@ KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4
 TOKENS: Final = 60
 DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), warm_up=1.0, steady=10.0)
-"""Of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
+"""Levels of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
 OBJECTIVE: Final = SLO(ttft=0.2, itl=0.05)
 PROMPT: Final = Prompt(
     [{"role": "user", "content": "w0 w1 w2"}],
@@ -40,7 +40,7 @@ def sweep_real(server: str) -> SweepResult:
         path = Path(folder) / "model.gguf"
         write_model(size, path)
         with serving(server, path, slots=SLOTS) as url:
-            sweep = drive(url, DESIGN, OBJECTIVE, Manner(is_open=False, prompt=PROMPT))
+            sweep = drive(url, DESIGN, OBJECTIVE, Manner(is_open_loop=False, prompt=PROMPT))
     return analyze(sweep, compute_levels(sweep))
 
 
@@ -58,7 +58,7 @@ def levels_table(result: SweepResult) -> str:
     rows = []
     for level in result.levels:
         judged = result.judgement_of(level)
-        standing = level.void or "-" if judged is None else judged.standing.value
+        standing = level.void_reason or "-" if judged is None else judged.standing.value
         values = {key: figure.value for key, figure in level.figures.items()}
         times = [milliseconds(values.get(key)) for key in KEYS]
         tokens = values.get("tokens")

@@ -27,7 +27,7 @@ class Law:
     slots: int = 64
     """Streams that are decoded together at most; the others wait."""
     prefill: float = 0.04
-    """From the slot to the first step that decodes the stream, at least."""
+    """Shortest time from getting a slot to the first step that decodes the stream."""
     tokens: tuple[int, int] = (16, 32)
     """Least and largest length of an answer; every length between is as likely."""
     stall_rate: float = 0.0
@@ -39,7 +39,7 @@ class Law:
     pause_every: float = 0.0
     """The server stops once in this time; 0: never."""
     pause: float = 0.0
-    """For how long."""
+    """How long the server stops each time."""
 
     def expected_step(self, running: int) -> float:
         """Return the median duration of a step that decodes some streams."""
@@ -80,7 +80,7 @@ class Job:
 
     @property
     def time_to_first_token(self) -> float | None:
-        """From its arrival; None: it has no token."""
+        """Time from its arrival to its first token; None: it has no token."""
         return self.sent[0] - self.arrived if self.sent else None
 
     @property

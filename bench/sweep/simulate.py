@@ -15,7 +15,7 @@ from otel_itl.compare.requests import Request
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.sweep.arrivals import iterate_constant, iterate_poisson
-from otel_itl.sweep.attempts import Attempt, Round, Sweep
+from otel_itl.sweep.records import DueRequest, Round, Sweep
 
 LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
 PUNCTUAL = 0.001
@@ -37,7 +37,7 @@ class Design:
 
     @property
     def length(self) -> float:
-        """Of a round's schedule."""
+        """Length of a round's schedule."""
         return self.warm_up + self.steady + self.tail
 
 
@@ -93,22 +93,22 @@ def play_round(law: Law, design: Design, level: float, seed: int) -> Played:
 
 def simulate(law: Law, design: Design, objective: SLO, seed: int) -> Sweep:
     """Simulate a sweep."""
-    rounds, attempts, began = [], [], 0.0
+    rounds, requests, began = [], [], 0.0
     for number in range(design.rounds):
         for level in design.levels:
             played = play_round(law, design, level, 1000 * seed + number)
             rounds.append(_round(played, design, number, began))
-            attempts += [_attempt(played, job, design, number, began) for job in played.jobs]
+            requests += [_due_request(played, job, design, number, began) for job in played.jobs]
             began += max([design.length, *(job.sent[-1] for job in played.jobs)])
     return Sweep(
         endpoint="http://127.0.0.1/v1",
         model="simulated",
         peak=design.peak,
-        is_open=True,
+        is_open_loop=True,
         objective=objective,
         levels=design.levels,
         rounds=rounds,
-        attempts=attempts,
+        requests=requests,
     )
 
 
@@ -129,21 +129,21 @@ def _round(played: Played, design: Design, number: int, began: float) -> Round:
         steady_until=began + end,
         concurrency=sum(b - a for a, b in spans if a < b) / design.steady,
         max_concurrency=max(accumulate(change for _, change in edges), default=0),
-        schedule_delay=PUNCTUAL,
-        loop_lag=PUNCTUAL,
-        host_delay=0.0,
+        schedule_delay_p99=PUNCTUAL,
+        loop_lag_p99=PUNCTUAL,
+        host_delay_share=0.0,
     )
 
 
-def _attempt(played: Played, job: Job, design: Design, number: int, began: float) -> Attempt:
-    return Attempt(
+def _due_request(played: Played, job: Job, design: Design, number: int, began: float) -> DueRequest:
+    return DueRequest(
         level=played.level,
         round=number,
         is_steady=is_steady(job, design),
-        scheduled=began + job.arrived,
+        due=began + job.arrived,
         sent=began + job.arrived,
         ended=began + job.sent[-1],
-        request=as_request(job, f"{played.level} {number} {job.arrived}"),
+        measured=as_request(job, f"{played.level} {number} {job.arrived}"),
         status=200,
     )
 

@@ -12,7 +12,6 @@ from otel_itl.cli.output import CannotWriteError, check_output, open_output
 from otel_itl.cli.sweep_plan import BadPlanError, find_inputs, make_endpoint, make_plan
 from otel_itl.report.reading.lines import UnreadableSourceError
 from otel_itl.report.render.terminal import open_terminal
-from otel_itl.sweep.attempts import Sweep
 from otel_itl.sweep.calibration import CannotSweepError
 from otel_itl.sweep.driver import run_sweep
 from otel_itl.sweep.endpoint import Endpoint, EndpointError
@@ -21,6 +20,7 @@ from otel_itl.sweep.knee import SweepResult, analyze
 from otel_itl.sweep.measurement import CannotMeasureError
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.prompts import PromptError
+from otel_itl.sweep.records import Sweep
 from otel_itl.sweep.render.consent import describe_demand
 from otel_itl.sweep.render.html import sweep_to_html
 from otel_itl.sweep.render.json import sweep_to_json

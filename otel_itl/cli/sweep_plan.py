@@ -16,7 +16,7 @@ from otel_itl.core.slo import SLO
 from otel_itl.report.reading.lines import check_readable
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.sweep.endpoint import SDK, Endpoint
-from otel_itl.sweep.plan import Arrivals, Limits, SweepPlan
+from otel_itl.sweep.plan import Arrivals, SweepLimits, SweepPlan
 from otel_itl.sweep.prices import Prices, parse_prices
 from otel_itl.sweep.prompts import FillerPrompts, Prompts, load_prompts, read_prompts
 from otel_itl.sweep.traffic import Traffic, read_traffic
@@ -57,11 +57,11 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
     max_requests = arguments.max_requests
     if max_requests is None and not endpoint.is_loopback:
         max_requests = MAX_REQUESTS_ELSEWHERE
-    limits = Limits(
+    limits = SweepLimits(
         max_requests=max_requests,
         max_tokens=arguments.max_tokens,
         max_cost=arguments.max_cost,
-        max_error_rate=arguments.max_errors,
+        max_error_share=arguments.max_errors,
     )
     traffic = _read_traffic(arguments)
     has_arrivals = traffic is not None and any(traffic.inter_arrivals) and not arguments.closed
@@ -71,7 +71,7 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         prompts=_make_prompts(arguments, traffic),
         levels=arguments.levels,
         rounds=arguments.rounds,
-        is_open=not arguments.closed,
+        is_open_loop=not arguments.closed,
         arrivals=arrivals,
         inter_arrivals=() if traffic is None else traffic.inter_arrivals,
         steady_seconds=arguments.seconds,

@@ -9,12 +9,12 @@ from otel_itl.sweep.plan import SweepPlan
 
 
 def iterate_arrivals(plan: SweepPlan, rate: float, random: Random) -> Iterator[float]:
-    """Yield ascending moments, in seconds after the begin of a round, without end.
+    """Yield ascending moments, in seconds after the start of a round, without end.
 
     Args:
-        plan: says how they are spread.
+        plan: how the moments are spread.
         rate: moments per second, on average.
-        random: draws what is left to chance.
+        random: source of the random distances.
     """
     if plan.arrivals == "poisson":
         return iterate_poisson(rate, random)
@@ -42,7 +42,7 @@ def iterate_constant(rate: float) -> Iterator[float]:
 def iterate_recorded(inter_arrivals: Sequence[float], rate: float, random: Random) -> Iterator[float]:
     """Yield moments at recorded distances in their recorded order, all scaled to the rate: bursts stay bursts.
 
-    It begins at a random place of the record, and goes on from its beginning where the record ends.
+    The first moment is a random place of the record; where the record ends, it is repeated from its start.
     """
     scale = len(inter_arrivals) / sum(inter_arrivals) / rate
     place, moment = random.randrange(len(inter_arrivals)), 0.0

@@ -21,9 +21,9 @@ class RoundEnd(Enum):
     RATE_LIMITED = "rate limited"
     """Higher levels are not tried."""
     SATURATED = "saturated"
-    """Likewise."""
+    """Higher levels are not tried."""
     FAILING = "failing"
-    """Neither this level nor a higher one is tried."""
+    """Neither this level nor a higher one is tried again."""
 
 
 class Brakes:
@@ -37,7 +37,7 @@ class Brakes:
     def __init__(self, clock: Callable[[], float], max_retry_after: float) -> None:
         self._clock = clock
         self._max_retry_after = max_retry_after
-        self.stopped: str | None = None
+        self.stop_reason: str | None = None
         """Why the sweep ends, in one clause; None: it goes on."""
         self.round_end: RoundEnd | None = None
         self.reason: str | None = None
@@ -50,7 +50,7 @@ class Brakes:
     @property
     def are_applied(self) -> bool:
         """Whether nothing may be sent now."""
-        return self.stopped is not None or self.round_end is not None or self._clock() < self.not_before
+        return self.stop_reason is not None or self.round_end is not None or self._clock() < self.not_before
 
     def begin_round(self) -> None:
         """Release what ended the last round only."""
@@ -58,7 +58,7 @@ class Brakes:
 
     def stop(self, reason: str) -> None:
         """End the sweep; the first reason counts."""
-        self.stopped = self.stopped or reason
+        self.stop_reason = self.stop_reason or reason
 
     def end_round(self, end: RoundEnd, reason: str) -> None:
         """End the round; the first reason counts."""

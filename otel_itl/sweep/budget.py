@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import Final, NamedTuple
 
-from otel_itl.sweep.plan import Limits
+from otel_itl.sweep.plan import SweepLimits
 from otel_itl.sweep.prices import Price
 from otel_itl.sweep.prompts import TEMPLATE_TOKENS, Prompt
 
@@ -21,7 +21,7 @@ class Reservation(NamedTuple):
     input_tokens: int
     output_tokens: int
     size: int
-    """Of its prompt, in bytes."""
+    """Size of the prompt in bytes."""
 
 
 class Budget:
@@ -31,11 +31,11 @@ class Budget:
     its whole reservation.
 
     Args:
-        limits: that are kept.
-        price: of the model; None: there is none.
+        limits: the limits that are kept.
+        price: price of the model; None: there is none.
     """
 
-    def __init__(self, limits: Limits, price: Price | None = None) -> None:
+    def __init__(self, limits: SweepLimits, price: Price | None = None) -> None:
         self._limits = limits
         self._price = price
         self._reserved: list[int] = [0, 0]

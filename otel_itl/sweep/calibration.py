@@ -1,4 +1,4 @@
-"""Measures how long a request takes at the expected peak: from that follows how many are due per second."""
+"""Measures how long a request takes at the expected peak: by Little's law, the rate of a level follows from it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from random import Random
 from typing import Final
 
 from otel_itl.sweep.flight import Flight
-from otel_itl.sweep.load import Load
 from otel_itl.sweep.measurement import CALIBRATION
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.rounds import PAUSE_AFTER_FAILURE, TICK
+from otel_itl.sweep.sender import RequestSender
 
 REQUESTS_PER_CALLER: Final = 3
 """The first of a caller opens its connection, and is left out of the mean."""
@@ -30,13 +30,13 @@ class Calibration:
 
     Args:
         plan: the options.
-        load: sends the requests.
+        sender: sends the requests.
         report: called several times a second.
-        random: draws when each caller begins.
+        random: random start of each caller.
     """
 
-    def __init__(self, plan: SweepPlan, load: Load, report: Callable[[], None], random: Random) -> None:
-        self._plan, self._load, self._report, self._random = plan, load, report, random
+    def __init__(self, plan: SweepPlan, sender: RequestSender, report: Callable[[], None], random: Random) -> None:
+        self._plan, self._sender, self._report, self._random = plan, sender, report, random
         self._clock = asyncio.get_running_loop().time
         self.flights: list[Flight] = []
         self._durations: list[float] = []
@@ -54,7 +54,7 @@ class Calibration:
         until = self._clock() + MAX_SECONDS
         wanted = max((REQUESTS_PER_CALLER - 1) * len(callers), MIN_MEASURED)
         try:
-            while len(self._durations) < wanted and self._clock() < until and not self._load.brakes.are_applied:
+            while len(self._durations) < wanted and self._clock() < until and not self._sender.brakes.are_applied:
                 await asyncio.wait(callers, timeout=TICK)
                 for caller in callers:
                     if caller.done():
@@ -65,11 +65,11 @@ class Calibration:
             for caller in callers:
                 caller.cancel()
             await asyncio.gather(*callers, return_exceptions=True)
-            await self._load.drain(self._drain_seconds, self._report)
+            await self._sender.drain(self._drain_seconds, self._report)
         durations = self._durations or self._first_durations
         if durations:
             return sum(durations) / len(durations)
-        if self._load.brakes.are_applied:
+        if self._sender.brakes.are_applied:
             return None
         message = (
             f"no request ended within {MAX_SECONDS:g} s at the expected peak: there is no rate to derive levels of."
@@ -86,7 +86,7 @@ class Calibration:
         await asyncio.sleep(self._random.uniform(0, TICK))
         is_first = True
         while True:
-            flight = self._load.send(level=1.0, round_number=CALIBRATION, is_steady=False, scheduled=self._clock())
+            flight = self._sender.send(level=1.0, round_number=CALIBRATION, is_steady=False, due=self._clock())
             if flight is None or flight.task is None:
                 return
             self.flights.append(flight)
@@ -101,7 +101,7 @@ class Calibration:
     def _refuse_failures(self) -> None:
         """Raise CannotSweepError if requests fail beyond the limit of the plan."""
         errors, ended = len(self._errors), len(self._errors) + len(self._durations) + len(self._first_durations)
-        if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_rate * ended:
+        if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_share * ended:
             return
         last = self._errors[-1]
         status = f"HTTP {last.status}" if last.status is not None else last.error

@@ -9,7 +9,7 @@ class Concurrency:
     def __init__(self) -> None:
         self.open = 0
         self.most = 0
-        """At a time, since `forget_most`."""
+        """Most streams open at a time since `forget_most`."""
         self._area = 0.0
         self._since = 0.0
 

@@ -11,20 +11,20 @@ from random import Random
 from typing import Final
 
 from otel_itl.core.slo import Objectives
-from otel_itl.sweep.attempts import Attempt, Round, Sweep
 from otel_itl.sweep.brakes import Brakes, RoundEnd
 from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.calibration import Calibration, CannotSweepError
 from otel_itl.sweep.clients import open_client
 from otel_itl.sweep.endpoint import Endpoint
 from otel_itl.sweep.interrupts import interrupts_handled
-from otel_itl.sweep.judging import judge_round, make_attempts
-from otel_itl.sweep.load import Load
+from otel_itl.sweep.judging import judge_round, make_requests
 from otel_itl.sweep.measurement import Measurement
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.progress import Phase, Progress
-from otel_itl.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver, RoundLoad
+from otel_itl.sweep.records import DueRequest, Round, Sweep
+from otel_itl.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver, RoundRecord
 from otel_itl.sweep.schedule import Schedule
+from otel_itl.sweep.sender import RequestSender
 
 REPORT_SECONDS: Final = 0.25
 """Seconds between two reports of progress."""
@@ -34,7 +34,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
     """Drive the endpoint through the levels of the plan, and return what was recorded.
 
     Ctrl-C (SIGINT) stops sending and lets open streams end for up to 10 s; a second one cuts them off. Either way the
-    rounds that were made are returned, with `stopped="interrupted"`.
+    rounds that were made are returned, with `stop_reason="interrupted"`.
 
     Args:
         plan: the options.
@@ -59,8 +59,8 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
             Measurement(endpoint.sdk, plan.objective, plan.output) as measurement,
             interrupts_handled(brakes.interrupt),
         ):
-            load = Load(client, plan.prompts, Budget(plan.limits, price), brakes)
-            sweeper = _Sweeper(plan, measurement, load, on_progress)
+            sender = RequestSender(client, plan.prompts, Budget(plan.limits, price), brakes)
+            sweeper = _Sweeper(plan, measurement, sender, on_progress)
             await sweeper.run()
     finally:
         gc.unfreeze()
@@ -69,13 +69,13 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         endpoint=endpoint.address,
         model=endpoint.model,
         peak=plan.peak,
-        is_open=plan.is_open,
+        is_open_loop=plan.is_open_loop,
         objective=plan.objective,
         levels=plan.ascending_levels,
         rounds=sweeper.rounds,
-        attempts=sweeper.attempts,
-        stopped=brakes.stopped or sweeper.schedule.skipped,
-        cost=load.budget.cost,
+        requests=sweeper.requests,
+        stop_reason=brakes.stop_reason or sweeper.schedule.skipped,
+        cost=sender.budget.cost,
     )
 
 
@@ -85,15 +85,15 @@ class _Sweeper:
     Args:
         plan: the options.
         measurement: measures and stores the streams.
-        load: sends the requests.
+        sender: sends the requests.
         on_progress: called several times a second.
     """
 
     def __init__(
-        self, plan: SweepPlan, measurement: Measurement, load: Load, on_progress: Callable[[Progress], None]
+        self, plan: SweepPlan, measurement: Measurement, sender: RequestSender, on_progress: Callable[[Progress], None]
     ) -> None:
-        self._plan, self._measurement, self._load, self._on_progress = plan, measurement, load, on_progress
-        self._brakes = load.brakes
+        self._plan, self._measurement, self._sender, self._on_progress = plan, measurement, sender, on_progress
+        self._brakes = sender.brakes
         self._clock = asyncio.get_running_loop().time
         self._objectives = None if plan.objective is None else Objectives((("*", plan.objective),))
         self._began = self._clock()
@@ -104,7 +104,7 @@ class _Sweeper:
         """Estimate of what one round takes."""
         self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._make_random("levels"))
         self.rounds: list[Round] = []
-        self.attempts: list[Attempt] = []
+        self.requests: list[DueRequest] = []
 
     async def run(self) -> None:
         """Find how long a request takes, and drive the rounds until none is left or the sweep is stopped.
@@ -118,17 +118,17 @@ class _Sweeper:
         warm_up = self._plan.warmup_seconds
         warm_up = WARM_UP_DURATIONS * duration if warm_up is None else warm_up
         self._round_seconds = warm_up + self._plan.steady_seconds + 2 * duration
-        while self._brakes.stopped is None and (taken := self.schedule.take()) is not None:
+        while self._brakes.stop_reason is None and (taken := self.schedule.take()) is not None:
             self._level, self._number = taken
             await self._pause()
-            if self._brakes.stopped is None:
+            if self._brakes.stop_reason is None:
                 self._brakes.begin_round()
                 await self._run_round(duration)
 
     async def _calibrate(self) -> float | None:
         """Measure how long a request takes (s); None: the sweep was stopped before."""
         report = partial(self._report, Phase.CALIBRATION)
-        calibration = Calibration(self._plan, self._load, report, self._make_random("calibration"))
+        calibration = Calibration(self._plan, self._sender, report, self._make_random("calibration"))
         try:
             duration = await calibration.measure()
         finally:
@@ -142,35 +142,35 @@ class _Sweeper:
         """Drive one round, and record it.
 
         Args:
-            duration: of a request at the expected peak (s).
+            duration: duration of a request at the expected peak (s).
         """
         # A full collection would block the event loop for a tenth of a second: what exists now is left out of the next.
         gc.collect()
         gc.freeze()
         self._round_began = self._clock()
         random = self._make_random(f"{self._level} {self._number}")
-        driver = RoundDriver(self._plan, self._load, duration=duration, report=self._report, random=random)
-        load = await driver.run(self._level, self._number)
+        driver = RoundDriver(self._plan, self._sender, duration=duration, report=self._report, random=random)
+        record = await driver.run(self._level, self._number)
         self._report(Phase.READING)
-        streams = await self._measurement.collect(load.flights)
-        attempts = make_attempts(load.flights, streams, self._began, self._objectives)
-        judged = judge_round(load, attempts, self._began, self._plan.steady_seconds)
-        await self._measurement.store(is_counted=judged.void is None)
-        self.attempts += attempts
+        streams = await self._measurement.collect(record.flights)
+        requests = make_requests(record.flights, streams, self._began, self._objectives)
+        judged = judge_round(record, requests, self._began, self._plan.steady_seconds)
+        await self._measurement.store(is_counted=judged.void_reason is None)
+        self.requests += requests
         self.rounds.append(judged)
-        if load.end is not None:
-            self.schedule.exclude(self._level, load.end, _reason_of(load, judged))
+        if record.end is not None:
+            self.schedule.exclude(self._level, record.end, _reason_of(record, judged))
         self.schedule.finish()
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
 
     def _make_random(self, purpose: str) -> Random:
-        """Make the source of chance for one purpose: what is drawn elsewhere does not change it."""
+        """Make the random generator for one purpose: random numbers used elsewhere do not change its sequence."""
         return Random(f"{self._plan.seed} {purpose}")  # noqa: S311 - moments and orders, no secret
 
     async def _pause(self) -> None:
         """Wait for as long as the endpoint asks for, or until the sweep is stopped."""
-        while self._clock() < self._brakes.not_before and self._brakes.stopped is None:
+        while self._clock() < self._brakes.not_before and self._brakes.stop_reason is None:
             await asyncio.sleep(TICK)
             self._report(Phase.PAUSE)
 
@@ -180,7 +180,7 @@ class _Sweeper:
         if now < self._reported + REPORT_SECONDS:
             return
         self._reported = now
-        budget, schedule = self._load.budget, self.schedule
+        budget, schedule = self._sender.budget, self.schedule
         left = (schedule.planned - schedule.over) * (self._round_seconds or self._plan.steady_seconds)
         if self._round_began is not None:
             left -= min(now - self._round_began, self._round_seconds)
@@ -191,20 +191,20 @@ class _Sweeper:
                 level=self._level,
                 round=self._number,
                 elapsed=now - self._began,
-                planned=now - self._began + (left if self._brakes.stopped is None else 0.0),
+                planned=now - self._began + (left if self._brakes.stop_reason is None else 0.0),
                 rounds_over=schedule.over,
                 rounds_planned=schedule.planned,
                 requests=budget.requests,
-                open=self._load.concurrency.open,
-                errors=self._load.errors,
+                open=self._sender.concurrency.open,
+                errors=self._sender.errors,
                 tokens=budget.tokens,
                 cost=budget.cost,
-                stopping=self._brakes.stopped,
+                stopping=self._brakes.stop_reason,
             )
         )
 
 
-def _reason_of(load: RoundLoad, judged: Round) -> str:
+def _reason_of(record: RoundRecord, judged: Round) -> str:
     """Return why a round ended before its time: a queue grows as well where this machine does not keep up."""
-    is_own = load.end is RoundEnd.SATURATED and judged.is_driver_bound
-    return (judged.void if is_own else load.reason) or ""
+    is_own = record.end is RoundEnd.SATURATED and judged.is_driver_bound
+    return (judged.void_reason if is_own else record.reason) or ""

@@ -19,7 +19,7 @@ class Flight:
     level: float
     round: int
     is_steady: bool
-    scheduled: float
+    due: float
     prompt: Prompt
     reservation: Reservation
     task: asyncio.Task[None] | None = None
@@ -27,7 +27,7 @@ class Flight:
     sent: float | None = None
     first_token: float | None = None
     ended: float | None = None
-    """None: it runs, or was cut off."""
+    """When its stream ended; None: the stream is open, or was cut off."""
     status: int | None = None
     error: str | None = None
     span_id: int | None = None
@@ -35,14 +35,14 @@ class Flight:
     """The span of the stream, when that has ended."""
 
     @property
-    def has_waited(self) -> bool:
-        """Whether it got a token or still waits for one: not where it failed, or its answer was empty."""
+    def counts_as_wait(self) -> bool:
+        """Whether its wait for the first token counts: it got one or still waits, and did not fail or end empty."""
         return self.first_token is not None or self.ended is None
 
     @property
-    def wait(self) -> float:
-        """How long it has waited for its first token since it was due; infinite: it has got none."""
-        return inf if self.first_token is None else self.first_token - self.scheduled
+    def first_token_wait(self) -> float:
+        """Seconds from the moment when the request was due to its first token; infinite: it has got none."""
+        return inf if self.first_token is None else self.first_token - self.due
 
 
 current_flight: ContextVar[Flight | None] = ContextVar("otel_itl_sweep_flight", default=None)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from otel_itl.sweep.attempts import Sweep
 from otel_itl.sweep.knee import Standing, SweepResult
+from otel_itl.sweep.records import Sweep
 
 HOLDS = 0
 DOES_NOT_HOLD = 1
@@ -15,7 +15,7 @@ _INTERRUPTED = "interrupted"
 
 def is_interrupted(sweep: Sweep) -> bool:
     """Return whether Ctrl-C ended a sweep."""
-    return sweep.stopped == _INTERRUPTED
+    return sweep.stop_reason == _INTERRUPTED
 
 
 def exit_code(result: SweepResult) -> int:

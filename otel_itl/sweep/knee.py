@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 
 from otel_itl.compare.levels import Floats
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.attempts import Sweep
+from otel_itl.sweep.records import Sweep
 from otel_itl.sweep.results import Figure, LevelResult, tail_of
 
 MIN_GAIN = 0.5
@@ -23,7 +23,7 @@ _LONGEST = 3_600.0
 """Stands for an infinite latency (s) in a fit."""
 _SHORTEST = 1e-6
 _MIN_ERROR = 0.01
-"""Of the logarithm of a percentile: a narrower interval is not better known than this."""
+"""Smallest standard error of the logarithm of a percentile: a narrower interval is not better known than this."""
 _INTERVAL_ERRORS = 2 * 1.96
 """Standard errors in a 95 % interval."""
 
@@ -57,9 +57,9 @@ class SweepResult:
 
     sweep: Sweep
     levels: Sequence[LevelResult]
-    """That were driven, ascending."""
+    """Levels that were driven, ascending."""
     judged: Sequence[JudgedLevel]
-    """Those of them that are not void."""
+    """Levels that are not void, ascending."""
     knee: JudgedLevel | None
     """The highest level within the objective where goodput still rises; None: there is none, or none is known."""
 
@@ -88,9 +88,9 @@ def _judge(known: Sequence[LevelResult], sweep: Sweep) -> list[JudgedLevel]:
     """Judge the levels that count."""
     if not known:
         return []
-    is_rising = _find_rising(known, is_open=sweep.is_open)
+    is_rising = _find_rising(known, is_open_loop=sweep.is_open_loop)
     limits = _limits(sweep.objective)
-    fits = {key: _fit_ends([level.figures[key] for level in known]) for key in limits}
+    fits = {key: _fit_bounds([level.figures[key] for level in known]) for key in limits}
     judged = []
     for number, level in enumerate(known):
         beyond = [key for key, (low, _) in fits.items() if low[number] > limits[key]]
@@ -117,16 +117,16 @@ def _worst(keys: Sequence[str], level: LevelResult, limits: dict[str, float]) ->
     return max(keys, key=lambda key: (level.figures[key].value or 0.0) / limits[key])
 
 
-def _fit_ends(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
-    """Fit the ends of intervals so that they rise with the level, weighted by how well each level is known.
+def _fit_bounds(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
+    """Fit the bounds of intervals so that they rise with the level, weighted by how well each level is known.
 
     Logarithms are fitted, as the error of a latency grows with it. An unknown figure takes no part.
 
     Returns:
-        The lower and the upper ends in seconds, one for each level; an unknown one is 0, and meets any objective.
+        The lower and the upper bounds in seconds, one for each level; an unknown one is 0, and meets any objective.
     """
-    known = [number for number, figure in enumerate(figures) if figure.ends is not None]
-    logs = np.array([[_log(end) for end in figures[number].ends or ()] for number in known])
+    known = [number for number, figure in enumerate(figures) if figure.bounds is not None]
+    logs = np.array([[_log(end) for end in figures[number].bounds or ()] for number in known])
     fitted = np.zeros((2, len(figures)))
     if known:
         errors = np.maximum((logs[:, 1] - logs[:, 0]) / _INTERVAL_ERRORS, _MIN_ERROR)
@@ -139,7 +139,7 @@ def _log(seconds: float) -> float:
     return math.log(min(max(seconds, _SHORTEST), _LONGEST))
 
 
-def _find_rising(known: Sequence[LevelResult], *, is_open: bool) -> list[bool]:
+def _find_rising(known: Sequence[LevelResult], *, is_open_loop: bool) -> list[bool]:
     """Return for each level whether enough of the load that it adds comes out as goodput.
 
     The load of an open loop is what was due; of a closed loop, the number of callers, where the lowest level counts as
@@ -147,12 +147,12 @@ def _find_rising(known: Sequence[LevelResult], *, is_open: bool) -> list[bool]:
     """
     goodput = np.array([level.figures["goodput"].value or 0.0 for level in known])
     fitted = _fit_peak(goodput, np.array([level.seconds for level in known]))
-    if is_open:
+    if is_open_loop:
         load = np.array([level.due_per_second for level in known])
     else:
         load = np.array([level.level for level in known]) * (fitted[0] / known[0].level)
     gained, added = np.diff(fitted, prepend=0.0), np.diff(load, prepend=0.0)
-    share = MIN_GAIN if is_open else MIN_GAIN_OF_CALLERS
+    share = MIN_GAIN if is_open_loop else MIN_GAIN_OF_CALLERS
     return [bool(gain > 0 and gain >= share * more) for gain, more in zip(gained, added, strict=True)]
 
 

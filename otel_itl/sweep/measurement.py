@@ -159,7 +159,7 @@ class _FlightProcessor(SpanProcessor):
         self._flights[flight.span_id] = flight
         span.set_attribute(names.SWEEP_ROUND, flight.round)
         span.set_attribute(names.SWEEP_STEADY, flight.is_steady)
-        span.set_attribute(names.SWEEP_SCHEDULE_DELAY, flight.sent - flight.scheduled)
+        span.set_attribute(names.SWEEP_SCHEDULE_DELAY, flight.sent - flight.due)
         if flight.is_steady:
             span.set_attribute(names.SWEEP_LEVEL, f"{flight.level:g}")
 

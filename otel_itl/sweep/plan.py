@@ -13,43 +13,44 @@ from otel_itl.sweep.prompts import Prompts
 DEFAULT_LEVELS: Final = (1.0, 1.5, 2.0, 3.0, 5.0)
 DEFAULT_ROUNDS: Final = 3
 DEFAULT_STEADY_SECONDS: Final = 30.0
-DEFAULT_MAX_ERROR_RATE: Final = 0.1
+DEFAULT_MAX_ERROR_SHARE: Final = 0.1
 DEFAULT_MAX_RETRY_AFTER: Final = 120.0
 
 Arrivals = Literal["poisson", "constant", "recorded"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """When a sweep stops. None: no such limit.
+class SweepLimits:
+    """What a sweep may consume at most, and when it stops. None: no such limit.
 
-    None of the first three is exceeded by requests that are under way: each is counted with the most that it may
-    consume (its `max_tokens`, and its prompt) until it has ended.
+    Requests under way never exceed `max_requests`, `max_tokens` or `max_cost`: each counts with its maximum until it
+    ends.
 
     Raises:
-        ValueError: a limit that is not positive, or an error rate that is not between 0 and 1.
+        ValueError: a limit that is not positive, or an error share that is not between 0 and 1.
     """
 
     max_requests: int | None = None
+    """Requests that are sent."""
     max_tokens: int | None = None
     """Input and output tokens together, as the endpoint reports them."""
     max_cost: float | None = None
-    """In the currency of the price table, which it needs."""
-    max_error_rate: float = DEFAULT_MAX_ERROR_RATE
+    """Cost of all requests in the currency of the price table, which this limit needs."""
+    max_error_share: float = DEFAULT_MAX_ERROR_SHARE
     """Share of failed requests in one round beyond which neither this level nor a higher one is tried again."""
     max_retry_after: float = DEFAULT_MAX_RETRY_AFTER
     """Seconds: an endpoint that asks for a longer pause (`Retry-After`) ends the sweep."""
-    max_open: int | None = None
+    max_open_streams: int | None = None
     """Streams open at a time; None: four times the concurrency of the highest level, at least 64 more than that."""
 
     def __post_init__(self) -> None:
-        for name in ("max_requests", "max_tokens", "max_cost", "max_retry_after", "max_open"):
+        for name in ("max_requests", "max_tokens", "max_cost", "max_retry_after", "max_open_streams"):
             value = getattr(self, name)
             if value is not None and not (isfinite(value) and value > 0):
                 message = f"{name}={value!r} is not accepted: it takes a number above 0."
                 raise ValueError(message)
-        if not 0 < self.max_error_rate <= 1:
-            message = f"max_error_rate={self.max_error_rate!r} is not accepted: it takes a share above 0, at most 1."
+        if not 0 < self.max_error_share <= 1:
+            message = f"max_error_share={self.max_error_share!r} is not accepted: it takes a share above 0, at most 1."
             raise ValueError(message)
 
 
@@ -69,8 +70,8 @@ class SweepPlan:
     """Multiples of the peak, in any order."""
     rounds: int = DEFAULT_ROUNDS
     """Repeats of each level. The first goes up from level to level, so that none above the first that is too much is
-    tried; in the others the order is drawn by chance."""
-    is_open: bool = True
+    tried; in the others the order is shuffled."""
+    is_open_loop: bool = True
     """Requests are due by the clock, whether or not earlier ones have ended. Else as many callers as streams are
     planned each ask again as soon as they are answered."""
     arrivals: Arrivals = "poisson"
@@ -85,11 +86,11 @@ class SweepPlan:
     """How long what was sent in the steady part may take to end after it; None: four request durations, at least 10."""
     request_duration: float | None = None
     """Mean duration of a request at the expected peak, from which the rates follow; None: it is measured first."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SweepLimits = field(default_factory=SweepLimits)
     prices: Prices | None = None
     objective: SLO | None = None
     seed: int = 0
-    """Of all that is drawn by chance: a sweep with the same seed is due at the same moments."""
+    """Seed of all random choices: the requests of a sweep with the same seed are due at the same moments."""
     output: str | None = None
     """A new file for the streams, as OTLP JSON lines; None: they are kept nowhere."""
 

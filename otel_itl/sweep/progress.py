@@ -28,21 +28,21 @@ class Progress:
     phase: Phase
     level: float
     round: int
-    """From 0."""
+    """Number of the repeat of the level, from 0."""
     elapsed: float
     planned: float
     """Estimate of what the whole sweep takes: what is over, and what the rounds that are left will take."""
     rounds_over: int
-    """Of all levels."""
+    """Rounds of all levels that are over."""
     rounds_planned: int
     requests: int
-    """That were sent."""
+    """Requests that were sent."""
     open: int
-    """That are open now."""
+    """Streams that are open now."""
     errors: int
     tokens: int
-    """Input and output, of requests that have ended."""
+    """Input and output tokens of requests that have ended."""
     cost: float | None
-    """By the price table; None: there is none."""
+    """Cost of requests that have ended, by the price table; None: there is none."""
     stopping: str | None
     """Why no further request is sent; None: the sweep goes on."""

@@ -34,7 +34,7 @@ class Prompt:
 
     messages: Sequence[Mapping[str, Any]]
     max_tokens: int
-    """Of the answer."""
+    """Tokens that the answer has at most."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the SDK's call."""
 
@@ -102,8 +102,8 @@ class FillerPrompts:
     """Prompts of random words. No two begin alike, not even those of two sweeps, so that no prefix cache answers them.
 
     Args:
-        lengths: pairs of input and output tokens, one of which is drawn for each request.
-        seed: the same one draws the same lengths, and the same words after the begin.
+        lengths: pairs of input and output tokens, one of which is chosen at random for each request.
+        seed: the same seed gives the same lengths, and the same words after the random start of each prompt.
     """
 
     def __init__(self, lengths: Sequence[tuple[int, int]], seed: int = 0) -> None:

@@ -16,8 +16,8 @@ from otel_itl.compare.quantities import MIN_BEYOND
 from otel_itl.compare.resampling import level_interval
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
-from otel_itl.sweep.attempts import Attempt, Round, Sweep
 from otel_itl.sweep.blocks import Block, split_into_blocks
+from otel_itl.sweep.records import DueRequest, Round, Sweep
 
 DEFAULT_TARGET = 0.99
 """Without an objective the tail that is shown is p99."""
@@ -46,14 +46,14 @@ class Figure:
     high: float | None = None
     samples: int = 0
     effective_samples: int = 0
-    """As many independent samples would be known as well; of a rate, its samples."""
-    is_rough: bool = False
-    """Fewer than ten independent samples would lie beyond the percentile: its interval, that of a few requests, is too
-    narrow rather than too wide."""
+    """Number of independent samples that would give as narrow an interval; of a rate, its samples."""
+    has_few_tail_samples: bool = False
+    """Fewer than ten independent samples would lie beyond the percentile: its interval rests on a few requests, and is
+    too narrow rather than too wide."""
 
     @property
-    def ends(self) -> tuple[float, float] | None:
-        """The ends of the interval, or twice the value where it has none; None: nothing is known."""
+    def bounds(self) -> tuple[float, float] | None:
+        """Lower and upper end of the interval; the value twice where there is none; None: nothing is known."""
         if self.low is not None and self.high is not None:
             return self.low, self.high
         return None if self.value is None else (self.value, self.value)
@@ -65,11 +65,11 @@ class LevelResult:
 
     level: float
     rounds: Sequence[Round]
-    """All that were driven."""
+    """All rounds that were driven."""
     counted: Sequence[Round]
-    """Those that are not void."""
+    """Rounds that are not void."""
     seconds: float
-    """Of the steady parts of the rounds that count."""
+    """Length of the steady parts of the rounds that count, together."""
     figures: Mapping[str, Figure] = field(default_factory=dict)
     """Key of `quantities_of()` → figure; empty: the level is void."""
     concurrency: float = 0.0
@@ -78,20 +78,20 @@ class LevelResult:
     due: int = 0
     """Requests that were due in the steady parts."""
     set_aside: int = 0
-    """Of them, those that their caller or this machine held up: they are in no latency."""
+    """Requests due in the steady parts that their caller or this machine held up: they are in no latency."""
     without_token: int = 0
-    """Of them, those that got no first token: their time to first token is infinite."""
+    """Requests due in the steady parts that got no first token: their time to first token is infinite."""
     errors: Counter[str] = field(default_factory=Counter)
     """Type of a failure → requests."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → stalls."""
 
     @property
-    def void(self) -> str | None:
-        """Why nothing is known of the level, in one clause; None: something is."""
+    def void_reason(self) -> str | None:
+        """Why the level is void (nothing is known of it), in one clause; None: it is not."""
         if self.figures:
             return None
-        reasons = Counter(one.void for one in self.rounds if one.void is not None)
+        reasons = Counter(one.void_reason for one in self.rounds if one.void_reason is not None)
         if reasons:
             return reasons.most_common(1)[0][0]
         if self.set_aside:
@@ -100,7 +100,7 @@ class LevelResult:
 
     @property
     def is_driver_bound(self) -> bool:
-        """It is void, because this machine could not drive it."""
+        """The level is void, because this machine could not drive it."""
         return not self.figures and any(one.is_driver_bound for one in self.rounds)
 
     @property
@@ -146,37 +146,37 @@ def compute_levels(sweep: Sweep) -> list[LevelResult]:
     return [_compute_level(level, sweep) for level in driven]
 
 
-def meets_objective(attempt: Attempt, objective: SLO | None) -> bool:
+def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
     """Return whether a request was completed within the TTFT and the ITL objective; a caller's own delay counts.
 
     As many gaps may be longer than the ITL objective as its target allows. Without an objective, it was completed.
     """
-    request = attempt.request
-    if request is None or request.outcome is not Outcome.COMPLETED:
+    measured = request.measured
+    if measured is None or measured.outcome is not Outcome.COMPLETED:
         return False
     if objective is None:
         return True
     if objective.ttft is not None:
-        first = attempt.time_to_first_token
+        first = request.time_to_first_token
         if first is None or first > objective.ttft:
             return False
     if objective.itl is None:
         return True
-    missed = len(request.gaps) - bisect_right(request.gaps, objective.itl)
-    return missed <= round((1 - objective.target) * len(request.gaps), 6)  # in binary 10 % of 10 is less than 1
+    missed = len(measured.gaps) - bisect_right(measured.gaps, objective.itl)
+    return missed <= round((1 - objective.target) * len(measured.gaps), 6)  # in binary 10 % of 10 is less than 1
 
 
 def _compute_level(level: float, sweep: Sweep) -> LevelResult:
     """Return the figures of one level."""
     rounds = [one for one in sweep.rounds if one.level == level]
-    counted = [one for one in rounds if one.void is None and one.steady_until > one.steady_from]
+    counted = [one for one in rounds if one.void_reason is None and one.steady_until > one.steady_from]
     seconds = sum(one.steady_until - one.steady_from for one in counted)
-    blocks = split_into_blocks(counted, sweep.attempts)
-    due = [attempt for block in blocks for attempt in block.due]
-    judged = [attempt for attempt in due if not attempt.is_bound]
+    blocks = split_into_blocks(counted, sweep.requests)
+    due = [request for block in blocks for request in block.due]
+    judged = [request for request in due if not request.is_held_up]
     if not judged:
         return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside=len(due))
-    stall_causes = sum((attempt.stall_causes for attempt in judged), Counter[str]())
+    stall_causes = sum((request.stall_causes for request in judged), Counter[str]())
     return LevelResult(
         level=level,
         rounds=rounds,
@@ -187,25 +187,25 @@ def _compute_level(level: float, sweep: Sweep) -> LevelResult:
         max_concurrency=max(one.max_concurrency for one in counted),
         due=len(due),
         set_aside=len(due) - len(judged),
-        without_token=sum(attempt.time_to_first_token is None for attempt in judged),
-        errors=Counter(name for attempt in due if (name := _name_failure(attempt)) is not None),
+        without_token=sum(request.time_to_first_token is None for request in judged),
+        errors=Counter(name for request in due if (name := _name_failure(request)) is not None),
         stall_causes=stall_causes,
     )
 
 
-def _name_failure(attempt: Attempt) -> str | None:
+def _name_failure(request: DueRequest) -> str | None:
     """Return the type of a failure, with its HTTP status; None: the request did not fail."""
-    if attempt.status is not None and attempt.error != str(attempt.status):
-        return f"{attempt.status} {attempt.error or ''}".strip()
-    return attempt.error
+    if request.status is not None and request.error != str(request.status):
+        return f"{request.status} {request.error or ''}".strip()
+    return request.error
 
 
 def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.random.Generator) -> dict[str, Figure]:
     """Return the figures of blocks by their keys."""
-    judged = [[attempt for attempt in block.due if not attempt.is_bound] for block in blocks]
-    firsts = [[_first_token(attempt) for attempt in of_block] for of_block in judged]
+    judged = [[request for request in block.due if not request.is_held_up] for block in blocks]
+    firsts = [[_first_token(request) for request in of_block] for of_block in judged]
     gaps = [
-        np.concatenate([*(attempt.request.gaps for attempt in of_block if attempt.request), np.empty(0)])
+        np.concatenate([*(request.measured.gaps for request in of_block if request.measured), np.empty(0)])
         for of_block in judged
     ]
     tail = tail_of(objective)
@@ -215,12 +215,14 @@ def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.
         for q in (50.0, tail):
             levels[f"{key}_p{q:g}"] = Percentile(samples, q), count, q
     seconds = [block.seconds for block in blocks]
-    good = [sum(_is_good(attempt, objective) for attempt in block.ended) for block in blocks]
+    good = [sum(_is_good(request, objective) for request in block.ended) for block in blocks]
     tokens = [
-        sum(share * attempt.request.tokens for attempt, share in block.open if attempt.request) for block in blocks
+        sum(share * request.measured.tokens for request, share in block.open if request.measured) for block in blocks
     ]
-    stalls = [sum(_count_stalls(attempt) for attempt in of_block) for of_block in judged]
-    thousands = [sum(attempt.request.tokens for attempt in of_block if attempt.request) / 1_000 for of_block in judged]
+    stalls = [sum(_count_stalls(request) for request in of_block) for of_block in judged]
+    thousands = [
+        sum(request.measured.tokens for request in of_block if request.measured) / 1_000 for of_block in judged
+    ]
     scale = _scale_for_set_aside(blocks)
     levels["goodput"] = Rate(np.multiply(good, scale), seconds, is_count=False), round(sum(good)), None
     levels["tokens"] = Rate(tokens, seconds, is_count=False), round(sum(tokens)), None
@@ -243,28 +245,28 @@ def _figure(level: Level, samples: int, q: float | None, clusters: int, random: 
         high=high,
         samples=samples,
         effective_samples=round(effective),
-        is_rough=q is not None and effective * (1 - q / 100) < MIN_BEYOND and q > 50,  # noqa: PLR2004 - the median
+        has_few_tail_samples=q is not None and effective * (1 - q / 100) < MIN_BEYOND and q > 50,  # noqa: PLR2004 - the median
     )
 
 
-def _first_token(attempt: Attempt) -> float:
+def _first_token(request: DueRequest) -> float:
     """Return the time to first token; infinity, where none came: a request that waits in vain is no fast one."""
-    first = attempt.time_to_first_token
+    first = request.time_to_first_token
     return math.inf if first is None else first
 
 
-def _is_good(attempt: Attempt, objective: SLO | None) -> bool:
-    """Return whether an attempt counts for the goodput as it is; those set aside are scaled for instead."""
-    return not attempt.is_bound and meets_objective(attempt, objective)
+def _is_good(request: DueRequest, objective: SLO | None) -> bool:
+    """Return whether a request counts for the goodput as it is; those set aside are scaled for instead."""
+    return not request.is_held_up and meets_objective(request, objective)
 
 
 def _scale_for_set_aside(blocks: Sequence[Block]) -> float:
     """Return the factor by which requests that were not set aside stand for all."""
-    ended = [attempt for block in blocks for attempt in block.ended]
-    judged = sum(not attempt.is_bound for attempt in ended)
+    ended = [request for block in blocks for request in block.ended]
+    judged = sum(not request.is_held_up for request in ended)
     return len(ended) / judged if judged else 1.0
 
 
-def _count_stalls(attempt: Attempt) -> int:
-    """Return the number of stalls of an attempt, with or without a known cause."""
-    return max(attempt.stall_causes.total(), attempt.request.stalls if attempt.request else 0)
+def _count_stalls(request: DueRequest) -> int:
+    """Return the number of stalls of a request, with or without a known cause."""
+    return max(request.stall_causes.total(), request.measured.stalls if request.measured else 0)

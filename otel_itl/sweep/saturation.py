@@ -18,31 +18,35 @@ MIN_PER_THIRD: Final = 5
 MIN_WAIT_GROWTH: Final = 2.0
 """The median TTFT of the last third over that of the first."""
 MIN_CONCURRENCY_GROWTH: Final = 1.5
-"""Likewise for the streams open at a time. Of simulated queues with 32 places and 4 s a request, over 30 s, these find
-none at 70 % of the capacity, 3 in 100 at 85 %, 55 at 115 % and 98 at 150 %; over 60 s, 90 at 115 %."""
+"""The streams open at a time in the last third over those in the first.
+
+Of 100 simulated queues with 32 places and 4 s a request, over 30 s, these limits find none at 70 % of the capacity, 3
+at 85 %, 55 at 115 % and 98 at 150 %; over 60 s, 90 at 115 %.
+"""
 MAX_P: Final = 0.01
-"""Of the waits of the last third against those of the first, by rank."""
+"""Largest p-value of a Mann-Whitney U test of the waits of the last third against those of the first."""
 
 
-class Wait(NamedTuple):
+class FirstTokenWait(NamedTuple):
     """How long a request waited for its first token, in seconds; infinite: it got none."""
 
-    scheduled: float
+    due: float
+    """When the request was due, in seconds on the clock of the event loop."""
     seconds: float
 
 
-def is_over_saturated(waits: Sequence[Wait], concurrency: Sequence[float], start: float, end: float) -> bool:
+def is_over_saturated(waits: Sequence[FirstTokenWait], concurrency: Sequence[float], start: float, end: float) -> bool:
     """Return whether concurrency and TTFT both kept rising over a steady part.
 
     Args:
         waits: of the requests that were due in it.
         concurrency: streams open at a time, on average, in its three thirds.
-        start: of the steady part.
-        end: of the steady part.
+        start: when the steady part began.
+        end: when the steady part ended.
     """
     thirds: list[list[float]] = [[] for _ in range(PARTS)]
     for wait in waits:
-        thirds[min(max(int(PARTS * (wait.scheduled - start) / (end - start)), 0), PARTS - 1)].append(wait.seconds)
+        thirds[min(max(int(PARTS * (wait.due - start) / (end - start)), 0), PARTS - 1)].append(wait.seconds)
     if min(map(len, thirds)) < MIN_PER_THIRD:
         return False
     if not _rises([median(third) for third in thirds], MIN_WAIT_GROWTH):

@@ -1,4 +1,4 @@
-"""Which level is driven next, and which are no longer tried."""
+"""Decides which level is driven next, and which levels are no longer tried."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from otel_itl.sweep.brakes import RoundEnd
 class Schedule:
     """The rounds of a sweep: the first repeat ascends, so that no level above the first that is too much is tried.
 
-    In the other repeats the order of the levels is drawn by chance, so that what changes with time falls on all alike.
+    In the other repeats the order of the levels is shuffled, so that what changes with time falls on all alike.
 
     Args:
         levels: ascending.
         rounds: repeats of each.
-        random: draws the order.
+        random: shuffles the levels.
     """
 
     def __init__(self, levels: Sequence[float], rounds: int, random: Random) -> None:

@@ -21,7 +21,7 @@ MIN_LOOP_LAG: Final = 0.01
 MAX_HOST_SHARE: Final = 0.1
 """Share of the steady part in which this process was ready to run and another had the CPU."""
 
-MAX_BOUND_SHARE: Final = 0.1
+MAX_HELD_UP_SHARE: Final = 0.1
 """Share of the steady streams that this machine held up. They are set aside, and more of the slow ones are than of the
 fast ones: where there are many, those that are left look faster than the endpoint is."""
 MIN_IN_TAIL: Final = 3
@@ -30,9 +30,9 @@ MIN_IN_TAIL: Final = 3
 class DriverFigures(NamedTuple):
     """How well this machine drove one round: see the fields of `Round`."""
 
-    schedule_delay: float
-    loop_lag: float
-    host_delay: float
+    schedule_delay_p99: float
+    loop_lag_p99: float
+    host_delay_share: float
 
 
 class SelfCheck:
@@ -46,15 +46,16 @@ class SelfCheck:
         self._read_delay = read_delay
         self._began: tuple[float, int] | None = None
         self._lags = array("d")
-        self.host_delay = 0.0
+        self.host_delay_share = 0.0
+        """Share of the steady part in which this thread waited for a CPU."""
 
     @property
-    def loop_lag(self) -> float:
+    def loop_lag_p99(self) -> float:
         """99th percentile of the lags of the event loop, in seconds; see `find_tail`."""
         return find_tail(self._lags)
 
     def begin(self, now: float) -> None:
-        """Note the begin of the steady part."""
+        """Note the start of the steady part."""
         self._began = (now, self._delay())
 
     def note_lag(self, seconds: float) -> None:
@@ -69,7 +70,7 @@ class SelfCheck:
         began, delay = self._began
         self._began = None
         if now > began:
-            self.host_delay = (self._delay() - delay) / 1e9 / (now - began)
+            self.host_delay_share = (self._delay() - delay) / 1e9 / (now - began)
 
     def _delay(self) -> int:
         return 0 if self._read_delay is None else self._read_delay()
@@ -88,25 +89,25 @@ def make_self_check() -> SelfCheck:
     return SelfCheck(find_delay_reader())
 
 
-def find_driver_limit(
-    figures: DriverFigures, first_tokens: Sequence[float], gap: float | None, bound_share: float
+def describe_driver_limit(
+    figures: DriverFigures, first_tokens: Sequence[float], gap: float | None, held_up_share: float
 ) -> str | None:
-    """Return why this machine's figures are in a round, in one clause; None: they are not.
+    """Return why this machine, not the endpoint, was the limit of a round, in one clause; None: it was not.
 
     Args:
         figures: how well it drove the round.
         first_tokens: TTFT of the steady streams, in seconds, ascending.
         gap: median gap between their tokens, in seconds; None: not known.
-        bound_share: of the steady streams, those that this machine held up.
+        held_up_share: share of the steady streams that this machine held up.
     """
     first_token = percentile(first_tokens, 50) if first_tokens else 0.0
     reason = None
-    if figures.schedule_delay > max(MIN_SCHEDULE_DELAY, MAX_SHARE_OF_TTFT * first_token):
-        reason = f"1 in 100 requests was sent {figures.schedule_delay * 1e3:.0f} ms late or later"
-    elif figures.loop_lag > max(MIN_LOOP_LAG, MAX_SHARE_OF_GAP * (gap or 0.0)):
-        reason = f"the event loop was {figures.loop_lag * 1e3:.0f} ms late, 1 in 100 times"
-    elif figures.host_delay > MAX_HOST_SHARE:
-        reason = f"this process waited for a CPU {figures.host_delay:.0%} of the time"
-    elif bound_share > MAX_BOUND_SHARE:
-        reason = f"it held up {bound_share:.0%} of the streams"
+    if figures.schedule_delay_p99 > max(MIN_SCHEDULE_DELAY, MAX_SHARE_OF_TTFT * first_token):
+        reason = f"1 in 100 requests was sent {figures.schedule_delay_p99 * 1e3:.0f} ms late or later"
+    elif figures.loop_lag_p99 > max(MIN_LOOP_LAG, MAX_SHARE_OF_GAP * (gap or 0.0)):
+        reason = f"the event loop was {figures.loop_lag_p99 * 1e3:.0f} ms late, 1 in 100 times"
+    elif figures.host_delay_share > MAX_HOST_SHARE:
+        reason = f"this process waited for a CPU {figures.host_delay_share:.0%} of the time"
+    elif held_up_share > MAX_HELD_UP_SHARE:
+        reason = f"it held up {held_up_share:.0%} of the streams"
     return None if reason is None else f"this machine could not drive more: {reason}"

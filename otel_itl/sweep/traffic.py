@@ -28,7 +28,7 @@ class Traffic:
     peak: int
     """Streams open at a time, at most."""
     mean_duration: float
-    """Of a request."""
+    """Mean duration of a request."""
     inter_arrivals: tuple[float, ...]
     """Between each request and the next, in their order."""
     lengths: tuple[tuple[int, int], ...]

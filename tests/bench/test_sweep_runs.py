@@ -80,8 +80,8 @@ def test_the_server_s_record_is_cut_to_the_steady_part_of_a_level() -> None:
     case = plan(0, DESIGN)
     sweep = simulate(case.law, case.design, SLO(itl=1.0), 0)
     ahead = [Job(100.0 + number, tokens=1) for number in range(3)]  # before the sweep's own
-    jobs = ahead + [Job(1_000.0 + attempt.scheduled, tokens=1) for attempt in sweep.attempts]
-    steady = sum(attempt.is_steady and attempt.level == 2.0 for attempt in sweep.attempts)
+    jobs = ahead + [Job(1_000.0 + request.due, tokens=1) for request in sweep.requests]
+    steady = sum(request.is_steady and request.level == 2.0 for request in sweep.requests)
     assert len(select_steady(jobs, sweep, 2.0)) == steady
 
 
@@ -109,7 +109,7 @@ def test_a_machine_that_is_too_slow_is_not_taken_for_a_limit_of_the_server(
 ) -> None:
     sweep = simulate(FAST, Design(levels=(1.0,)), OBJECTIVE, 0)
     void = "this machine could not drive more" if is_driver_bound else None
-    rounds = [replace(one, void=void, is_driver_bound=is_driver_bound) for one in sweep.rounds]
+    rounds = [replace(one, void_reason=void, is_driver_bound=is_driver_bound) for one in sweep.rounds]
     assert report(replace(sweep, rounds=rounds)) == reported
 
 

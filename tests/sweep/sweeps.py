@@ -11,7 +11,7 @@ import numpy as np
 from otel_itl.compare.requests import Request
 from otel_itl.core.slo import PROFILES, SLO
 from otel_itl.core.timeline import Outcome
-from otel_itl.sweep.attempts import Attempt, Round, Sweep
+from otel_itl.sweep.records import DueRequest, Round, Sweep
 
 CHAT = PROFILES["chat"]
 PEAK = 24.0
@@ -20,10 +20,10 @@ SECONDS = 20.0
 LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
 
 
-def request(
+def measured(
     first: float | None = 0.2, gaps: Sequence[float] = (0.02,) * 40, outcome: Outcome = Outcome.COMPLETED
 ) -> Request:
-    """A request with these figures (seconds)."""
+    """A measured request with these figures (seconds)."""
     return Request(
         cluster="r",
         is_in_session=False,
@@ -39,12 +39,12 @@ def request(
     )
 
 
-def attempt(scheduled: float = 0.0, *, late: float = 0.0, of: Request | None = None, **other: Any) -> Attempt:
-    """An attempt at level 1 that is sent `late` seconds after it was due."""
-    sent = scheduled + late
+def due_request(due: float = 0.0, *, late: float = 0.0, of: Request | None = None, **other: Any) -> DueRequest:
+    """A request at level 1 that is sent `late` seconds after it was due."""
+    sent = due + late
     took = 0.0 if of is None else (of.time_to_first_token or 0.0) + of.decode_time
     given = {"level": 1.0, "round": 0, "is_steady": True, "sent": sent, "ended": sent + took, **other}
-    return Attempt(scheduled=scheduled, request=of, **given)
+    return DueRequest(due=due, measured=of, **given)
 
 
 def one_round(level: float = 1.0, number: int = 0, start: float = 0.0, **other: Any) -> Round:
@@ -55,26 +55,26 @@ def one_round(level: float = 1.0, number: int = 0, start: float = 0.0, **other: 
         "steady_until": start + SECONDS,
         "concurrency": level * PEAK,
         "max_concurrency": round(level * PEAK) + 5,
-        "schedule_delay": 0.001,
-        "loop_lag": 0.001,
-        "host_delay": 0.0,
+        "schedule_delay_p99": 0.001,
+        "loop_lag_p99": 0.001,
+        "host_delay_share": 0.0,
         **other,
     }
     return Round(level=level, round=number, **given)
 
 
-def sweep_of(rounds: Sequence[Round], attempts: Sequence[Attempt], **other: Any) -> Sweep:
+def sweep_of(rounds: Sequence[Round], requests: Sequence[DueRequest], **other: Any) -> Sweep:
     """A sweep of these."""
     given = {
         "endpoint": "http://127.0.0.1:1/v1",
         "model": "m",
         "peak": PEAK,
-        "is_open": True,
+        "is_open_loop": True,
         "objective": CHAT,
         "levels": LEVELS,
         **other,
     }
-    return Sweep(rounds=rounds, attempts=attempts, **given)
+    return Sweep(rounds=rounds, requests=requests, **given)
 
 
 Law = Callable[[float], float]
@@ -92,7 +92,7 @@ def simulate(
     void: Mapping[float, Mapping[str, Any]] | None = None,
     noisy: Mapping[float, float] | None = None,
     long_gaps: Mapping[float, float] | None = None,
-    bound: Mapping[float, float] | None = None,
+    held_up: Mapping[float, float] | None = None,
     seconds: float = SECONDS,
     objective: SLO | None = CHAT,
     **other: Any,
@@ -109,7 +109,7 @@ def simulate(
         void: level → what its rounds have besides.
         noisy: level → factor by which its last round is slower.
         long_gaps: level → share of its gaps that last 0.5 s.
-        bound: level → share of its requests that this machine held up.
+        held_up: level → share of its requests that this machine held up.
         seconds: of the steady part of each round.
         objective: that is judged by.
         other: fields of the sweep.
@@ -118,7 +118,7 @@ def simulate(
     duration = first(PEAK) + (TOKENS - 1) * gap(PEAK)
     warm_up = 2 * duration
     made: list[Round] = []
-    attempts: list[Attempt] = []
+    requests: list[DueRequest] = []
     start = 0.0
     for number in range(rounds):
         for level in levels:
@@ -144,15 +144,15 @@ def simulate(
                 gaps[random.random(TOKENS - 1) < (long_gaps or {}).get(level, 0.0)] = 0.5
                 waited = begun - moment
                 ttft = first(streams) * slower * float(np.exp(of_round + random.normal(0, 0.2))) + waited
-                attempts.append(
-                    attempt(
+                requests.append(
+                    due_request(
                         moment,
-                        of=request(ttft, gaps.tolist()),
+                        of=measured(ttft, gaps.tolist()),
                         level=level,
                         round=number,
                         is_steady=moment >= steady_from,
-                        is_bound=random.random() < (bound or {}).get(level, 0.0),
+                        is_held_up=random.random() < (held_up or {}).get(level, 0.0),
                     )
                 )
             start = until
-    return sweep_of(made, attempts, levels=levels, objective=objective, **other)
+    return sweep_of(made, requests, levels=levels, objective=objective, **other)

@@ -48,7 +48,7 @@ def taken(schedule: Schedule) -> list[tuple[float, int]]:
     return found
 
 
-def test_the_first_round_ascends_and_the_others_are_drawn_by_chance() -> None:
+def test_the_first_round_ascends_and_the_others_are_shuffled() -> None:
     rounds = taken(Schedule((1, 2, 3), 3, Random(4)))
     assert rounds[:3] == [(1, 0), (2, 0), (3, 0)]
     assert [sorted(rounds[3:6]), sorted(rounds[6:])] == [[(n, r) for n in (1, 2, 3)] for r in (1, 2)]

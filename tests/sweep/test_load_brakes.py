@@ -9,7 +9,7 @@ import pytest
 
 from otel_itl.sweep.brakes import DEFAULT_PAUSE, INTERRUPTED_DRAIN, Brakes, RoundEnd
 from otel_itl.sweep.budget import Budget
-from otel_itl.sweep.plan import Limits
+from otel_itl.sweep.plan import SweepLimits
 from otel_itl.sweep.prices import Price, parse_prices
 from otel_itl.sweep.prompts import Prompt
 from otel_itl.sweep.retry_after import read_retry_after
@@ -55,7 +55,7 @@ def test_after_a_429_nothing_is_sent_until_the_time_is_over_also_in_the_next_rou
     brakes.note_failure(429, 5.0)
     brakes.begin_round()
     before, now[0] = brakes.are_applied, 105.0
-    assert (before, brakes.are_applied, brakes.stopped) == (True, False, None)
+    assert (before, brakes.are_applied, brakes.stop_reason) == (True, False, None)
 
 
 def test_a_429_without_retry_after_pauses_as_well() -> None:
@@ -83,7 +83,7 @@ def test_another_failure_applies_no_brake() -> None:
 def test_a_pause_beyond_the_maximum_stops_the_sweep() -> None:
     brakes = brakes_at([100.0])
     brakes.note_failure(429, 3_600.0)
-    assert brakes.stopped == "the endpoint asked for a pause of 3,600 s, more than 120 s"
+    assert brakes.stop_reason == "the endpoint asked for a pause of 3,600 s, more than 120 s"
 
 
 def test_the_second_interrupt_leaves_open_streams_no_time() -> None:
@@ -92,14 +92,14 @@ def test_the_second_interrupt_leaves_open_streams_no_time() -> None:
     brakes.interrupt()
     first = brakes.drain_until
     brakes.interrupt()
-    assert (first, brakes.drain_until, brakes.stopped) == (100.0 + INTERRUPTED_DRAIN, 100.0, "interrupted")
+    assert (first, brakes.drain_until, brakes.stop_reason) == (100.0 + INTERRUPTED_DRAIN, 100.0, "interrupted")
 
 
 # --- Budget ----------------------------------------------------------------------------------------------------------
 
 
 def test_requests_under_way_count_with_all_that_they_may_consume() -> None:
-    budget = Budget(Limits(max_tokens=300))
+    budget = Budget(SweepLimits(max_tokens=300))
     size = prompt().size
     reserved = budget.reserve(prompt())
     assert reserved is not None
@@ -109,7 +109,7 @@ def test_requests_under_way_count_with_all_that_they_may_consume() -> None:
 
 
 def test_a_request_that_has_ended_counts_with_what_it_has_consumed() -> None:
-    budget = Budget(Limits(max_tokens=300))
+    budget = Budget(SweepLimits(max_tokens=300))
     for _ in range(4):  # each reserves more than a third of the limit, and uses 15
         reserved = budget.reserve(prompt())
         assert reserved is not None
@@ -118,7 +118,7 @@ def test_a_request_that_has_ended_counts_with_what_it_has_consumed() -> None:
 
 
 def test_a_request_without_token_counts_counts_in_full() -> None:
-    budget = Budget(Limits())
+    budget = Budget(SweepLimits())
     reserved = budget.reserve(prompt())
     assert reserved is not None
     budget.settle(reserved, None, None)
@@ -126,7 +126,7 @@ def test_a_request_without_token_counts_counts_in_full() -> None:
 
 
 def test_the_size_of_a_prompt_is_estimated_from_the_densest_so_far() -> None:
-    budget = Budget(Limits())
+    budget = Budget(SweepLimits())
     for _ in range(5):
         reserved = budget.reserve(prompt())
         assert reserved is not None
@@ -137,7 +137,7 @@ def test_the_size_of_a_prompt_is_estimated_from_the_densest_so_far() -> None:
 
 
 def test_a_cost_counts_input_and_output_by_their_prices() -> None:
-    budget = Budget(Limits(max_cost=1.0), Price(3.0, 15.0))
+    budget = Budget(SweepLimits(max_cost=1.0), Price(3.0, 15.0))
     reserved = budget.reserve(prompt())
     assert reserved is not None
     budget.settle(reserved, 100_000, 40_000)
@@ -148,7 +148,7 @@ def test_a_cost_counts_input_and_output_by_their_prices() -> None:
 
 
 def test_every_answer_that_a_prompt_asks_for_is_reserved() -> None:
-    reserved = Budget(Limits()).reserve(Prompt([{"role": "user", "content": "x"}], 10, {"n": 3}))
+    reserved = Budget(SweepLimits()).reserve(Prompt([{"role": "user", "content": "x"}], 10, {"n": 3}))
     assert reserved is not None
     assert reserved.output_tokens == 30
 

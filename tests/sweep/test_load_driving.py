@@ -18,16 +18,16 @@ from otel_itl.core.timeline import Outcome
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
 from otel_itl.sweep import judging
-from otel_itl.sweep.attempts import Attempt, Sweep
 from otel_itl.sweep.calibration import CannotSweepError
 from otel_itl.sweep.driver import run_sweep
 from otel_itl.sweep.endpoint import Endpoint
 from otel_itl.sweep.measurement import CannotMeasureError
-from otel_itl.sweep.plan import Limits, SweepPlan
+from otel_itl.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.sweep.prices import parse_prices
 from otel_itl.sweep.progress import Phase, Progress
 from otel_itl.sweep.prompts import FillerPrompts, PromptError, load_prompts
-from otel_itl.sweep.self_check import find_driver_limit
+from otel_itl.sweep.records import DueRequest, Sweep
+from otel_itl.sweep.self_check import describe_driver_limit
 from otel_itl.sweep.traffic import read_traffic
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
 
@@ -61,7 +61,7 @@ def drive(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     Other tests run on this machine at the same time: that it could not drive more is a result of one test only.
     """
     server.clear()
-    monkeypatch.setattr(judging, "find_driver_limit", lambda *_: None)
+    monkeypatch.setattr(judging, "describe_driver_limit", lambda *_: None)
 
     def driven(
         script: Script = QUICK,
@@ -79,13 +79,13 @@ def drive(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     return driven
 
 
-def steady(sweep: Sweep) -> list[Attempt]:
-    return [attempt for attempt in sweep.attempts if attempt.is_steady]
+def steady(sweep: Sweep) -> list[DueRequest]:
+    return [request for request in sweep.requests if request.is_steady]
 
 
 def streams(sweep: Sweep, level: float) -> int:
     """How many steady streams of a level were measured."""
-    return sum(attempt.request is not None and attempt.level == level for attempt in steady(sweep))
+    return sum(request.measured is not None and request.level == level for request in steady(sweep))
 
 
 # --- The load --------------------------------------------------------------------------------------------------------
@@ -93,25 +93,25 @@ def streams(sweep: Sweep, level: float) -> int:
 
 def test_an_open_loop_keeps_its_schedule_however_slow_the_server_is(drive: Callable[..., Sweep]) -> None:
     found = steady(drive(chat.reply(2, first=0.5)))
-    scheduled = [attempt.scheduled for attempt in found]
+    due = [request.due for request in found]
     # All are sent before the first one has ended.
     assert len(found) == pytest.approx(6, abs=1)
-    assert [b - a for a, b in pairwise(scheduled)] == pytest.approx([0.05] * (len(found) - 1))
-    assert max(attempt.sent or 9 for attempt in found) < min(attempt.ended or 0 for attempt in found)
+    assert [b - a for a, b in pairwise(due)] == pytest.approx([0.05] * (len(found) - 1))
+    assert max(request.sent or 9 for request in found) < min(request.ended or 0 for request in found)
 
 
 def test_the_ttft_counts_from_the_moment_when_a_request_was_due(drive: Callable[..., Sweep]) -> None:
     found = steady(drive())
-    measured = [(one, one.request.time_to_first_token) for one in found if one.request]
+    measured = [(one, one.measured.time_to_first_token) for one in found if one.measured]
     known = [(one, since_sent) for one, since_sent in measured if since_sent is not None]
     assert len(known) > 0
-    for attempt, since_sent in known:
-        assert attempt.sent is not None
-        assert attempt.time_to_first_token == attempt.sent - attempt.scheduled + since_sent > 0.02
+    for request, since_sent in known:
+        assert request.sent is not None
+        assert request.time_to_first_token == request.sent - request.due + since_sent > 0.02
 
 
 def test_a_closed_loop_has_as_many_callers_as_streams_are_planned(drive: Callable[..., Sweep]) -> None:
-    sweep = drive(levels=(1, 2), is_open=False)
+    sweep = drive(levels=(1, 2), is_open_loop=False)
     assert [(one.level, one.rate, one.max_concurrency) for one in sweep.rounds] == [(1, None, 2), (2, None, 4)]
 
 
@@ -129,8 +129,8 @@ def test_anthropics_sdk_drives_as_well(drive: Callable[..., Sweep]) -> None:
     pytest.importorskip("anthropic")
     sweep = drive(messages.reply(3, first=0.02, gaps=0.01), sdk="anthropic")
     found = steady(sweep)
-    assert {attempt.request.tokens for attempt in found if attempt.request} == {3}
-    assert {attempt.error for attempt in found} == {None}
+    assert {request.measured.tokens for request in found if request.measured} == {3}
+    assert {request.error for request in found} == {None}
 
 
 def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable[..., Sweep], tmp_path: Path) -> None:
@@ -147,16 +147,16 @@ def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable
 
 def test_a_stream_that_does_not_end_in_time_is_cut_off(drive: Callable[..., Sweep]) -> None:
     found = steady(drive(chat.reply(3, gaps=0.01).cut() + faults.hold(), drain_seconds=0.2))
-    assert {(one.ended, one.request.outcome if one.request else None) for one in found} == {(None, Outcome.CANCELLED)}
+    assert {(one.ended, one.measured.outcome if one.measured else None) for one in found} == {(None, Outcome.CANCELLED)}
 
 
 def test_a_machine_that_does_not_keep_up_voids_its_round(
     drive: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "find_driver_limit", find_driver_limit)
+    monkeypatch.setattr(judging, "describe_driver_limit", describe_driver_limit)
     (one,) = drive(on_progress=lambda _: time.sleep(0.1), steady_seconds=1.0).rounds
-    assert one.void is not None
-    assert (one.void.startswith("this machine could not drive more: "), one.is_driver_bound) == (True, True)
+    assert one.void_reason is not None
+    assert (one.void_reason.startswith("this machine could not drive more: "), one.is_driver_bound) == (True, True)
 
 
 # --- Brakes ----------------------------------------------------------------------------------------------------------
@@ -167,10 +167,10 @@ def test_a_429_voids_its_round_and_nothing_is_sent_until_its_time_is_over(
 ) -> None:
     refusal = faults.status(429, headers={"retry-after-ms": "600"})
     sweep = drive(QUICK, *[QUICK] * 4, refusal, levels=(1, 2), rounds=2)
-    assert (sweep.rounds[0].void, sweep.rounds[0].is_driver_bound) == ("429 from the endpoint", False)
+    assert (sweep.rounds[0].void_reason, sweep.rounds[0].is_driver_bound) == ("429 from the endpoint", False)
     assert [(one.level, one.round) for one in sweep.rounds] == [(1, 0), (1, 1)]
-    assert sweep.stopped == "429 from the endpoint at 1 times the peak: higher levels were not tried"
-    assert [(one.status, one.error) for one in sweep.attempts if one.error] == [(429, "RateLimitError")]
+    assert sweep.stop_reason == "429 from the endpoint at 1 times the peak: higher levels were not tried"
+    assert [(one.status, one.error) for one in sweep.requests if one.error] == [(429, "RateLimitError")]
     arrivals = sorted(exchange.arrived_ns / 1e9 for exchange in server.exchanges)
     refused = arrivals[4]
     # What was already on its way may still arrive.
@@ -179,7 +179,7 @@ def test_a_429_voids_its_round_and_nothing_is_sent_until_its_time_is_over(
 
 def test_a_longer_pause_than_allowed_ends_the_sweep(drive: Callable[..., Sweep], server: ScriptedServer) -> None:
     sweep = drive(faults.status(429, headers={"retry-after": "3600"}), rounds=3)
-    assert sweep.stopped == "the endpoint asked for a pause of 3,600 s, more than 120 s"
+    assert sweep.stop_reason == "the endpoint asked for a pause of 3,600 s, more than 120 s"
     assert len(server.exchanges) <= 2
 
 
@@ -188,21 +188,21 @@ def test_a_redirect_is_not_followed(drive: Callable[..., Sweep], server: Scripte
         redirect = Script(status=307, headers={"location": f"{other.openai_url}/chat/completions"}, body=b"{}")
         sweep = drive(redirect, levels=(1, 2))
         assert len(other.exchanges) == 0
-    assert {one.status for one in sweep.attempts if one.sent is not None} == {307}
-    assert sweep.stopped == (
+    assert {one.status for one in sweep.requests if one.sent is not None} == {307}
+    assert sweep.stop_reason == (
         "100% of the requests failed at 1 times the peak: it and higher levels were not tried again"
     )
 
 
 def test_a_failed_request_is_not_sent_again(drive: Callable[..., Sweep], server: ScriptedServer) -> None:
     sweep = drive(faults.status(500))
-    assert len(server.exchanges) == sum(attempt.sent is not None for attempt in sweep.attempts) >= 5
+    assert len(server.exchanges) == sum(request.sent is not None for request in sweep.requests) >= 5
 
 
 def test_no_more_requests_are_sent_than_allowed(drive: Callable[..., Sweep], server: ScriptedServer) -> None:
-    sweep = drive(limits=Limits(max_requests=4), steady_seconds=1.0)
-    assert (len(server.exchanges), sweep.stopped) == (4, "--max-requests 4 was reached")
-    assert sweep.rounds[0].void == "it was cut short: --max-requests 4 was reached"
+    sweep = drive(limits=SweepLimits(max_requests=4), steady_seconds=1.0)
+    assert (len(server.exchanges), sweep.stop_reason) == (4, "--max-requests 4 was reached")
+    assert sweep.rounds[0].void_reason == "it was cut short: --max-requests 4 was reached"
 
 
 def test_tokens_and_cost_stay_below_their_limits_with_streams_under_way(drive: Callable[..., Sweep]) -> None:
@@ -211,12 +211,12 @@ def test_tokens_and_cost_stay_below_their_limits_with_streams_under_way(drive: C
     slow = chat.reply(3, first=0.3)
     sweep = drive(
         slow,
-        limits=Limits(max_cost=0.006),
+        limits=SweepLimits(max_cost=0.006),
         prices=parse_prices("in=5,out=20"),
         steady_seconds=5.0,
         on_progress=last.append,
     )
-    assert sweep.stopped == "--max-cost 0.006 was reached"
+    assert sweep.stop_reason == "--max-cost 0.006 was reached"
     assert sweep.cost is not None
     assert 0 < sweep.cost <= 0.006
     assert last[-1].stopping == "--max-cost 0.006 was reached"
@@ -226,13 +226,13 @@ def test_no_level_above_one_whose_queue_grows_is_tried(drive: Callable[..., Swee
     growing = [chat.reply(2, first=0.02 + 0.02 * number) for number in range(45)]
     sweep = drive(QUICK, *growing, peak=3, levels=(1, 2), steady_seconds=0.7)
     assert [one.level for one in sweep.rounds] == [1]
-    assert sweep.stopped is not None
-    assert sweep.stopped.endswith("at 1 times the peak: higher levels were not tried")
+    assert sweep.stop_reason is not None
+    assert sweep.stop_reason.endswith("at 1 times the peak: higher levels were not tried")
 
 
 def test_more_open_streams_than_allowed_end_the_round(drive: Callable[..., Sweep]) -> None:
-    sweep = drive(chat.reply(2, first=0.6), levels=(1, 2), limits=Limits(max_open=6))
-    assert sweep.stopped == "6 streams were open at 1 times the peak: higher levels were not tried"
+    sweep = drive(chat.reply(2, first=0.6), levels=(1, 2), limits=SweepLimits(max_open_streams=6))
+    assert sweep.stop_reason == "6 streams were open at 1 times the peak: higher levels were not tried"
 
 
 def test_ctrl_c_lets_open_streams_end_and_returns_what_was_measured(drive: Callable[..., Sweep]) -> None:
@@ -242,8 +242,8 @@ def test_ctrl_c_lets_open_streams_end_and_returns_what_was_measured(drive: Calla
 
     before = signal.getsignal(signal.SIGINT)
     sweep = drive(chat.reply(3, first=0.3), steady_seconds=5.0, on_progress=interrupt)
-    assert (sweep.stopped, sweep.rounds[0].void) == ("interrupted", "it was cut short: interrupted")
-    assert {one.request.outcome if one.request else None for one in sweep.attempts if one.sent} == {Outcome.COMPLETED}
+    assert (sweep.stop_reason, sweep.rounds[0].void_reason) == ("interrupted", "it was cut short: interrupted")
+    assert {one.measured.outcome if one.measured else None for one in sweep.requests if one.sent} == {Outcome.COMPLETED}
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -253,8 +253,8 @@ def test_a_second_ctrl_c_cuts_open_streams_off(drive: Callable[..., Sweep]) -> N
             signal.raise_signal(signal.SIGINT)
 
     sweep = drive(faults.never(), steady_seconds=5.0, drain_seconds=30.0, on_progress=interrupt)
-    assert sweep.stopped == "interrupted"
-    assert {one.ended for one in sweep.attempts} == {None}
+    assert sweep.stop_reason == "interrupted"
+    assert {one.ended for one in sweep.requests} == {None}
 
 
 # --- What cannot begin -----------------------------------------------------------------------------------------------

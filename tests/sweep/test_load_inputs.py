@@ -10,7 +10,7 @@ import pytest
 
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.sweep.endpoint import Endpoint, EndpointError
-from otel_itl.sweep.plan import Limits, SweepPlan
+from otel_itl.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.sweep.prompts import CalledPrompts, FillerPrompts, Prompt, PromptError, load_prompts, read_prompts
 from otel_itl.sweep.traffic import NoTrafficError, RecordedRequest, find_peak, read_traffic
 
@@ -28,7 +28,7 @@ FILLER = FillerPrompts([(100, 20)])
         ({"rounds": 0}, "rounds=0 is not accepted: it takes a whole number from 1 up."),
         ({"warmup_seconds": -1}, "warmup_seconds=-1 is not accepted: it takes a number from 0 up."),
         ({"arrivals": "recorded"}, "arrivals='recorded' needs the times between recorded requests: there are none."),
-        ({"limits": Limits(max_cost=1)}, "max_cost=1 needs a price table: there is none."),
+        ({"limits": SweepLimits(max_cost=1)}, "max_cost=1 needs a price table: there is none."),
     ],
 )
 def test_a_plan_names_the_option_that_it_does_not_accept(options: dict[str, Any], message: str) -> None:
@@ -39,7 +39,7 @@ def test_a_plan_names_the_option_that_it_does_not_accept(options: dict[str, Any]
 
 def test_a_limit_that_is_not_positive_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^max_tokens=0 is not accepted: it takes a number above 0\.$"):
-        Limits(max_tokens=0)
+        SweepLimits(max_tokens=0)
 
 
 # --- Endpoint --------------------------------------------------------------------------------------------------------

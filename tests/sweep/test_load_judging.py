@@ -7,17 +7,17 @@ from random import Random
 
 import pytest
 
-from otel_itl.sweep.saturation import Wait, is_over_saturated
-from otel_itl.sweep.self_check import DriverFigures, SelfCheck, find_driver_limit, find_tail
+from otel_itl.sweep.saturation import FirstTokenWait, is_over_saturated
+from otel_itl.sweep.self_check import DriverFigures, SelfCheck, describe_driver_limit, find_tail
 
-GOOD = DriverFigures(schedule_delay=0.001, loop_lag=0.001, host_delay=0.01)
+GOOD = DriverFigures(schedule_delay_p99=0.001, loop_lag_p99=0.001, host_delay_share=0.01)
 
 
-def waits(growth: float, count: int = 60, seed: int = 1) -> list[Wait]:
+def waits(growth: float, count: int = 60, seed: int = 1) -> list[FirstTokenWait]:
     """Waits of requests that were due evenly over 30 s, of 0.2 s with noise, and longer by `growth` (s) at the end."""
     random = Random(seed)
     moments = [30 * number / count for number in range(count)]
-    return [Wait(moment, 0.2 * random.lognormvariate(0, 0.3) + growth * moment / 30) for moment in moments]
+    return [FirstTokenWait(moment, 0.2 * random.lognormvariate(0, 0.3) + growth * moment / 30) for moment in moments]
 
 
 # --- Saturation ------------------------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ def test_a_rise_that_falls_again_is_none() -> None:
 
 
 def test_requests_that_got_no_token_waited_longest() -> None:
-    cut_off = [one._replace(seconds=math.inf) if one.scheduled > 18 else one for one in waits(growth=0.5)]
+    cut_off = [one._replace(seconds=math.inf) if one.due > 18 else one for one in waits(growth=0.5)]
     assert is_over_saturated(cut_off, [8, 16, 24], 0.0, 30.0)
 
 
@@ -58,28 +58,28 @@ def test_noise_is_taken_for_saturation_in_fewer_than_one_of_fifty_rounds() -> No
 
 
 def test_a_machine_that_keeps_up_is_no_limit() -> None:
-    assert find_driver_limit(GOOD, [0.2, 0.3], 0.02, 0.0) is None
+    assert describe_driver_limit(GOOD, [0.2, 0.3], 0.02, 0.0) is None
 
 
 @pytest.mark.parametrize(
-    ("figures", "bound_share", "reason"),
+    ("figures", "held_up_share", "reason"),
     [
-        (GOOD._replace(schedule_delay=0.08), 0.0, "1 in 100 requests was sent 80 ms late or later"),
-        (GOOD._replace(loop_lag=0.04), 0.0, "the event loop was 40 ms late, 1 in 100 times"),
-        (GOOD._replace(host_delay=0.3), 0.0, "this process waited for a CPU 30% of the time"),
+        (GOOD._replace(schedule_delay_p99=0.08), 0.0, "1 in 100 requests was sent 80 ms late or later"),
+        (GOOD._replace(loop_lag_p99=0.04), 0.0, "the event loop was 40 ms late, 1 in 100 times"),
+        (GOOD._replace(host_delay_share=0.3), 0.0, "this process waited for a CPU 30% of the time"),
         (GOOD, 0.4, "it held up 40% of the streams"),
     ],
 )
-def test_each_limit_of_this_machine_is_named(figures: DriverFigures, bound_share: float, reason: str) -> None:
-    assert find_driver_limit(figures, [0.2], 0.02, bound_share) == f"this machine could not drive more: {reason}"
+def test_each_limit_of_this_machine_is_named(figures: DriverFigures, held_up_share: float, reason: str) -> None:
+    assert describe_driver_limit(figures, [0.2], 0.02, held_up_share) == f"this machine could not drive more: {reason}"
 
 
 def test_a_delay_that_is_small_beside_the_ttft_is_no_limit() -> None:
-    assert find_driver_limit(GOOD._replace(schedule_delay=0.08), [2.0], 0.02, 0.0) is None
+    assert describe_driver_limit(GOOD._replace(schedule_delay_p99=0.08), [2.0], 0.02, 0.0) is None
 
 
 def test_a_lag_that_is_small_beside_the_gaps_is_no_limit() -> None:
-    assert find_driver_limit(GOOD._replace(loop_lag=0.04), [0.2], 0.2, 0.0) is None
+    assert describe_driver_limit(GOOD._replace(loop_lag_p99=0.04), [0.2], 0.2, 0.0) is None
 
 
 def test_two_pauses_are_no_tail() -> None:
@@ -99,4 +99,4 @@ def test_the_self_check_measures_the_steady_part_alone() -> None:
         check.note_lag(lag)
     check.end(20.0)
     check.note_lag(9.0)
-    assert (check.host_delay, check.loop_lag) == (0.05, 0.001)
+    assert (check.host_delay_share, check.loop_lag_p99) == (0.05, 0.001)

@@ -11,141 +11,147 @@ import pytest
 
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
-from otel_itl.sweep.attempts import Attempt
 from otel_itl.sweep.blocks import split_into_blocks
+from otel_itl.sweep.records import DueRequest
 from otel_itl.sweep.results import LevelResult, compute_levels, meets_objective
-from tests.sweep.sweeps import CHAT, SECONDS, attempt, one_round, request, sweep_of
+from tests.sweep.sweeps import CHAT, SECONDS, due_request, measured, one_round, sweep_of
 
 
-def level_of(attempts: list[Attempt], **other: Any) -> LevelResult:
+def level_of(requests: list[DueRequest], **other: Any) -> LevelResult:
     """The only level of a sweep with one round."""
-    return compute_levels(sweep_of([one_round()], attempts, **other))[0]
+    return compute_levels(sweep_of([one_round()], requests, **other))[0]
 
 
-def value_of(attempts: list[Attempt], key: str, **other: Any) -> float | None:
-    return level_of(attempts, **other).figures[key].value
+def value_of(requests: list[DueRequest], key: str, **other: Any) -> float | None:
+    return level_of(requests, **other).figures[key].value
 
 
 def test_time_to_first_token_counts_from_when_a_request_was_due() -> None:
-    assert value_of([attempt(1.0, late=0.3, of=request(0.2))], "ttft_p50") == pytest.approx(0.5)
+    assert value_of([due_request(1.0, late=0.3, of=measured(0.2))], "ttft_p50") == pytest.approx(0.5)
 
 
 def test_a_request_without_a_token_is_infinitely_late() -> None:
-    failed = attempt(2.0, of=request(None, (), Outcome.ERROR), error="APIError")
-    found = level_of([attempt(1.0, of=request(0.2)), failed])
+    failed = due_request(2.0, of=measured(None, (), Outcome.ERROR), error="APIError")
+    found = level_of([due_request(1.0, of=measured(0.2)), failed])
     assert (found.figures["ttft_p99"].value, found.without_token) == (math.inf, 1)
 
 
 def test_a_request_that_was_never_sent_is_infinitely_late() -> None:
-    unsent = attempt(2.0, sent=None, ended=None)
-    assert level_of([attempt(1.0, of=request()), unsent]).without_token == 1
+    unsent = due_request(2.0, sent=None, ended=None)
+    assert level_of([due_request(1.0, of=measured()), unsent]).without_token == 1
 
 
 def test_the_median_of_few_failures_is_finite() -> None:
-    attempts = [attempt(number, of=request(0.2)) for number in range(5)] + [attempt(6.0)]
-    assert value_of(attempts, "ttft_p50") == pytest.approx(0.2)
+    requests = [due_request(number, of=measured(0.2)) for number in range(5)] + [due_request(6.0)]
+    assert value_of(requests, "ttft_p50") == pytest.approx(0.2)
 
 
 def test_gaps_are_pooled_over_requests() -> None:
-    attempts = [attempt(1.0, of=request(gaps=(0.01, 0.02))), attempt(2.0, of=request(gaps=(0.03,)))]
-    assert value_of(attempts, "itl_p50") == pytest.approx(0.02)
+    requests = [due_request(1.0, of=measured(gaps=(0.01, 0.02))), due_request(2.0, of=measured(gaps=(0.03,)))]
+    assert value_of(requests, "itl_p50") == pytest.approx(0.02)
 
 
 def test_warm_up_is_in_no_latency() -> None:
-    attempts = [attempt(1.0, of=request(0.2)), attempt(0.5, of=request(9.0), is_steady=False)]
-    assert value_of(attempts, "ttft_p99") == pytest.approx(0.2)
+    requests = [due_request(1.0, of=measured(0.2)), due_request(0.5, of=measured(9.0), is_steady=False)]
+    assert value_of(requests, "ttft_p99") == pytest.approx(0.2)
 
 
 def test_goodput_is_what_ends_within_the_objective_per_second() -> None:
-    good, late = request(0.2, (0.02,) * 10), request(0.6, (0.02,) * 10)
-    attempts = [attempt(number, of=good) for number in range(8)] + [attempt(9.0, of=late)]
-    assert value_of(attempts, "goodput") == pytest.approx(8 / SECONDS)
+    good, late = measured(0.2, (0.02,) * 10), measured(0.6, (0.02,) * 10)
+    requests = [due_request(number, of=good) for number in range(8)] + [due_request(9.0, of=late)]
+    assert value_of(requests, "goodput") == pytest.approx(8 / SECONDS)
 
 
 def test_goodput_includes_what_was_due_in_the_warm_up() -> None:
-    attempts = [attempt(1.0, of=request()), attempt(-0.5, of=request(), is_steady=False)]
-    assert value_of(attempts, "goodput") == pytest.approx(2 / SECONDS)
+    requests = [due_request(1.0, of=measured()), due_request(-0.5, of=measured(), is_steady=False)]
+    assert value_of(requests, "goodput") == pytest.approx(2 / SECONDS)
 
 
 def test_goodput_excludes_what_ends_after_the_steady_part() -> None:
-    attempts = [attempt(1.0, of=request()), attempt(SECONDS - 0.1, of=request())]
-    assert value_of(attempts, "goodput") == pytest.approx(1 / SECONDS)
+    requests = [due_request(1.0, of=measured()), due_request(SECONDS - 0.1, of=measured())]
+    assert value_of(requests, "goodput") == pytest.approx(1 / SECONDS)
 
 
 def test_without_an_objective_goodput_is_what_is_completed() -> None:
-    attempts = [attempt(1.0, of=request(5.0)), attempt(2.0, of=request(0.1, outcome=Outcome.TRUNCATED))]
-    assert value_of(attempts, "goodput", objective=None) == pytest.approx(1 / SECONDS)
+    requests = [due_request(1.0, of=measured(5.0)), due_request(2.0, of=measured(0.1, outcome=Outcome.TRUNCATED))]
+    assert value_of(requests, "goodput", objective=None) == pytest.approx(1 / SECONDS)
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (request(0.5, (0.1,) * 100), True),
-        (request(0.51), False),
-        (request(gaps=(0.02,) * 99 + (0.2,)), True),
-        (request(gaps=(0.02,) * 98 + (0.2,) * 2), False),
-        (request(outcome=Outcome.TRUNCATED), False),
-        (request(None, ()), False),
+        (measured(0.5, (0.1,) * 100), True),
+        (measured(0.51), False),
+        (measured(gaps=(0.02,) * 99 + (0.2,)), True),
+        (measured(gaps=(0.02,) * 98 + (0.2,) * 2), False),
+        (measured(outcome=Outcome.TRUNCATED), False),
+        (measured(None, ()), False),
     ],
 )
 def test_a_request_meets_the_objective_by_its_first_token_and_the_share_of_its_gaps(given: Any, expected: bool) -> None:
-    assert meets_objective(attempt(1.0, of=given), CHAT) is expected
+    assert meets_objective(due_request(1.0, of=given), CHAT) is expected
 
 
 def test_requests_that_were_held_up_here_are_set_aside_and_stood_for_by_the_others() -> None:
-    attempts = [attempt(number, of=request(0.2)) for number in range(6)]
-    attempts += [attempt(number + 0.5, of=request(3.0), is_bound=True) for number in range(3)]
-    found = level_of(attempts)
+    requests = [due_request(number, of=measured(0.2)) for number in range(6)]
+    requests += [due_request(number + 0.5, of=measured(3.0), is_held_up=True) for number in range(3)]
+    found = level_of(requests)
     assert (found.set_aside, found.figures["ttft_p99"].value) == (3, pytest.approx(0.2))
     assert found.figures["goodput"].value == pytest.approx(9 / SECONDS)
 
 
 def test_tokens_count_in_proportion_to_the_time_in_the_steady_part() -> None:
-    half_before = attempt(-5.0, of=request(0.0, (0.1,) * 100), is_steady=False)  # 101 tokens from -5 s to 5 s
-    attempts = [half_before, attempt(1.0, of=request(None, ()))]
-    assert value_of(attempts, "tokens") == pytest.approx(50.5 / SECONDS)
+    half_before = due_request(-5.0, of=measured(0.0, (0.1,) * 100), is_steady=False)  # 101 tokens from -5 s to 5 s
+    requests = [half_before, due_request(1.0, of=measured(None, ()))]
+    assert value_of(requests, "tokens") == pytest.approx(50.5 / SECONDS)
 
 
 def test_stalls_are_counted_by_cause_and_per_thousand_tokens() -> None:
-    stalled = attempt(1.0, of=request(gaps=(0.02,) * 499), stall_causes=Counter(upstream=2, process=1))
+    stalled = due_request(1.0, of=measured(gaps=(0.02,) * 499), stall_causes=Counter(upstream=2, process=1))
     found = level_of([stalled])
     assert (found.figures["stalls"].value, found.stall_causes) == (6.0, Counter(upstream=2, process=1))
 
 
 def test_failures_are_counted_by_type_and_status() -> None:
-    failed = [attempt(1.0, status=429, error="RateLimitError"), attempt(2.0, error="ReadTimeout")]
+    failed = [due_request(1.0, status=429, error="RateLimitError"), due_request(2.0, error="ReadTimeout")]
     assert level_of(failed).errors == Counter({"429 RateLimitError": 1, "ReadTimeout": 1})
 
 
 def test_the_percentile_is_that_of_the_target() -> None:
     objective = SLO(ttft=0.5, itl=0.1, target=0.95)
-    figures = level_of([attempt(1.0, of=request())], objective=objective).figures
+    figures = level_of([due_request(1.0, of=measured())], objective=objective).figures
     assert [key for key in figures if key.startswith("itl")] == ["itl_p50", "itl_p95"]
 
 
 def test_a_void_round_does_not_count() -> None:
-    rounds = [one_round(), one_round(number=1, start=100.0, void="429 from the endpoint")]
-    attempts = [attempt(1.0, of=request(0.2)), attempt(101.0, of=request(9.0), round=1)]
-    found = compute_levels(sweep_of(rounds, attempts))[0]
-    assert (found.figures["ttft_p99"].value, len(found.counted), found.void) == (pytest.approx(0.2), 1, None)
+    rounds = [one_round(), one_round(number=1, start=100.0, void_reason="429 from the endpoint")]
+    requests = [due_request(1.0, of=measured(0.2)), due_request(101.0, of=measured(9.0), round=1)]
+    found = compute_levels(sweep_of(rounds, requests))[0]
+    assert (found.figures["ttft_p99"].value, len(found.counted), found.void_reason) == (pytest.approx(0.2), 1, None)
 
 
 def test_a_level_of_which_all_rounds_are_void_has_their_reason() -> None:
-    rounds = [one_round(number=number, void="429 from the endpoint") for number in range(2)]
+    rounds = [one_round(number=number, void_reason="429 from the endpoint") for number in range(2)]
     found = compute_levels(sweep_of(rounds, []))[0]
-    assert (found.void, dict(found.figures)) == ("429 from the endpoint", {})
+    assert (found.void_reason, dict(found.figures)) == ("429 from the endpoint", {})
 
 
 def test_a_level_of_which_all_requests_were_set_aside_is_void() -> None:
-    found = level_of([attempt(1.0, of=request(), is_bound=True)])
-    assert found.void == "its caller or this machine held up every request"
+    found = level_of([due_request(1.0, of=measured(), is_held_up=True)])
+    assert found.void_reason == "its caller or this machine held up every request"
 
 
 def test_few_samples_beyond_a_percentile_make_it_rough() -> None:
     random = np.random.default_rng(1)
-    attempts = [attempt(number / 10, of=request(0.2, random.lognormal(-4, 0.3, 40).tolist())) for number in range(150)]
-    figures = level_of(attempts).figures
-    assert (figures["ttft_p99"].is_rough, figures["itl_p99"].is_rough, figures["ttft_p50"].is_rough) == (
+    requests = [
+        due_request(number / 10, of=measured(0.2, random.lognormal(-4, 0.3, 40).tolist())) for number in range(150)
+    ]
+    figures = level_of(requests).figures
+    assert (
+        figures["ttft_p99"].has_few_tail_samples,
+        figures["itl_p99"].has_few_tail_samples,
+        figures["ttft_p50"].has_few_tail_samples,
+    ) == (
         True,
         False,
         False,
@@ -153,14 +159,14 @@ def test_few_samples_beyond_a_percentile_make_it_rough() -> None:
 
 
 def test_gaps_that_are_alike_are_worth_fewer_samples() -> None:
-    alike = [attempt(number / 10, of=request(0.2, (0.02 + 0.0001 * number,) * 40)) for number in range(150)]
+    alike = [due_request(number / 10, of=measured(0.2, (0.02 + 0.0001 * number,) * 40)) for number in range(150)]
     figure = level_of(alike).figures["itl_p99"]
-    assert (figure.samples, figure.effective_samples < 600, figure.is_rough) == (6_000, True, True)
+    assert (figure.samples, figure.effective_samples < 600, figure.has_few_tail_samples) == (6_000, True, True)
 
 
 def test_the_same_sweep_has_the_same_intervals() -> None:
-    attempts = [attempt(number / 10, of=request(0.1 + number / 1000)) for number in range(100)]
-    assert level_of(attempts).figures == level_of(attempts).figures
+    requests = [due_request(number / 10, of=measured(0.1 + number / 1000)) for number in range(100)]
+    assert level_of(requests).figures == level_of(requests).figures
 
 
 def test_neighbours_that_are_alike_make_an_interval_wider() -> None:
@@ -169,8 +175,8 @@ def test_neighbours_that_are_alike_make_an_interval_wider() -> None:
     shuffled = random.permutation(firsts)
     widths = []
     for given in (firsts, shuffled):
-        attempts = [attempt(number / 10, of=request(float(first), (0.001,))) for number, first in enumerate(given)]
-        figure = level_of(attempts).figures["ttft_p50"]
+        requests = [due_request(number / 10, of=measured(float(first), (0.001,))) for number, first in enumerate(given)]
+        figure = level_of(requests).figures["ttft_p50"]
         assert figure.low is not None
         assert figure.high is not None
         widths.append(figure.high - figure.low)
@@ -179,10 +185,10 @@ def test_neighbours_that_are_alike_make_an_interval_wider() -> None:
 
 @pytest.mark.parametrize(("duration", "blocks"), [(0.5, 10), (2.0, 5), (4.0, 2), (30.0, 2)])
 def test_a_block_is_twice_as_long_as_a_request_where_there_is_room(duration: float, blocks: int) -> None:
-    attempts = [attempt(number, of=request(0.0, (duration,))) for number in range(20)]
-    assert len(split_into_blocks([one_round()], attempts)) == blocks
+    requests = [due_request(number, of=measured(0.0, (duration,))) for number in range(20)]
+    assert len(split_into_blocks([one_round()], requests)) == blocks
 
 
-def test_every_steady_attempt_is_in_the_block_in_which_it_was_due() -> None:
-    attempts = [attempt(number + 0.5, of=request(0.0, (1.0,))) for number in range(20)]
-    assert [len(block.due) for block in split_into_blocks([one_round()], attempts)] == [2] * 10
+def test_every_steady_request_is_in_the_block_in_which_it_was_due() -> None:
+    requests = [due_request(number + 0.5, of=measured(0.0, (1.0,))) for number in range(20)]
+    assert [len(block.due) for block in split_into_blocks([one_round()], requests)] == [2] * 10

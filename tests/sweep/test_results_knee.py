@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from otel_itl.core.slo import SLO
+from otel_itl.sweep.bottleneck import Bottleneck, find_bottleneck
 from otel_itl.sweep.gate import exit_code
 from otel_itl.sweep.knee import Standing, SweepResult, analyze
 from otel_itl.sweep.results import compute_levels
-from otel_itl.sweep.waits import Wait, find_wait
 from tests.sweep.sweeps import LEVELS, PEAK, Law, simulate
 
 
@@ -71,37 +71,37 @@ def test_a_goodput_that_falls_beyond_its_peak_leaves_the_knee_at_the_peak() -> N
 
 
 def test_the_load_of_a_closed_loop_is_its_callers() -> None:
-    result = analyzed(capacity=52.0, objective=None, seconds=8.0, is_open=False)
+    result = analyzed(capacity=52.0, objective=None, seconds=8.0, is_open_loop=False)
     assert knee_of(result) == 2.0
 
 
 def test_a_void_level_below_the_knee_does_not_move_it() -> None:
-    assert knee_of(analyzed(batching, seconds=8.0, void={2.0: {"void": "429 from the endpoint"}})) == 3.0
+    assert knee_of(analyzed(batching, seconds=8.0, void={2.0: {"void_reason": "429 from the endpoint"}})) == 3.0
 
 
-def wait_of(result: SweepResult) -> Wait:
+def bottleneck_of(result: SweepResult) -> Bottleneck:
     failing = next(one for one in result.judged if one.standing is not Standing.WITHIN)
-    return find_wait(failing, result)
+    return find_bottleneck(failing, result)
 
 
 def test_a_rising_gap_is_a_wait_at_every_token() -> None:
-    assert wait_of(analyzed(batching, seconds=4.0)) is Wait.PACE
+    assert bottleneck_of(analyzed(batching, seconds=4.0)) is Bottleneck.PACE
 
 
 def test_a_rising_first_token_is_a_wait_before_it() -> None:
-    assert wait_of(analyzed(capacity=38.0, seconds=8.0)) is Wait.QUEUE
+    assert bottleneck_of(analyzed(capacity=38.0, seconds=8.0)) is Bottleneck.QUEUE
 
 
 def test_a_queue_without_an_objective_is_a_wait_before_the_first_token() -> None:
-    assert wait_of(analyzed(capacity=38.0, objective=None, seconds=8.0)) is Wait.QUEUE
+    assert bottleneck_of(analyzed(capacity=38.0, objective=None, seconds=8.0)) is Bottleneck.QUEUE
 
 
 def test_a_long_tail_at_the_same_median_is_a_wait_in_single_gaps() -> None:
-    assert wait_of(analyzed(seconds=4.0, long_gaps={5.0: 0.03})) is Wait.GAPS
+    assert bottleneck_of(analyzed(seconds=4.0, long_gaps={5.0: 0.03})) is Bottleneck.GAPS
 
 
 def test_many_requests_that_were_held_up_here_are_a_wait_here() -> None:
-    assert wait_of(analyzed(batching, seconds=4.0, bound={5.0: 0.1})) is Wait.HERE
+    assert bottleneck_of(analyzed(batching, seconds=4.0, held_up={5.0: 0.1})) is Bottleneck.HERE
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_many_requests_that_were_held_up_here_are_a_wait_here() -> None:
         ({"gap": lambda _: 0.2, "levels": (0.5,)}, 1),
         ({"levels": (2.0,)}, 0),
         ({"levels": (0.5,)}, 3),
-        ({"void": {level: {"void": "429 from the endpoint"} for level in LEVELS}}, 3),
+        ({"void": {level: {"void_reason": "429 from the endpoint"} for level in LEVELS}}, 3),
     ],
     ids=["holds", "beyond", "no objective", "beyond at 2x", "beyond at 0.5x", "holds at 2x", "holds at 0.5x", "void"],
 )

@@ -21,7 +21,7 @@ from otel_itl.sweep.render.progress import describe_progress
 from otel_itl.sweep.render.terminal import print_sweep
 from otel_itl.sweep.render.words import describe_notes, headline
 from otel_itl.sweep.results import compute_levels
-from tests.sweep.sweeps import LEVELS, Law, attempt, one_round, request, simulate, sweep_of
+from tests.sweep.sweeps import LEVELS, Law, due_request, measured, one_round, simulate, sweep_of
 
 DOCS = Path(__file__).parents[2] / "docs" / "sweep.md"
 
@@ -43,8 +43,8 @@ def analyzed(gap: Law = steady, **given: Any) -> SweepResult:
     return analyze(sweep, compute_levels(sweep))
 
 
-DRIVER = {"void": "this machine could not drive more: the event loop was 40 ms late", "is_driver_bound": True}
-LIMITED = {"void": "429 from the endpoint"}
+DRIVER = {"void_reason": "this machine could not drive more: the event loop was 40 ms late", "is_driver_bound": True}
+LIMITED = {"void_reason": "429 from the endpoint"}
 
 
 CHAT_72 = "Carries at least 72 streams within chat's objective; "
@@ -74,7 +74,7 @@ CHAT_72 = "Carries at least 72 streams within chat's objective; "
         (steady, {}, "Carries at least 120 streams within chat's objective; ", "more was not tried."),
         (
             steady,
-            {"levels": (1.0, 1.5), "stopped": "--max-requests 500 was reached"},
+            {"levels": (1.0, 1.5), "stop_reason": "--max-requests 500 was reached"},
             "Carries at least 36 streams within chat's objective; ",
             "more was not tried: --max-requests 500 was reached.",
         ),
@@ -114,7 +114,7 @@ CHAT_72 = "Carries at least 72 streams within chat's objective; "
             "This machine could not drive 24 streams (1x), and nothing is known of the endpoint: ",
             "the event loop was 40 ms late.",
         ),
-        (steady, {"levels": (), "stopped": "interrupted"}, "Nothing was measured: ", "interrupted."),
+        (steady, {"levels": (), "stop_reason": "interrupted"}, "Nothing was measured: ", "interrupted."),
     ],
     ids=[
         *("batch", "queue", "no objective", "all carried", "brake", "driver-bound", "429", "none carried"),
@@ -127,8 +127,8 @@ def test_the_answer_is_one_sentence(gap: Law, given: dict[str, Any], begin: str,
 
 
 def test_requests_without_a_token_are_the_answer_where_the_percentile_falls_among_them() -> None:
-    good = [attempt(number / 10, of=request()) for number in range(190)]
-    failed = [attempt(number, status=503, error="InternalServerError") for number in range(10)]
+    good = [due_request(number / 10, of=measured()) for number in range(190)]
+    failed = [due_request(number, status=503, error="InternalServerError") for number in range(10)]
     sweep = sweep_of([one_round()], [*good, *failed])
     sentence = headline(analyze(sweep, compute_levels(sweep)))
     assert "chat's objective: 5.00 % of the requests get no token, the wait is upstream's" in sentence
@@ -198,26 +198,26 @@ def keys_of(data: Any) -> set[str]:
 
 
 def test_every_key_of_the_json_is_documented() -> None:
-    failed = attempt(1.0, status=500, error="InternalServerError", stall_causes=Counter(upstream=1))
-    sweep = sweep_of([one_round()], [failed, attempt(2.0, of=request())])
+    failed = due_request(1.0, status=500, error="InternalServerError", stall_causes=Counter(upstream=1))
+    sweep = sweep_of([one_round()], [failed, due_request(2.0, of=measured())])
     data = json.loads(sweep_to_json(analyze(sweep, compute_levels(sweep)), "answer", 1))
     documented = set(re.findall(r"`(\w+)`", DOCS.read_text("utf-8")))
     assert (data["schema"], keys_of(data) - documented) == (SCHEMA, set())
 
 
 def test_an_infinite_figure_is_null_in_json() -> None:
-    sweep = sweep_of([one_round()], [attempt(1.0, error="ReadTimeout"), attempt(2.0, of=request())])
+    sweep = sweep_of([one_round()], [due_request(1.0, error="ReadTimeout"), due_request(2.0, of=measured())])
     data = json.loads(sweep_to_json(analyze(sweep, compute_levels(sweep)), "answer", 1))
     assert data["levels"][0]["figures"]["ttft_p99"]["value"] is None
 
 
 def test_notes_name_failures_stalls_and_what_was_set_aside() -> None:
-    attempts = [
-        attempt(1.0, of=request(), stall_causes=Counter(upstream=2)),
-        attempt(2.0, status=500, error="InternalServerError"),
-        attempt(3.0, of=request(), is_bound=True),
+    requests = [
+        due_request(1.0, of=measured(), stall_causes=Counter(upstream=2)),
+        due_request(2.0, status=500, error="InternalServerError"),
+        due_request(3.0, of=measured(), is_held_up=True),
     ]
-    sweep = sweep_of([one_round(), one_round(number=1, **LIMITED)], attempts, stopped="interrupted", cost=1.5)
+    sweep = sweep_of([one_round(), one_round(number=1, **LIMITED)], requests, stop_reason="interrupted", cost=1.5)
     assert list(describe_notes(analyze(sweep, compute_levels(sweep)))) == [
         "1x: 1 of 2 rounds void: 429 from the endpoint.",
         "1x: stalls by cause: 2 upstream.",

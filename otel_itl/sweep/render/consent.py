@@ -14,7 +14,7 @@ from otel_itl.sweep.render.progress import describe_seconds
 _SAMPLE: Final = 10
 """Prompts whose lengths stand for all."""
 _BYTES_PER_TOKEN: Final = 3
-"""Of a prompt: fewer than usual, so that an estimate of its tokens is rather too high."""
+"""Bytes of a prompt for each token: fewer than usual, so that an estimate of its tokens is rather too high."""
 
 
 def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:

@@ -24,7 +24,7 @@ from otel_itl.sweep.render.words import (
 from otel_itl.sweep.results import LevelResult, Quantity, Unit, quantities_of, tail_of
 
 MIN_POINTS: Final = 2
-"""Of a line."""
+"""Points that a line has at least."""
 _TICKS: Final = 5
 _ABOVE: Final = 1.05
 """An axis ends this factor beyond its largest number."""
@@ -78,9 +78,9 @@ def _picture(quantity: Quantity, result: SweepResult) -> str:
     """Draw a figure of all levels over the streams that were open, with its band; empty with fewer than two levels."""
     known = [(judged.result.concurrency, judged.result.figures[quantity.key]) for judged in result.judged]
     points = [
-        (streams, figure.value, *(end if math.isfinite(end) else figure.value for end in figure.ends))
+        (streams, figure.value, *(end if math.isfinite(end) else figure.value for end in figure.bounds))
         for streams, figure in known
-        if figure.value is not None and figure.ends is not None and math.isfinite(figure.value)
+        if figure.value is not None and figure.bounds is not None and math.isfinite(figure.value)
     ]
     limit = _limit(quantity, result)
     widest = max((streams for streams, *_ in points), default=0.0) * _ABOVE

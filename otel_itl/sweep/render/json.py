@@ -7,10 +7,10 @@ import math
 from typing import Any
 
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.attempts import Round
+from otel_itl.sweep.bottleneck import find_bottleneck
 from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
+from otel_itl.sweep.records import Round
 from otel_itl.sweep.results import Figure, LevelResult, quantities_of
-from otel_itl.sweep.waits import find_wait
 
 SCHEMA = "otel-itl.sweep.v1"
 _MISSING = (Standing.BEYOND, Standing.SATURATED)
@@ -32,13 +32,13 @@ def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
         "endpoint": sweep.endpoint,
         "model": sweep.model,
         "peak": sweep.peak,
-        "is_open": sweep.is_open,
+        "is_open": sweep.is_open_loop,
         "objective": _objective(sweep.objective),
         "planned_levels": list(sweep.levels),
         "knee": None if result.knee is None else _knee(result.knee),
         "levels": [_level(level, result) for level in result.levels],
-        "requests": len(sweep.attempts),
-        "stopped": sweep.stopped,
+        "requests": len(sweep.requests),
+        "stopped": sweep.stop_reason,
         "cost": sweep.cost,
     }
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
@@ -65,8 +65,8 @@ def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
         "level": level.level,
         "standing": None if judged is None else judged.standing.value,
         "missed": None if judged is None else judged.missed,
-        "wait": find_wait(judged, result).value if judged is not None and is_missing else None,
-        "void": level.void,
+        "wait": find_bottleneck(judged, result).value if judged is not None and is_missing else None,
+        "void": level.void_reason,
         "is_driver_bound": level.is_driver_bound,
         "concurrency": level.concurrency,
         "max_concurrency": level.max_concurrency,
@@ -91,7 +91,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
         "interval": interval,
         "samples": figure.samples,
         "effective_samples": figure.effective_samples,
-        "is_rough": figure.is_rough,
+        "is_rough": figure.has_few_tail_samples,
     }
 
 
@@ -102,5 +102,11 @@ def _finite(number: float | None) -> float | None:
 def _round(one: Round) -> dict[str, Any]:
     """Return a round in the types of JSON."""
     names = ("round", "rate", "steady_from", "steady_until", "concurrency", "max_concurrency")
-    checks = ("schedule_delay", "loop_lag", "host_delay", "void", "is_driver_bound")
-    return {name: getattr(one, name) for name in (*names, *checks)}
+    return {
+        **{name: getattr(one, name) for name in names},
+        "schedule_delay": one.schedule_delay_p99,
+        "loop_lag": one.loop_lag_p99,
+        "host_delay": one.host_delay_share,
+        "void": one.void_reason,
+        "is_driver_bound": one.is_driver_bound,
+    }

@@ -74,8 +74,8 @@ def _plots(result: SweepResult) -> Iterator[_Plot]:
         points = []
         for judged in result.judged:
             figure = judged.result.figures[quantity.key]
-            if figure.value is not None and figure.ends is not None and math.isfinite(figure.value):
-                low, high = figure.ends
+            if figure.value is not None and figure.bounds is not None and math.isfinite(figure.value):
+                low, high = figure.bounds
                 high = high if math.isfinite(high) else figure.value
                 points.append(_Point(judged.result.concurrency, *(scale * end for end in (figure.value, low, high))))
         limit = limits[quantity.key]

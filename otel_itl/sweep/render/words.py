@@ -17,9 +17,9 @@ from otel_itl.report.render.number_format import (
     format_three_digits,
     pluralize,
 )
+from otel_itl.sweep.bottleneck import Bottleneck, find_bottleneck
 from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
 from otel_itl.sweep.results import Figure, LevelResult, Quantity, Unit
-from otel_itl.sweep.waits import Wait, find_wait
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
@@ -31,11 +31,11 @@ STANDINGS: Final = {
     Standing.SATURATED: "saturated",
 }
 """How a level stands to the objective, as it is shown; without an objective `WITHIN` is shown as `rising`."""
-_WAITS: Final = {
-    Wait.QUEUE: "the wait is upstream's, before the first token",
-    Wait.PACE: "the wait is upstream's, at every token",
-    Wait.GAPS: "the wait is upstream's, in single long gaps",
-    Wait.HERE: "part of the wait is this machine's",
+_BOTTLENECKS: Final = {
+    Bottleneck.QUEUE: "the wait is upstream's, before the first token",
+    Bottleneck.PACE: "the wait is upstream's, at every token",
+    Bottleneck.GAPS: "the wait is upstream's, in single long gaps",
+    Bottleneck.HERE: "part of the wait is this machine's",
 }
 
 
@@ -59,13 +59,13 @@ def _describe_nothing(result: SweepResult) -> str:
     """Return why nothing is known, where no level counts."""
     void = next(iter(result.levels), None)
     if void is None:
-        return f"Nothing was measured: {result.sweep.stopped or 'no level was driven'}"
+        return f"Nothing was measured: {result.sweep.stop_reason or 'no level was driven'}"
     if void.is_driver_bound:
         return (
             f"This machine could not drive {describe_tried(void, result)}, and nothing is known of the "
             f"endpoint: {_why_void(void)}"
         )
-    return f"Nothing is known of what the endpoint carries: {void.void}"
+    return f"Nothing is known of what the endpoint carries: {void.void_reason}"
 
 
 def _describe_lowest(result: SweepResult) -> str:
@@ -80,7 +80,7 @@ def _describe_lowest(result: SweepResult) -> str:
             f"It is not known whether {streams} are carried{within}: {describe_missed(lowest)} "
             f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
         )
-    return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_wait(lowest, result)}"
+    return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_bottleneck(lowest, result)}"
 
 
 def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
@@ -95,11 +95,11 @@ def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
         figure = failing.result.figures[failing.missed or ""]
         interval = format_interval(figure, Unit.SECONDS)
         return f"{at} it is not known, as {describe_missed(failing)} ({interval})"
-    return f"{at} {describe_missed(failing)}, {_describe_wait(failing, result)}"
+    return f"{at} {describe_missed(failing)}, {_describe_bottleneck(failing, result)}"
 
 
-def _describe_wait(judged: JudgedLevel, result: SweepResult) -> str:
-    return _WAITS[find_wait(judged, result)]
+def _describe_bottleneck(judged: JudgedLevel, result: SweepResult) -> str:
+    return _BOTTLENECKS[find_bottleneck(judged, result)]
 
 
 def _describe_end(result: SweepResult, knee: LevelResult) -> str:
@@ -108,15 +108,15 @@ def _describe_end(result: SweepResult, knee: LevelResult) -> str:
     if void is not None and void.is_driver_bound:
         return f"this machine could not drive more: at {describe_tried(void, result)} {_why_void(void)}"
     if void is not None:
-        return f"at {describe_tried(void, result)} nothing is known: {void.void}"
-    if result.sweep.stopped is not None:
-        return f"more was not tried: {result.sweep.stopped}"
+        return f"at {describe_tried(void, result)} nothing is known: {void.void_reason}"
+    if result.sweep.stop_reason is not None:
+        return f"more was not tried: {result.sweep.stop_reason}"
     return "more was not tried"
 
 
 def _why_void(level: LevelResult) -> str:
     """Return why a level is void, without the words that the sentence begins with already."""
-    return (level.void or "").removeprefix("this machine could not drive more: ")
+    return (level.void_reason or "").removeprefix("this machine could not drive more: ")
 
 
 def describe_missed(judged: JudgedLevel) -> str:
@@ -162,9 +162,9 @@ def describe_tried(level: LevelResult, result: SweepResult) -> str:
 def describe_load(result: SweepResult) -> str:
     """Return how requests were sent."""
     sweep = result.sweep
-    kind = "open loop" if sweep.is_open else "closed loop"
+    kind = "open loop" if sweep.is_open_loop else "closed loop"
     peak = f"an expected peak of {describe_streams(sweep.peak)}"
-    return f"{kind}, {peak}, {pluralize(len(sweep.attempts), 'request')} in {pluralize(len(sweep.rounds), 'round')}"
+    return f"{kind}, {peak}, {pluralize(len(sweep.requests), 'request')} in {pluralize(len(sweep.rounds), 'round')}"
 
 
 def describe_standing(judged: JudgedLevel | None, result: SweepResult) -> str:
@@ -182,12 +182,12 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
     """Yield what is to be known of the figures, a sentence each."""
     for level in result.levels:
         yield from _describe_level(level)
-    rough = [level for level in result.levels if any(figure.is_rough for figure in level.figures.values())]
+    rough = [level for level in result.levels if any(figure.has_few_tail_samples for figure in level.figures.values())]
     if rough:
         yield "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow."
     sweep = result.sweep
-    if sweep.stopped is not None:
-        yield f"It ended before the last level: {sweep.stopped}."
+    if sweep.stop_reason is not None:
+        yield f"It ended before the last level: {sweep.stop_reason}."
     if sweep.cost is not None:
         yield f"By the price table it cost {sweep.cost:,.2f}."
 
@@ -196,9 +196,9 @@ def _describe_level(level: LevelResult) -> Iterator[str]:
     """Yield what is to be known of one level, a sentence each."""
     at = format_level(level.level)
     if not level.figures:
-        yield f"{at} is void: {level.void}."
+        yield f"{at} is void: {level.void_reason}."
         return
-    void = Counter(one.void for one in level.rounds if one.void is not None)
+    void = Counter(one.void_reason for one in level.rounds if one.void_reason is not None)
     if void:
         reasons = "; ".join(sorted(void))
         yield f"{at}: {sum(void.values())} of {pluralize(len(level.rounds), 'round')} void: {reasons}."
@@ -240,7 +240,7 @@ def format_figure(figure: Figure | None, unit: Unit) -> str:
     """Format the value of a figure in its unit; a rough one begins with `~`."""
     if figure is None or figure.value is None:
         return ABSENT
-    return ("~" if figure.is_rough else "") + format_value(figure.value, unit)
+    return ("~" if figure.has_few_tail_samples else "") + format_value(figure.value, unit)
 
 
 def format_interval(figure: Figure | None, unit: Unit) -> str:

@@ -19,11 +19,11 @@ DRAIN_TICK: Final = 0.05
 """Seconds between two looks at the streams that are still open."""
 
 
-class Load:
+class RequestSender:
     """Sends requests, each in a task of its own, so that none waits for another.
 
     Args:
-        client: of the endpoint.
+        client: client of the endpoint.
         prompts: what is asked.
         budget: what may be consumed.
         brakes: decide whether anything may be sent.
@@ -50,7 +50,7 @@ class Load:
             self._numbers += 1
         return self._next
 
-    def send(self, *, level: float, round_number: int, is_steady: bool, scheduled: float) -> Flight | None:
+    def send(self, *, level: float, round_number: int, is_steady: bool, due: float) -> Flight | None:
         """Send a request.
 
         Returns:
@@ -71,7 +71,7 @@ class Load:
             level=level,
             round=round_number,
             is_steady=is_steady,
-            scheduled=scheduled,
+            due=due,
             prompt=prompt,
             reservation=reservation,
         )
@@ -98,7 +98,7 @@ class Load:
 
     async def _fly(self, flight: Flight) -> None:
         """Send one request, read its stream to the end, and settle what it has consumed."""
-        if self.brakes.are_applied:  # since it was scheduled
+        if self.brakes.are_applied:  # since the task was created
             self.budget.release(flight.reservation)
             return
         current_flight.set(flight)

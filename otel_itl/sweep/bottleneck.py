@@ -20,8 +20,8 @@ _SLOWER = 1.25
 """Factor from which on a median counts as longer than at the lowest level."""
 
 
-class Wait(Enum):
-    """Where requests wait."""
+class Bottleneck(Enum):
+    """Where requests wait at a level that misses the objective."""
 
     QUEUE = "queue"
     """Before the first token, while tokens come at the pace of the lowest level."""
@@ -33,19 +33,19 @@ class Wait(Enum):
     """On this machine."""
 
 
-def find_wait(judged: JudgedLevel, result: SweepResult) -> Wait:
+def find_bottleneck(judged: JudgedLevel, result: SweepResult) -> Bottleneck:
     """Return where requests wait at a level, compared with the lowest level that counts."""
     level, reference = judged.result, result.judged[0].result
     if _is_here(level):
-        return Wait.HERE
+        return Bottleneck.HERE
     if (judged.missed or "").startswith("ttft"):
-        return Wait.QUEUE
+        return Bottleneck.QUEUE
     is_slower = _ratio(level, reference, "itl_p50") >= _SLOWER
     if judged.standing is Standing.SATURATED:
-        return Wait.PACE if is_slower and _ratio(level, reference, "ttft_p50") < _SLOWER else Wait.QUEUE
+        return Bottleneck.PACE if is_slower and _ratio(level, reference, "ttft_p50") < _SLOWER else Bottleneck.QUEUE
     median, tail = level.figures["itl_p50"].value, level.figures[judged.missed or "itl_p50"].value
     has_long_gaps = bool(median and tail and tail > LONG_GAP * median)
-    return Wait.GAPS if has_long_gaps and not is_slower else Wait.PACE
+    return Bottleneck.GAPS if has_long_gaps and not is_slower else Bottleneck.PACE
 
 
 def _is_here(level: LevelResult) -> bool:
