@@ -42,13 +42,13 @@ class Fleet:
     bursts: int = 80
     """Groups of parallel sessions."""
     requests: float = 3
-    """Of each session, on average."""
+    """Requests of each session, on average."""
     parallel: float = 3.0
     """Sessions of a burst, on average."""
     weekdays: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
-    """Of the slow hours, where the calendar is planted."""
+    """Weekdays of the slow hours, where the calendar is planted."""
     drift: float = 0.08
-    """Of the upstream's wandering within hours."""
+    """Standard deviation of the upstream's drift within hours."""
     between_days: float = 0.05
     between_sessions: float = 0.1
     between_requests: float = 0.15

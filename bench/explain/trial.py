@@ -30,7 +30,7 @@ class Tally:
     named: Counter[Planted] = field(default_factory=Counter)
     """Planted driver → fleets in which it is named."""
     covered: Counter[Planted] = field(default_factory=Counter)
-    """Of these, with its size inside the interval."""
+    """Planted driver → fleets in which it is named with its size inside the interval."""
     clean: int = 0
     """Fleets in which nothing else is named."""
     wrong: Counter[Planted] = field(default_factory=Counter)

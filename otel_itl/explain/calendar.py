@@ -40,17 +40,23 @@ PRIOR_DAYS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowFound:
-    """The window that differs most."""
+class WindowTest:
+    """The window that differs most, and the max-t permutation test of it."""
 
     window: Window
     rows: Bools
     """Which streams are inside (bool)."""
     difference: float
-    error: float
-    critical: float
-    """Number of standard errors that holds, in 95 % of searches, for all windows at once."""
+    """Mean of the response inside minus that outside, adjusted for the other columns."""
+    standard_error: float
+    """Standard error of `difference` over days."""
+    critical_value: float
+    """95th percentile of the largest |t| over all windows when days are exchanged.
+
+    The half-width of an interval that holds for all windows at once is this times `standard_error`.
+    """
     p: float
+    """Share of exchanges whose largest |t| over all windows is at least that of this window."""
 
 
 def can_search(facts: Facts) -> bool:
@@ -61,12 +67,12 @@ def can_search(facts: Facts) -> bool:
 
 def find_window(
     response: Floats, columns: Floats, facts: Facts, random: np.random.Generator, beside: Sequence[Window] = ()
-) -> WindowFound | None:
+) -> WindowTest | None:
     """Find the window of the week in which a response differs most from that outside; None: no window has enough days.
 
-    A window is judged by a t-statistic over days. The reference is the largest one of the same streams after the hours
-    of each day have changed places in a circle, and weekdays were exchanged between days: that keeps what neighbours
-    have in common, and loses every relation with hour and weekday.
+    This is a max-t permutation test. A window is judged by a t-statistic over days. The reference is the largest one of
+    the same streams after the hours of each day have changed places in a circle, and weekdays were exchanged between
+    days: that keeps what neighbours have in common, and loses every relation with hour and weekday.
 
     Args:
         response: the logarithm of the latency, linearized.
@@ -87,37 +93,38 @@ def find_window(
         if len(largest) == FIRST_EXCHANGES and np.mean(np.array(largest) >= observed.t.max()) >= MAX_BY_CHANCE:
             break
     weekdays, (start, end) = WEEKDAYS[row], search.spans[column]
-    return WindowFound(
+    return WindowTest(
         window=Window(weekdays, int(start), int(end)),
         rows=np.asarray(np.isin(facts.weekday, weekdays) & (facts.hour >= start) & (facts.hour < end)),
         difference=float(observed.difference[row, column]),
-        error=float(observed.error[row, column]),
-        critical=float(np.quantile(largest, 0.95)),
+        standard_error=float(observed.standard_error[row, column]),
+        critical_value=float(np.quantile(largest, 0.95)),
         p=_tail(float(observed.t[row, column]), np.array(largest)),
     )
 
 
 class _Calendar(NamedTuple):
-    """Which hour and weekday the streams have, as they were or exchanged."""
+    """Hour and weekday of the streams, as they were or exchanged."""
 
     hour: Integers
-    """Of each stream."""
+    """Hour of each stream."""
     weekday: Integers
-    """Of each day."""
+    """Weekday of each day."""
 
 
 class _Judged(NamedTuple):
     """All windows: a row for each set of weekdays, a column for each span of hours."""
 
     difference: Floats
-    """Between inside and outside, beside the other columns."""
-    error: Floats
+    """Difference between inside and outside, adjusted for the other columns."""
+    standard_error: Floats
+    """Standard error of `difference` over days."""
     is_judged: Bools
 
     @property
     def t(self) -> Floats:
         """Size of the t-statistic; 0 for a window that is not judged."""
-        return np.where(self.is_judged, np.abs(self.difference / self.error), 0.0)
+        return np.where(self.is_judged, np.abs(self.difference / self.standard_error), 0.0)
 
 
 class _Search:
@@ -150,8 +157,8 @@ class _Search:
     def judge(self, calendar: _Calendar) -> _Judged:
         """Judge all windows.
 
-        The error is that over days. Of few days it would be known badly, so it is drawn towards what the same streams
-        would have if all hours were alike.
+        The standard error is that over days. Few days would estimate it badly, so it is shrunk towards the one that the
+        same streams would have if all hours were alike.
         """
         chosen, sums = self._sets[:, calendar.weekday], self._sum(calendar.hour)
         counts, residuals = sums[0], sums[1]
@@ -174,8 +181,8 @@ class _Search:
         is_enough = (np.minimum(days, days_outside) >= MIN_WINDOW_DAYS) & (
             np.minimum(inside, outside) >= MIN_WINDOW_STREAMS
         )
-        error = np.sqrt(np.maximum(variance, np.finfo(float).tiny) / own)
-        return _Judged((mean - mean_outside) / own, error, np.asarray(is_enough & self._is_apart))
+        standard_error = np.sqrt(np.maximum(variance, np.finfo(float).tiny) / own)
+        return _Judged((mean - mean_outside) / own, standard_error, np.asarray(is_enough & self._is_apart))
 
     def _share_of_own(self, chosen: Floats, inside: Floats, sums: Floats) -> Floats:
         """Return the share of the variance of each window's column that the other columns leave to it."""
@@ -240,7 +247,7 @@ def _spread(chosen: Floats, sums: Floats, counts: Floats, means: Floats) -> Floa
 
 
 def _moderate(squares: Floats, days: Floats, expected: Floats) -> Floats:
-    """Draw the variance over few days towards the expected one."""
+    """Shrink the variance over few days towards the expected one."""
     observed = squares * days / np.maximum(days - 1, 1)
     return np.asarray((days * observed + PRIOR_DAYS * expected) / (days + PRIOR_DAYS))
 

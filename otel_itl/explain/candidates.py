@@ -22,7 +22,7 @@ THOUSAND = 1_000.0
 IDLE_THRESHOLDS = (10, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200)
 """Silences in seconds among which the threshold of a cold start is sought."""
 MAX_CORRELATION = 0.98
-"""Of two columns that can be distinguished."""
+"""Largest correlation of two columns that can be distinguished."""
 MIN_IDLE_STREAMS = 8
 """Streams on either side of a threshold."""
 MIN_IDLE_DAYS = 3
@@ -35,10 +35,10 @@ class Candidate:
 
     driver: Driver
     column: Floats
-    """In multiples of `per`."""
+    """Values of the driver in multiples of `per`."""
     per: float | None = None
     adds: bool = False
-    """It adds seconds; else it multiplies."""
+    """The driver adds seconds; else it multiplies."""
     replacement: Replacement | None = None
     threshold: float | None = None
     tries: int = 1
@@ -53,10 +53,10 @@ class Candidate:
 def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:
     """Make the candidates for a target; `latency` (seconds) is needed to find the threshold of a silence."""
     is_first = target is Target.TTFT
-    cached = np.clip(np.nan_to_num(facts.cached), 0, facts.prompt)
+    cached = np.clip(np.nan_to_num(facts.cached_tokens), 0, facts.prompt_tokens)
     plain = [
         (Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0),
-        (Driver.PROMPT, facts.prompt - cached if is_first else facts.prompt, THOUSAND),
+        (Driver.PROMPT, facts.prompt_tokens - cached if is_first else facts.prompt_tokens, THOUSAND),
         *([(Driver.CACHED_PROMPT, cached, THOUSAND)] if is_first else []),
         *([(Driver.TOKENS_PER_CHUNK, facts.tokens_per_chunk, 1.0)] if not is_first else []),
         (Driver.RETRIES, facts.retries, 1.0),
@@ -88,8 +88,8 @@ def _change(replacement: Replacement) -> Candidate:
 
 def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candidate | None:
     """Find the silence from which on a latency differs most, by a tree with one split; None: there is none."""
-    days_after = {edge: len(np.unique(facts.day[facts.idle >= edge])) for edge in IDLE_THRESHOLDS}
-    longer = {edge: int(np.sum(facts.idle >= edge)) for edge in IDLE_THRESHOLDS}
+    days_after = {edge: len(np.unique(facts.day[facts.idle_before >= edge])) for edge in IDLE_THRESHOLDS}
+    longer = {edge: int(np.sum(facts.idle_before >= edge)) for edge in IDLE_THRESHOLDS}
     edges = [
         edge
         for edge in IDLE_THRESHOLDS
@@ -100,13 +100,13 @@ def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candid
         return None
     columns = np.column_stack([np.ones(len(facts)), *(one.column for one in others)])
     residuals = np.log(latency) - columns @ np.linalg.lstsq(columns, np.log(latency), rcond=None)[0]
-    level = np.searchsorted(edges, facts.idle, side="right")
+    level = np.searchsorted(edges, facts.idle_before, side="right")
     stump = DecisionTreeRegressor(max_leaf_nodes=2, min_samples_leaf=MIN_IDLE_STREAMS).fit(level[:, None], residuals)
     if stump.tree_.node_count == 1:
         return None
     # Where no silence lies between several thresholds, the longest of them is the one that was seen.
     threshold = edges[int(level[level > stump.tree_.threshold[0]].min()) - 1]
-    column = (facts.idle >= threshold).astype(np.float64)
+    column = (facts.idle_before >= threshold).astype(np.float64)
     return Candidate(driver=Driver.IDLE, column=column, adds=True, threshold=float(threshold), tries=len(edges))
 
 

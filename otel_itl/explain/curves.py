@@ -16,7 +16,7 @@ from otel_itl.explain.trials import Trial, Trials
 MAX_POINTS = 10
 MIN_POINT_STREAMS = 5
 MIN_LEVEL = 0.001
-"""Of the usual latency: the least that is left of it without the costs of a driver."""
+"""Least share of the usual latency that is left without the costs of a driver."""
 
 
 def draw_curve(trials: Trials, trial: Trial) -> list[CurvePoint]:

@@ -24,9 +24,9 @@ from otel_itl.report.reading.streams import StoredStream
 ALPHA = 0.02
 """A finding has a smaller p, after Holm's adjustment over everything that was tested."""
 MIN_SHARE = 0.01
-"""Of the variance that a finding explains."""
+"""Least share of the variance that a finding explains."""
 MIN_CHANGE = 0.02
-"""Of the latency, over the usual range of the driver."""
+"""Least change of the latency over the usual range of the driver, as a share."""
 SEED = 20_240_229
 
 
@@ -108,20 +108,20 @@ class _Tested:
             found.append((self._position, self._position.position.found.p))
         return found
 
-    def find(self, p: dict[int, float]) -> Iterable[Finding]:
+    def find(self, adjusted_p: dict[int, float]) -> Iterable[Finding]:
         """Yield the findings, given the adjusted p of each test by the test's `id`."""
         for trials in self._trials:
-            certain = [trial for trial in trials.trials if p[id(trial)] < ALPHA]
+            certain = [trial for trial in trials.trials if adjusted_p[id(trial)] < ALPHA]
             position = self._position.position if self._position and trials.target is Target.ITL else None
             between = _share_between(trials, position)
             shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
             found = [
-                _finding(trials, trial, share * between, p[id(trial)])
+                _finding(trials, trial, share * between, adjusted_p[id(trial)])
                 for trial, share in zip(certain, shares, strict=True)
             ]
-            if self._position is not None and position is not None and p[id(self._position)] < ALPHA:
+            if self._position is not None and position is not None and adjusted_p[id(self._position)] < ALPHA:
                 share = position.variance / _total(trials, position)
-                found.append(_position_finding(self.facts.model, position, share, p[id(self._position)]))
+                found.append(_position_finding(self.facts.model, position, share, adjusted_p[id(self._position)]))
             yield from (
                 one for one in found if one.share_of_variance >= MIN_SHARE and abs(one.change_over_range) >= MIN_CHANGE
             )
@@ -154,7 +154,7 @@ def _share_between(trials: Trials, position: Position | None) -> float:
     return 1.0 if position is None else float(np.var(trials.log_latency)) / _total(trials, position)
 
 
-def _finding(trials: Trials, trial: Trial, share: float, p: float) -> Finding:
+def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:
     """Make the finding of a trial, given its share of the variance and its adjusted p."""
     candidate, typical = trial.candidate, trials.typical
     usual = _usual_range(candidate.column) if candidate.per is not None else None
@@ -169,7 +169,7 @@ def _finding(trials: Trials, trial: Trial, share: float, p: float) -> Finding:
         model=facts.model,
         effect=trial.effect,
         share_of_variance=share,
-        p=p,
+        adjusted_p=adjusted_p,
         typical=typical,
         usual_range=None if usual is None else (usual[0] * (candidate.per or 1.0), usual[1] * (candidate.per or 1.0)),
         change_over_range=change,
@@ -181,7 +181,7 @@ def _finding(trials: Trials, trial: Trial, share: float, p: float) -> Finding:
     )
 
 
-def _position_finding(model: str, position: Position, share: float, p: float) -> Finding:
+def _position_finding(model: str, position: Position, share: float, adjusted_p: float) -> Finding:
     """Make the finding of the position in the answer, likewise."""
     low, high = position.found.interval()
     usual = _usual_range(position.positions)
@@ -191,7 +191,7 @@ def _position_finding(model: str, position: Position, share: float, p: float) ->
         model=model,
         effect=Effect(position.found.value, low, high, Unit.SECONDS, THOUSAND),
         share_of_variance=share,
-        p=p,
+        adjusted_p=adjusted_p,
         typical=position.typical,
         usual_range=usual,
         change_over_range=position.found.value * (usual[1] - usual[0]) / THOUSAND / position.typical,

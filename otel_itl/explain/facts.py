@@ -36,12 +36,15 @@ class Facts:
     """Number of the block of time, whose streams may be alike: a day, or less where there are few days."""
     ttft: Floats
     itl: Floats
-    tokens: Floats
-    prompt: Floats
-    cached: Floats
+    output_tokens: Floats
+    """Output tokens of the answer."""
+    prompt_tokens: Floats
+    """Input tokens, those from the cache included."""
+    cached_tokens: Floats
+    """Input tokens that were read from the cache."""
     tokens_per_chunk: Floats
     retries: Floats
-    idle: Floats
+    idle_before: Floats
     """Silence of all own streams to the model before the request; 0 before the first."""
     load_at_start: Floats
     """Own open streams to the model at the request, this one included."""
@@ -77,12 +80,12 @@ def lay_out(used: Sequence[Observation], bound: Sequence[Observation], zone: tzi
         block=_blocks(days),
         ttft=_column(rows, lambda one: one.ttft),
         itl=_column(rows, lambda one: one.itl),
-        tokens=_column(rows, lambda one: one.tokens),
-        prompt=_column(rows, lambda one: one.prompt_tokens),
-        cached=_column(rows, lambda one: one.cached_tokens),
+        output_tokens=_column(rows, lambda one: one.tokens),
+        prompt_tokens=_column(rows, lambda one: one.prompt_tokens),
+        cached_tokens=_column(rows, lambda one: one.cached_tokens),
         tokens_per_chunk=_column(rows, lambda one: one.tokens_per_chunk),
         retries=_column(rows, lambda one: None if one.attempts is None else max(one.attempts - 1, 0)),
-        idle=idle,
+        idle_before=idle,
         load_at_start=at_start,
         load_mean=mean,
         server=[one.server for one in rows],

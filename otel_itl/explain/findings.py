@@ -31,7 +31,7 @@ class Driver(Enum):
     IDLE = "idle"
     """Silence of all of one's own streams to the model before the request: longer than a threshold."""
     TOKENS_PER_CHUNK = "tokens_per_chunk"
-    """For ITL alone."""
+    """Output tokens in a chunk, on average; for ITL alone."""
     SERVER_ADDRESS = "server_address"
     RESPONSE_MODEL = "response_model"
     RETRIES = "retries"
@@ -138,10 +138,10 @@ class Finding:
     """`PROVIDER / MODEL`."""
     effect: Effect
     share_of_variance: float
-    """Of the variance of the target between the streams of the model, without outliers; for ITL of that between the
-    parts of answers as well."""
-    p: float
-    """Adjusted by Holm's method over all that was tested."""
+    """Share of the variance of the target between the streams of the model, without outliers; for ITL the variance
+    between the parts of answers counts as well. Drivers divide what they explain together (LMG, see `shares.py`)."""
+    adjusted_p: float
+    """p-value of the test, adjusted by Holm's method over all that was tested."""
     typical: float
     """The usual latency in seconds (geometric mean)."""
     usual_range: tuple[float, float] | None = None
@@ -150,11 +150,11 @@ class Finding:
     """How much slower from one end of the usual range to the other, as a share of `typical`; the estimate itself where
     there is no range."""
     window: Window | None = None
-    """For `CALENDAR`."""
+    """The window of the week; for `CALENDAR` alone."""
     idle_threshold: float | None = None
-    """For `IDLE`: the silence in seconds from which on the effect is there."""
+    """Silence in seconds from which on the effect is there; for `IDLE` alone."""
     change: Change | None = None
-    """For `SERVER_ADDRESS` and `RESPONSE_MODEL`."""
+    """The change of value; for `SERVER_ADDRESS` and `RESPONSE_MODEL` alone."""
     own_load: float | None = None
     """The usual number of one's own open streams to the model (median at the requests); inside the window for
     `CALENDAR`."""
@@ -186,7 +186,7 @@ class Explanation:
     """What drives the latency of a number of streams."""
 
     findings: Sequence[Finding]
-    """By the share of variance that they explain, the largest first."""
+    """Findings by the share of variance that they explain, the largest first."""
     switches: Sequence[Switch]
     """All silent changes, in order of time."""
     models: Sequence[ModelFacts]

@@ -61,7 +61,7 @@ class Observations:
 
     used: list[Observation] = field(default_factory=list)
     bound: list[Observation] = field(default_factory=list)
-    """Those whose latency is not the upstream's: they count for the own load alone."""
+    """Streams whose latency is not the upstream's: they count for the own load alone."""
     set_aside: Counter[str] = field(default_factory=Counter)
     """Why streams are in no figure → how many."""
     instances: set[str] = field(default_factory=set)

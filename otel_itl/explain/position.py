@@ -8,7 +8,7 @@ import numpy as np
 
 from otel_itl.explain.candidates import THOUSAND
 from otel_itl.explain.facts import Facts, Floats, Integers
-from otel_itl.explain.robust import Estimate, Model, Parts, estimate, fit_robustly
+from otel_itl.explain.robust import Estimate, Parts, Regression, estimate, fit_robustly
 
 MIN_ANSWERS = 20
 """Answers that are long enough to have parts."""
@@ -21,11 +21,11 @@ class Position(NamedTuple):
     typical: float
     """Geometric mean of the gaps in seconds."""
     variance: float
-    """Of the logarithm of the gaps, between the parts of all answers, as far as the position explains it."""
+    """Variance of the logarithm of the gaps between the parts of all answers, as far as the position explains it."""
     noise: float
-    """Of the same, as far as neither the answer nor the position explains it."""
+    """Variance of the same, as far as neither the answer nor the position explains it."""
     positions: Floats
-    """Of the parts, in output tokens."""
+    """Middle of each part, in output tokens."""
     relative: Floats
     """Logarithm of each part's gap over that of its answer at the mean position, without outliers."""
     mean_position: float
@@ -44,7 +44,7 @@ def estimate_position(facts: Facts) -> Position | None:
     early_and_late = gap / level[answer]
     fit = fit_robustly(early_and_late, Parts(np.ones((len(gap), 1)), late[:, None]))
     clusters = [facts.session[rows][answer], facts.block[rows][answer]]
-    found = estimate(Model(fit.response, late[:, None], fit.design[:, :1], np.empty((len(gap), 0)), clusters))[0]
+    found = estimate(Regression(fit.response, late[:, None], fit.design[:, :1], np.empty((len(gap), 0)), clusters))[0]
     typical = float(np.exp(np.mean(np.log(level))))
     mean_position = float(position.mean())
     explained = found.value / THOUSAND / typical * (position - mean_position)

@@ -1,4 +1,4 @@
-"""Fits latency robustly: costs in seconds add up, factors multiply, and outliers count for little."""
+"""Fits latency by Huber regression: costs in seconds add up, factors multiply, and outliers count for little."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Fit:
 
 
 def fit_robustly(latency: Floats, parts: Parts) -> Fit:
-    """Fit the parts to latencies in seconds by Huber's M-estimate of the logarithms."""
+    """Fit the parts to latencies in seconds by a Huber regression of the logarithms."""
     logs, middle = np.log(latency), float(np.median(latency))
     width = parts.costs.shape[1]
     coefficients: Floats = np.zeros(width + parts.factors.shape[1])
@@ -80,7 +80,7 @@ def _linearize(parts: Parts, costs: Floats, middle: float) -> tuple[Floats, Floa
 
 
 def _fit_huber(response: Floats, design: Floats) -> tuple[Floats, Floats]:
-    """Return the fitted values, and Huber's pseudo-residuals: clipped, and scaled by the share that is not."""
+    """Return the fitted values of a Huber regression, and its residuals: clipped, scaled by the share that is not."""
     columns = span(design) * np.sqrt(len(design))
     huber = HuberRegressor(epsilon=CLIPPED, alpha=0.0, fit_intercept=False, max_iter=MAX_ITERATIONS, tol=1e-4)
     huber.fit(columns, response)
@@ -97,19 +97,21 @@ class Estimate(NamedTuple):
     """A coefficient with its standard error, and the clusters it rests on."""
 
     value: float
-    error: float
+    standard_error: float
     clusters: int
 
     @property
     def p(self) -> float:
-        """Two-sided p-value of a t-test; 1 where the error is not known."""
-        return float(2 * stats.t.sf(abs(self.value) / self.error, self.clusters - 1)) if self.error > 0 else 1.0
+        """Two-sided p-value of a t-test; 1 where the standard error is not known."""
+        if self.standard_error <= 0:
+            return 1.0
+        return float(2 * stats.t.sf(abs(self.value) / self.standard_error, self.clusters - 1))
 
     def interval(self) -> tuple[float, float]:
-        """Return the 95 % interval; without a known error it is the value alone."""
-        if self.error == 0:
+        """Return the 95 % interval; without a known standard error it is the value alone."""
+        if self.standard_error == 0:
             return self.value, self.value
-        reach = float(stats.t.ppf(0.975, self.clusters - 1)) * self.error
+        reach = float(stats.t.ppf(0.975, self.clusters - 1)) * self.standard_error
         return self.value - reach, self.value + reach
 
 
@@ -119,39 +121,40 @@ def span(columns: Floats) -> Floats:
     return np.asarray(left[:, sizes > TOLERANCE * max(sizes.max(initial=0.0), TOLERANCE)])
 
 
-class Model(NamedTuple):
-    """What is explained by what, and which streams may be alike."""
+class Regression(NamedTuple):
+    """A linear regression: the response, the columns that explain it, and which streams may be alike."""
 
     response: Floats
     tested: Floats
     """Columns of interest; those that add seconds come first."""
-    beside: Floats
-    """Columns without interest that explain as well, the constant among them."""
+    covariates: Floats
+    """Columns that are adjusted for and not tested, the constant among them."""
     times: Floats
-    """Likewise, for the level of the upstream at the time."""
+    """Columns that are adjusted for as well: the level of the upstream at the time."""
     clusterings: Sequence[Integers]
     """Each has the cluster of each row; of the errors by each clustering the largest is taken."""
 
 
-def estimate(model: Model, adding: int = 0) -> list[Estimate]:
-    """Estimate the coefficients of the columns of interest beside each other.
+def estimate(regression: Regression, adding: int = 0) -> list[Estimate]:
+    """Estimate the coefficients of the tested columns, each adjusted for the others and for the covariates.
 
     A cost is a number of seconds at the upstream's usual level, and that level is known only as well as the times that
     were seen allow: the errors of the first `adding` columns have it as well.
     """
-    basis = span(np.hstack([model.beside, model.times]))
-    tested, response = (one - basis @ (basis.T @ one) for one in (model.tested, model.response))
+    basis = span(np.hstack([regression.covariates, regression.times]))
+    tested, response = (one - basis @ (basis.T @ one) for one in (regression.tested, regression.response))
     values = _least_squares(response, tested)
-    known = np.hstack([model.tested, model.beside])
-    coefficients = _least_squares(model.response, np.hstack([known, model.times]))
-    level = model.response - known @ coefficients[: known.shape[1]]
+    known = np.hstack([regression.tested, regression.covariates])
+    coefficients = _least_squares(regression.response, np.hstack([known, regression.times]))
+    level = regression.response - known @ coefficients[: known.shape[1]]
     scales = np.arange(len(values)) < adding
-    clusterings = [groups for groups in model.clusterings if len(np.unique(groups)) >= MIN_CLUSTERS]
+    clusterings = [groups for groups in regression.clusterings if len(np.unique(groups)) >= MIN_CLUSTERS]
     if not clusterings:
         return [Estimate(float(value), 0.0, 0) for value in values]
     errors = np.max([_jackknife(tested, response, level, scales, groups) for groups in clusterings], axis=0)
     clusters = min(len(np.unique(groups)) for groups in clusterings)
-    return [Estimate(float(value), float(error), clusters) for value, error in zip(values, errors, strict=True)]
+    pairs = zip(values, errors, strict=True)
+    return [Estimate(float(value), float(standard_error), clusters) for value, standard_error in pairs]
 
 
 def _jackknife(tested: Floats, response: Floats, level: Floats, scales: Bools, groups: Integers) -> Floats:

@@ -1,4 +1,4 @@
-"""Divides the variance that several drivers explain together among them."""
+"""Divides the variance that several drivers explain together among them, by LMG."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ MAX_DIVIDED = 8
 def divide_variance(response: Floats, columns: Sequence[Floats]) -> list[float]:
     """Return for each column the share of the variance of the response that it explains.
 
-    It is what a column adds to the explained variance, averaged over all orders of the columns (Lindeman, Merenda and
-    Gold), so that columns that go together divide what they explain together. What noise would explain is taken off.
+    It is what a column adds to the explained variance, averaged over all orders of the columns (LMG, by Lindeman,
+    Merenda and Gold), so that columns that go together divide what they explain together. What noise would
+    explain is taken off.
     """
     count = len(columns)
     if count == 0 or np.var(response) == 0:

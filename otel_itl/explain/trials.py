@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from otel_itl.explain.calendar import WindowFound, can_search, find_window
+from otel_itl.explain.calendar import WindowTest, can_search, find_window
 from otel_itl.explain.candidates import THOUSAND, Candidate, make_candidates
 from otel_itl.explain.facts import Facts, Floats, Integers
 from otel_itl.explain.findings import Driver, Effect, Target, Unit, Window
-from otel_itl.explain.robust import Estimate, Fit, Model, Parts, estimate, fit_robustly, span
+from otel_itl.explain.robust import Estimate, Fit, Parts, Regression, estimate, fit_robustly, span
 
 MIN_STREAMS = 60
 """Streams of one model, below which nothing is tested."""
@@ -28,13 +28,13 @@ MIN_SIDE_BLOCKS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """What came of the test of one candidate."""
+    """Result of the test of one candidate."""
 
     candidate: Candidate
     effect: Effect
     p: float
     coefficient: float
-    """Of the candidate's column: seconds where it adds, else the logarithm of the factor."""
+    """Coefficient of the candidate's column: seconds where it adds, else the logarithm of the factor."""
     window: Window | None = None
 
     @property
@@ -51,9 +51,9 @@ class Trials:
     facts: Facts
     trials: Sequence[Trial]
     log_latency: Floats
-    """Without outliers; see `robust.Fit`."""
+    """Logarithm of the latency without outliers; see `robust.Fit`."""
     residuals: Floats
-    """Of its logarithm, without outliers, after everything that was adjusted for."""
+    """Residuals of the logarithm of the latency, without outliers, after everything that was adjusted for."""
 
     @property
     def typical(self) -> float:
@@ -68,7 +68,7 @@ def run_trials(facts: Facts, target: Target, random: np.random.Generator) -> Tri
     if is_known.sum() < MIN_STREAMS:
         return None
     known = select(facts, is_known)
-    return _Model(known, target, latency[is_known]).run(random)
+    return _Regression(known, target, latency[is_known]).run(random)
 
 
 def select(facts: Facts, rows: np.ndarray) -> Facts:
@@ -82,8 +82,8 @@ def select(facts: Facts, rows: np.ndarray) -> Facts:
     return replace(facts, **columns)
 
 
-class _Model:
-    """The tests of one latency."""
+class _Regression:
+    """The fit of one latency of one model, and the tests of all its candidates."""
 
     def __init__(self, facts: Facts, target: Target, latency: Floats) -> None:
         self._facts, self._target, self._latency = facts, target, latency
@@ -92,14 +92,14 @@ class _Model:
         self._steps = [one for one in self._candidates if one.has_moment]
         self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
         self._hours = _dummies(_merge(facts.hour))
-        is_even = target is Target.TTFT or np.ptp(facts.tokens) == 0
-        length = [] if is_even else [facts.tokens / THOUSAND]
+        is_even = target is Target.TTFT or np.ptp(facts.output_tokens) == 0
+        length = [] if is_even else [facts.output_tokens / THOUSAND]
         self._constant = np.column_stack([np.ones(len(facts)), *length])
         """Not of interest: of a longer answer more of the tokens come late."""
 
     def run(self, random: np.random.Generator) -> Trials:
         """Run the tests: find the windows, then test all others beside them."""
-        windows: list[WindowFound] = []
+        windows: list[WindowTest] = []
         fit = self._fit(windows)
         if can_search(self._facts):
             while len(windows) < MAX_WINDOWS:
@@ -128,7 +128,7 @@ class _Model:
             residuals=fit.response - fit.design @ fit.coefficients,
         )
 
-    def _fit(self, windows: Sequence[WindowFound]) -> Fit:
+    def _fit(self, windows: Sequence[WindowTest]) -> Fit:
         """Fit everything at once."""
         costs = np.column_stack([self._constant, *(one.column for one in self._adding)])
         factors = [one.column for one in self._side_by_side]
@@ -136,7 +136,7 @@ class _Model:
         times = self._make_times(windows)
         return fit_robustly(self._latency, Parts(costs, np.column_stack([*factors, *rows, times])))
 
-    def _make_times(self, windows: Sequence[WindowFound]) -> Floats:
+    def _make_times(self, windows: Sequence[WindowTest]) -> Floats:
         """Make the columns of hours, of blocks of time and of the sides of a moment, all of which are adjusted for.
 
         Their mean is 0, so that costs are those of the average time. Hours and blocks have it inside and outside of a
@@ -148,22 +148,22 @@ class _Model:
         times = span(_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
         return np.column_stack([*moments, times])
 
-    def _estimate(self, fit: Fit, windows: Sequence[WindowFound], tested: Sequence[Candidate]) -> list[Estimate]:
+    def _estimate(self, fit: Fit, windows: Sequence[WindowTest], tested: Sequence[Candidate]) -> list[Estimate]:
         """Estimate coefficients within blocks of time, at the same hour and outside of the windows."""
         if not tested:
             return []
         base = self._constant.shape[1]
         first = fit.design[:, base : base + len(self._adding)]
-        model = Model(
+        regression = Regression(
             response=fit.response,
             tested=np.column_stack([first, *(one.column for one in self._side_by_side)]),
-            beside=np.column_stack([fit.design[:, :base], *(one.rows.astype(np.float64) for one in windows)]),
+            covariates=np.column_stack([fit.design[:, :base], *(one.rows.astype(np.float64) for one in windows)]),
             times=self._make_times(windows),
             clusterings=[self._facts.session, self._facts.block],
         )
-        return estimate(model, adding=len(self._adding))
+        return estimate(regression, adding=len(self._adding))
 
-    def _columns_beside_calendar(self, fit: Fit, windows: Sequence[WindowFound]) -> Floats:
+    def _columns_beside_calendar(self, fit: Fit, windows: Sequence[WindowTest]) -> Floats:
         """Return what hour and weekday are found beside: the own load, all other candidates, and known windows."""
         load = [one.column for one in self._adding if one.driver is Driver.OWN_LOAD]
         costs = self._constant.shape[1] + len(self._adding)
@@ -176,7 +176,7 @@ class _Model:
             ]
         )
 
-    def _compare_sides(self, fit: Fit, windows: Sequence[WindowFound], step: Candidate) -> Trial | None:
+    def _compare_sides(self, fit: Fit, windows: Sequence[WindowTest], step: Candidate) -> Trial | None:
         """Compare blocks of time before a moment with blocks after it; None: there are too few.
 
         Neighbouring days are alike as well, so a block is as long as a few of them where there are many.
@@ -199,11 +199,11 @@ class _Model:
         before, after = (_means(partial[rows], self._facts.block[rows]) for rows in (change.is_before, change.is_after))
         if min(len(before), len(after)) < MIN_SIDE_BLOCKS:
             return None
-        error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
-        found = Estimate(float(np.mean(after) - np.mean(before)), error, min(len(before), len(after)))
+        standard_error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
+        found = Estimate(float(np.mean(after) - np.mean(before)), standard_error, min(len(before), len(after)))
         alone = np.var(_residuals(step.column, columns[:, 1:]))
         shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
-        return _trial(step, found._replace(error=found.error * shared))
+        return _trial(step, found._replace(standard_error=found.standard_error * shared))
 
 
 def _trial(candidate: Candidate, found: Estimate) -> Trial:
@@ -215,9 +215,9 @@ def _trial(candidate: Candidate, found: Estimate) -> Trial:
     return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
 
 
-def _window_trial(found: WindowFound) -> Trial:
+def _window_trial(found: WindowTest) -> Trial:
     """Make the trial of a window."""
-    reach = found.critical * found.error
+    reach = found.critical_value * found.standard_error
     return Trial(
         candidate=Candidate(driver=Driver.CALENDAR, column=found.rows.astype(np.float64)),
         effect=_share(found.difference, found.difference - reach, found.difference + reach),

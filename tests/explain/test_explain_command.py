@@ -31,7 +31,7 @@ SENTENCE = re.compile(r"Each further 1,000 prompt tokens cost 2\.\d+ ms a token 
 
 
 def make_streams(number: int, cost: float = COST, model: str = "openai / gpt-4o") -> list[Observation]:
-    """Streams over eight days, ten minutes apart by day, whose latency varies by chance and with the prompt."""
+    """Streams over eight days, ten minutes apart by day, whose latency varies at random and with the prompt."""
     chance = random.Random(5)  # noqa: S311 - no secret
     streams = []
     for index in range(number):

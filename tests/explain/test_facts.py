@@ -102,7 +102,7 @@ def test_processes_are_counted_by_their_instance_id(made: Made, write: Callable[
 
 
 def test_silence_is_counted_from_the_end_of_the_last_stream() -> None:
-    assert laid_out((0, 100), (10, 20), (160, 170)).idle.tolist() == [0, 0, 60]
+    assert laid_out((0, 100), (10, 20), (160, 170)).idle_before.tolist() == [0, 0, 60]
 
 
 def test_own_load_counts_the_streams_of_all_sessions() -> None:

@@ -10,7 +10,7 @@ from otel_itl.core.timeline import SECOND
 from otel_itl.explain.findings import Effect, Unit, Window
 
 DASH: Final = "\N{EN DASH}"
-"""Of a range of hours."""
+"""Dash of a range of hours."""
 
 _MAX_DECIMALS = 4
 _SECONDS_FROM = 1.0

@@ -74,7 +74,7 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
         "target": finding.target.value,
         "driver": finding.driver.value,
         "share_of_variance": finding.share_of_variance,
-        "p": finding.p,
+        "p": finding.adjusted_p,
         "effect": {
             "estimate": effect.estimate,
             "interval": [effect.low, effect.high],
