@@ -44,7 +44,7 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
     Args:
         url: base URL of the endpoint.
         design: levels and times.
-        objective: that the sweep is judged by.
+        objective: objective that the sweep is judged by.
         manner: the rest.
     """
     plan = SweepPlan(
@@ -75,7 +75,7 @@ def select_steady(jobs: list[Job], sweep: Sweep, level: float) -> list[Job]:
     Args:
         jobs: all requests that the server got, in the order of arrival.
         sweep: what the load recorded; the server got nothing after it.
-        level: whose rounds are meant.
+        level: level of the rounds.
     """
     sent = sorted(request.sent for request in sweep.requests if request.sent is not None)
     latest = jobs[-len(sent) :]

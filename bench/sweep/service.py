@@ -70,7 +70,7 @@ class Job:
     """How many streams were decoded with each."""
     stalls: int = 0
     resumes: float = 0.0
-    """It gets no token before."""
+    """The request gets no token before this moment."""
     is_cancelled: bool = False
 
     @property
@@ -99,7 +99,7 @@ class Service:
 
     Args:
         law: how it serves.
-        seed: of what the law leaves to chance.
+        seed: seed of the random durations, lengths and stalls.
     """
 
     def __init__(self, law: Law, seed: int = 0) -> None:

@@ -30,7 +30,7 @@ class Brakes:
     """Ends the round, or the whole sweep. Once applied, no request is sent until `begin_round`, or ever again.
 
     Args:
-        clock: of the event loop, in seconds.
+        clock: clock of the event loop, in seconds.
         max_retry_after: a longer pause that the endpoint asks for ends the sweep (s).
     """
 

@@ -27,11 +27,11 @@ class Endpoint:
 
     Args:
         sdk: asks it: `openai` for any OpenAI-compatible one, `anthropic` for Anthropic's messages.
-        model: that is asked for.
+        model: model to ask for.
         base_url: as the SDK takes it; None: that of the SDK's environment variable, else the provider's own.
         api_key: None: that of the SDK's environment variable; an endpoint of this machine may do without.
         timeout: seconds after which a request fails that gets no byte.
-        arguments: of each call, besides those of its prompt.
+        arguments: arguments of each SDK call, besides those of its prompt.
     """
 
     sdk: SDK

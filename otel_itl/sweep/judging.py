@@ -32,7 +32,7 @@ def make_requests(
         flights: the requests.
         streams: what was measured of them.
         began: when the sweep began, on the clock of the event loop.
-        objectives: whose ITL objective the gaps are judged by; None: there is none.
+        objectives: the ITL objective that the gaps are judged by; None: there is none.
     """
     return [_make_request(flight, streams.get(flight), began, objectives) for flight in flights]
 

@@ -48,7 +48,7 @@ class Measurement:
     Nothing is exported: spans are kept until `collect`, so that no work for the file disturbs a round.
 
     Args:
-        sdk: that sends the requests.
+        sdk: SDK that sends the requests.
         objective: recorded on the spans, so that a report judges by it; None: none.
         output: a new file, readable by its owner only; None: no file.
 

@@ -124,8 +124,8 @@ def read_prompts(path: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> ListedPromp
     """Read a file with one prompt a line: text, or a JSON object with `prompt` or `messages` and any further arguments.
 
     Args:
-        path: of the file, UTF-8.
-        max_tokens: of an answer, where a line has no `max_tokens` of its own.
+        path: path of the file, UTF-8.
+        max_tokens: most tokens of an answer, where a line has no `max_tokens` of its own.
 
     Raises:
         PromptError: a line is no prompt, or there is none.
@@ -172,9 +172,9 @@ def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
     """Make a prompt of text, or of a mapping with `prompt` or `messages` and any further arguments of the SDK's call.
 
     Args:
-        value: to be parsed.
-        max_tokens: of the answer, where it names none.
-        where: what is named in a message.
+        value: the text or the mapping.
+        max_tokens: most tokens of the answer, where the value names none.
+        where: file and line, or call, that an error message names.
 
     Raises:
         PromptError: it is no prompt.

@@ -12,7 +12,7 @@ def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return the seconds to wait; None: the headers ask for none, or are malformed.
 
     Args:
-        headers: of a response; names in lower case, or found in any case.
+        headers: headers of a response; names in lower case, or found in any case.
         now: Unix time in seconds, for `Retry-After` as a date.
     """
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):

@@ -20,8 +20,8 @@ MIN_WAIT_GROWTH: Final = 2.0
 MIN_CONCURRENCY_GROWTH: Final = 1.5
 """The streams open at a time in the last third over those in the first.
 
-Of 100 simulated queues with 32 places and 4 s a request, over 30 s, these limits find none at 70 % of the capacity, 3
-at 85 %, 55 at 115 % and 98 at 150 %; over 60 s, 90 at 115 %.
+Of every 100 simulated queues with 32 places and 4 s a request, over 30 s, these limits find none at 70 % of the
+capacity, 3 at 85 %, 55 at 115 % and 98 at 150 %; over 60 s, 90 at 115 %.
 """
 MAX_P: Final = 0.01
 """Largest p-value of a Mann-Whitney U test of the waits of the last third against those of the first."""
@@ -39,8 +39,8 @@ def is_over_saturated(waits: Sequence[FirstTokenWait], concurrency: Sequence[flo
     """Return whether concurrency and TTFT both kept rising over a steady part.
 
     Args:
-        waits: of the requests that were due in it.
-        concurrency: streams open at a time, on average, in its three thirds.
+        waits: waits of the requests that were due in the steady part.
+        concurrency: streams open at a time, on average, in the three thirds of the steady part.
         start: when the steady part began.
         end: when the steady part ended.
     """

@@ -51,7 +51,7 @@ def read_traffic(sources: Sequence[str], skipped: SkippedInput, model: str | Non
     Args:
         sources: paths of files; `-` is standard input.
         skipped: receives what cannot be used.
-        model: of the requests that count; None: all.
+        model: model of the requests that count; None: requests of all models.
 
     Raises:
         UnreadableSourceError: a file cannot be read.
