@@ -110,7 +110,8 @@ def test_the_picture_is_what_the_demo_draws(demonstrated: tuple[str, Path]) -> N
 
 
 def test_the_report_command_reads_what_the_demo_left(demonstrated: tuple[str, Path]) -> None:
-    commands = [line for block in blocks("bash") for line in block.splitlines() if line.startswith("otel-itl report")]
+    lines = [line for block in blocks("bash") for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("otel-itl report") and line.endswith(" traces.jsonl")]
     _, telemetry = demonstrated
     ran = [
         run([sys.executable, "-m", "otel_itl", *line.replace("traces.jsonl", str(telemetry)).split()[1:]])
