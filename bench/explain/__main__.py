@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from bench.explain.example import write_example
 from bench.explain.fleets import ALONE, CONFOUNDED, KINDS, MIXED, NOTHING, Fleet
 from bench.explain.trial import Tally, play, play_stored
 from bench.page import replace_section
@@ -37,7 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_FLEETS} fleets of each kind")
     parser.add_argument("--only", choices=[fleet.name for fleet in KINDS], help="one kind of fleets")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
+    parser.add_argument(
+        "--example",
+        type=Path,
+        metavar="FILE",
+        help="only write the example of docs/explain.md to this file",
+    )
     options = parser.parse_args(arguments)
+    if options.example:
+        write_example(options.example)
+        return
     fleets = QUICK_FLEETS if options.quick else FLEETS
     played = {}
     for fleet in KINDS:
