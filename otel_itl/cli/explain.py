@@ -15,7 +15,7 @@ from otel_itl.explain.explaining import explain
 from otel_itl.explain.findings import Explanation
 from otel_itl.explain.render.json import explanation_to_json
 from otel_itl.explain.render.page import describe_for_page
-from otel_itl.explain.render.words import describe_too_few
+from otel_itl.explain.render.words import describe_short_input, describe_too_few
 from otel_itl.explain.trials import MIN_STREAMS
 from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
@@ -36,8 +36,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         if arguments.html is not None:
             streams = _describe_each(streams, described)
         explanation = explain(streams, arguments.zone or timezone.utc, includes_bound=arguments.include_bound)
-        for line in skipped.describe():
-            print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+        _print_warnings(explanation, skipped)
         if not explanation.streams and not explanation.set_aside:
             raise nothing_in(arguments.files, skipped)
         if not any(facts.tested.values() for facts in explanation.models):
@@ -52,6 +51,14 @@ def run_explain(arguments: argparse.Namespace) -> int:
     except NothingToWriteError as error:
         return _refuse(str(error), NOTHING_USABLE)
     return 0
+
+
+def _print_warnings(explanation: Explanation, skipped: SkippedInput) -> None:
+    """Print what was skipped in the input, and what cannot be seen in an input of less than an hour."""
+    for line in skipped.describe():
+        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+    if warning := describe_short_input(explanation):
+        print(f"otel-itl report: {warning}", file=sys.stderr)
 
 
 def _describe_each(streams: Iterable[StoredStream], described: list[dict[str, Any]]) -> Iterator[StoredStream]:

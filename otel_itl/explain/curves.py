@@ -18,6 +18,9 @@ MIN_POINT_STREAMS = 5
 MIN_LEVEL = 0.001
 """Least share of the usual latency that is left without the costs of a driver."""
 
+MIN_OWN_LOAD = 1.0
+"""Open streams: each stream counts itself. The load at the usual pace is a fitted line, which may lie below."""
+
 
 def draw_curve(trials: Trials, trial: Trial) -> list[CurvePoint]:
     """Return the points of a finding's curve, with 95 % intervals over the sessions."""
@@ -62,7 +65,8 @@ def _levels(trials: Trials, trial: Trial) -> tuple[Floats, np.ndarray]:
         return candidate.column, rows
     if trial.driver is Driver.IDLE:
         return candidate.column * (candidate.threshold or 0.0), everything
-    return candidate.column * (candidate.per or 1.0), everything
+    values = candidate.column * (candidate.per or 1.0)
+    return (np.maximum(values, MIN_OWN_LOAD) if trial.driver is Driver.OWN_LOAD else values), everything
 
 
 def _bin(moments: Floats) -> Floats:

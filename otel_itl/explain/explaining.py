@@ -10,9 +10,9 @@ import numpy as np
 from statsmodels.stats.multitest import multipletests
 from threadpoolctl import threadpool_limits
 
-from otel_itl.explain.candidates import THOUSAND
+from otel_itl.explain.candidates import THOUSAND, Candidate
 from otel_itl.explain.changes import find_changes
-from otel_itl.explain.curves import draw_curve, draw_position
+from otel_itl.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
 from otel_itl.explain.facts import Facts, Floats, lay_out
 from otel_itl.explain.findings import Driver, Effect, Explanation, Finding, ModelFacts, Target, Unit
 from otel_itl.explain.observations import Observation, Observations, observe_streams
@@ -171,12 +171,12 @@ def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> F
         share_of_variance=share,
         adjusted_p=adjusted_p,
         typical=typical,
-        usual_range=None if usual is None else (usual[0] * (candidate.per or 1.0), usual[1] * (candidate.per or 1.0)),
+        usual_range=None if usual is None else _in_own_unit(usual, candidate),
         change_over_range=change,
         window=trial.window,
         idle_threshold=candidate.threshold,
         change=None if candidate.replacement is None else candidate.replacement.change,
-        own_load=float(np.median(load if trial.window is None else load[candidate.column > 0])),
+        own_load=max(float(np.median(load if trial.window is None else load[candidate.column > 0])), MIN_OWN_LOAD),
         curve=draw_curve(trials, trial),
     )
 
@@ -197,6 +197,12 @@ def _position_finding(model: str, position: Position, share: float, adjusted_p: 
         change_over_range=position.found.value * (usual[1] - usual[0]) / THOUSAND / position.typical,
         curve=draw_position(position),
     )
+
+
+def _in_own_unit(usual: tuple[float, float], candidate: Candidate) -> tuple[float, float]:
+    """Return the usual range of a driver's column in the driver's own unit; of the own load, from one stream on."""
+    low, high = (end * (candidate.per or 1.0) for end in usual)
+    return (max(low, MIN_OWN_LOAD), max(high, MIN_OWN_LOAD)) if candidate.driver is Driver.OWN_LOAD else (low, high)
 
 
 def _usual_range(column: Floats) -> tuple[float, float]:

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,17 @@ def test_the_load_of_one_process_is_that_in_the_file(tmp_path: Path, capsys: pyt
     file = write_streams(tmp_path / "one.jsonl", make_streams(80))
     main(["report", "--explain", "--json", str(file)])
     assert json.loads(capsys.readouterr().out)["own_load"] == "this input"
+
+
+def test_an_input_of_minutes_has_one_line_of_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    streams = [replace(one, start_ns=MONDAY * SECOND + 20 * i * SECOND) for i, one in enumerate(make_streams(80))]
+    code = main(["report", "--explain", "--json", str(write_streams(tmp_path / "short.jsonl", streams))])
+    printed = capsys.readouterr()
+    sentence = (
+        "otel-itl report: all requests lie within 27 minutes: effects of the hour, of the weekday and of silences "
+        "cannot be seen in them.\n"
+    )
+    assert (code, printed.err, json.loads(printed.out)["streams"]) == (0, sentence, 80)
 
 
 def test_too_few_streams_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

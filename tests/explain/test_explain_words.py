@@ -13,7 +13,13 @@ from otel_itl.explain.findings import Change, Driver, Effect, Explanation, Findi
 from otel_itl.explain.render.amounts import format_amount, format_silence, format_window
 from otel_itl.explain.render.json import explanation_to_json
 from otel_itl.explain.render.page import describe_for_page
-from otel_itl.explain.render.words import describe_finding, describe_silence, describe_switch, describe_too_few
+from otel_itl.explain.render.words import (
+    describe_finding,
+    describe_short_input,
+    describe_silence,
+    describe_switch,
+    describe_too_few,
+)
 from tests.explain.made_explanations import (
     AT,
     CHANGED,
@@ -186,7 +192,7 @@ def test_too_few_streams_are_one_sentence_with_what_is_needed() -> None:
     few = make_explanation(models=(make_facts(streams=24, tested={}),), set_aside={"caller-bound": 3})
     expected = (
         "too few streams to explain anything: openai / gpt-4o has 24 streams, and 60 of a model are needed; "
-        "set aside: 3 caller-bound."
+        "set aside: 3 caller-bound; --include-bound explains them as well."
     )
     assert describe_too_few(few, 60) == expected
 
@@ -237,3 +243,22 @@ def test_the_points_of_a_picture_lie_between_both_ends_of_its_axis(explanation: 
     findings = describe_for_page(explanation)["models"][0]["findings"]
     assert [[point["at"] for point in one["points"]] for one in findings] == [[0, 1], [0, 1], [0, 1], [0, 1], []]
     assert [point["label"] for point in findings[2]["points"]] == ["0", "4,000"]
+
+
+def test_streams_that_were_all_set_aside_can_be_included() -> None:
+    explanation = make_explanation(models=(), streams=0, set_aside={"host-bound": 70})
+    assert describe_too_few(explanation, 60) == (
+        "too few streams to explain anything: none can be used, and 60 of a model are needed; set aside: "
+        "70 host-bound; --include-bound explains them as well."
+    )
+
+
+def test_hours_cannot_be_seen_in_an_input_of_minutes() -> None:
+    sentence = describe_short_input(make_explanation(last_unix_ns=AT + 719_000_000_000))
+    assert sentence.startswith(
+        "all requests lie within 12 minutes: effects of the hour, of the weekday and of silences"
+    )
+
+
+def test_an_input_of_an_hour_has_no_warning() -> None:
+    assert describe_short_input(make_explanation(last_unix_ns=AT + 3_600_000_000_000)) == ""

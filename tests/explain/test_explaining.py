@@ -114,7 +114,9 @@ def test_a_slow_own_load_that_is_high_at_certain_hours_is_charged_to_the_load() 
     planted = {(Driver.OWN_LOAD, ITL): 0.0015}
     fleet = simulated(planted.items(), bursts=120, parallel=4.0, requests=2, load_follows_hours=True)
     found = explain_observations(fleet)
-    assert (named(found), find(found, Driver.OWN_LOAD).origin) == (planted.keys(), Origin.OWN_LOAD)
+    finding = find(found, Driver.OWN_LOAD)
+    assert (named(found), finding.origin) == (planted.keys(), Origin.OWN_LOAD)
+    assert min(point.x for point in finding.curve) >= 1
 
 
 def test_few_streams_are_not_explained() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Final
 
+from otel_itl.core.timeline import SECOND
 from otel_itl.explain.findings import Change, Driver, Explanation, Finding, ModelFacts, Origin, Switch, Target, Unit
 from otel_itl.explain.render.amounts import (
     Amount,
@@ -36,6 +38,9 @@ ORIGINS: Final[Mapping[Origin, str]] = {
     Origin.OWN_LOAD: "It is your own load.",
     Origin.REQUEST: "It comes with the request.",
 }
+
+_MINUTE: Final = 60
+_HOUR: Final = 3_600
 
 
 def describe_finding(finding: Finding, explanation: Explanation) -> str:
@@ -85,8 +90,19 @@ def describe_too_few(explanation: Explanation, minimum: int) -> str:
     aside = _describe_set_aside(explanation)
     return (
         f"too few streams to explain anything: {have}, and {minimum:,} of a model are needed"
-        + (f"; set aside: {aside}" if aside else "")
+        + (f"; set aside: {aside}; --include-bound explains them as well" if aside else "")
         + "."
+    )
+
+
+def describe_short_input(explanation: Explanation) -> str:
+    """Return a warning where all requests lie within an hour; empty where they do not, or nothing is explained."""
+    seconds = (explanation.last_unix_ns - explanation.first_unix_ns) / SECOND
+    if seconds >= _HOUR or not any(facts.tested.values() for facts in explanation.models):
+        return ""
+    return (
+        f"all requests lie within {pluralize(ceil(seconds / _MINUTE) or 1, 'minute')}: effects of the hour, of the "
+        f"weekday and of silences cannot be seen in them."
     )
 
 
