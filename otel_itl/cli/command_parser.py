@@ -16,8 +16,26 @@ _LONG_OPTION: Final = re.compile(r"--[a-z][a-z-]*")
 class CommandParser(argparse.ArgumentParser):
     """A parser that reports an error in one sentence, under the name of the command that it is about."""
 
+    _words: Sequence[str] = ()
+    """The arguments that are being parsed; empty before and after."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments as `argparse` does; an error meanwhile names an option that is not known."""
+        self._words = [] if args is None else list(args)
+        try:
+            return super().parse_known_args(args, namespace)
+        finally:
+            self._words = ()
+
     def error(self, message: str) -> NoReturn:
-        """Print the message, and exit with code 2."""
+        """Print the message, and exit with code 2.
+
+        A misspelled option is often the cause of another error, such as a required option that is missing. It is
+        reported instead.
+        """
+        misspelled = self._find_unknown_option()
+        if misspelled is not None:
+            message = self._describe_unknown([misspelled])
         print(f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
@@ -37,6 +55,7 @@ class CommandParser(argparse.ArgumentParser):
         if command is not None and command not in self._commands.choices:
             meant = did_you_mean(command, self._commands.choices)
             self.error(f"{command!r} is not a command: it takes {self._names_of_commands()}.{meant}")
+        parsed: argparse.Namespace
         parsed, unknown = self.parse_known_args(arguments)
         if unknown:
             (self if command is None else self._commands.choices[command]).refuse(unknown)
@@ -44,9 +63,24 @@ class CommandParser(argparse.ArgumentParser):
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
         """Report arguments that are not known, and exit with code 2."""
+        self.error(self._describe_unknown(unknown))
+
+    def _describe_unknown(self, unknown: Sequence[str]) -> str:
+        """Return the message on arguments that are not known, with the option that was probably meant."""
         name = unknown[0].partition("=")[0]
         meant = did_you_mean(name, _LONG_OPTION.findall(self.format_usage())) if name.startswith("-") else ""
-        self.error(f"unrecognized arguments: {' '.join(unknown)}.{meant}")
+        return f"unrecognized arguments: {' '.join(unknown)}.{meant}"
+
+    def _find_unknown_option(self) -> str | None:
+        """Return the first long option being parsed that is neither known nor an abbreviation; None: there is none."""
+        for word in () if hasattr(self, "_commands") else self._words:
+            name = word.partition("=")[0]
+            if name == "--":
+                return None
+            is_known = any(option.startswith(name) for option in self._option_string_actions)
+            if _LONG_OPTION.fullmatch(name) and not is_known:
+                return word
+        return None
 
     def _names_of_commands(self) -> str:
         *others, last = self._commands.choices
