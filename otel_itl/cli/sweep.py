@@ -41,6 +41,7 @@ def run_sweep_command(arguments: argparse.Namespace) -> int:
     """Run `otel-itl sweep`, and return its exit code."""
     try:
         endpoint = make_endpoint(arguments)
+        endpoint.find_key()  # before the question, so that a missing key is reported first
         plan = make_plan(arguments, endpoint)
         _check_outputs(arguments)
         if not arguments.yes and not endpoint.is_loopback and not _is_consented(plan, endpoint):
@@ -51,14 +52,7 @@ def run_sweep_command(arguments: argparse.Namespace) -> int:
         if arguments.html is not None:
             with open_output(arguments.html) as file:
                 file.write(sweep_to_html(result))
-    except (
-        BadPlanError,
-        EndpointError,
-        PromptError,
-        CannotSweepError,
-        CannotWriteError,
-        UnreadableSourceError,
-    ) as error:
+    except _REFUSALS as error:
         return _refuse(str(error))
     _print(result, code, is_json=arguments.json)
     return code

@@ -168,10 +168,11 @@ def _read_traffic(arguments: argparse.Namespace) -> Traffic | None:
         return None
     skipped = SkippedInput()
     check_readable(arguments.recorded)
-    traffic = read_traffic([arguments.recorded], skipped)
-    for line in skipped.describe():
-        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
-    return traffic
+    try:
+        return read_traffic([arguments.recorded], skipped)
+    finally:
+        for line in skipped.describe():
+            print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
 
 
 def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:

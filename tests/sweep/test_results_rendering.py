@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def analyzed(gap: Law = steady, **given: Any) -> SweepResult:
 
 DRIVER = {"void_reason": "this machine could not drive more: the event loop was 40 ms late", "is_driver_bound": True}
 LIMITED = {"void_reason": "429 from the endpoint"}
+PAUSE = "the endpoint asked for a pause of 500 s, more than 120 s"
 
 
 CHAT_72 = "Carries at least 72 streams within chat's objective; "
@@ -105,8 +107,23 @@ CHAT_72 = "Carries at least 72 streams within chat's objective; "
         (
             steady,
             {"void": dict.fromkeys(LEVELS, LIMITED)},
-            "Nothing is known of what the endpoint carries: ",
+            "The sweep did not measure what the endpoint carries: ",
             "429 from the endpoint.",
+        ),
+        (
+            steady,
+            {"void": dict.fromkeys(LEVELS, LIMITED), "levels": (1.0,), "stop_reason": PAUSE},
+            "The sweep did not measure what the endpoint carries: 429 from the endpoint, and ",
+            "the endpoint asked for a pause of 500 s, more than 120 s.",
+        ),
+        (
+            steady,
+            {
+                "void": {5.0: LIMITED},
+                "stop_reason": "429 from the endpoint at 5 times the peak: higher levels were not tried",
+            },
+            CHAT_72,
+            "at 120 streams (5x) nothing is known: 429 from the endpoint.",
         ),
         (
             steady,
@@ -118,12 +135,18 @@ CHAT_72 = "Carries at least 72 streams within chat's objective; "
     ],
     ids=[
         *("batch", "queue", "no objective", "all carried", "brake", "driver-bound", "429", "none carried"),
-        *("uncertain", "all void", "all driver-bound", "nothing driven"),
+        *("uncertain", "all void", "long pause", "429 ended it", "all driver-bound", "nothing driven"),
     ],
 )
 def test_the_answer_is_one_sentence(gap: Law, given: dict[str, Any], begin: str, end: str) -> None:
     sentence = headline(analyzed(gap, **given))
     assert (sentence[: len(begin)], sentence[-len(end) :]) == (begin, end)
+
+
+def test_the_level_beyond_the_knee_has_the_streams_of_the_table() -> None:
+    result = analyzed(batching, peak=1.74)
+    rounded = [replace(one, result=replace(one.result, concurrency=8.7)) for one in result.judged]
+    assert "; at 8.7 the p99 ITL is " in headline(replace(result, judged=rounded))
 
 
 def test_requests_without_a_token_are_the_answer_where_the_percentile_falls_among_them() -> None:

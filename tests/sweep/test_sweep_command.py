@@ -148,6 +148,7 @@ def run_with_answer(monkeypatch: pytest.MonkeyPatch, stdin: Stdin, *arguments: s
 
     monkeypatch.setattr(sweep, "_drive", drive)
     monkeypatch.setattr(sys, "stdin", stdin)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
     return main(["sweep", *ELSEWHERE, "--peak", "2", *arguments]), bool(sent)
 
 
@@ -177,6 +178,16 @@ def test_this_machine_is_swept_without_a_question(monkeypatch: pytest.MonkeyPatc
     assert run_with_answer(monkeypatch, Stdin("", is_terminal=False)) == (2, True)
 
 
+def test_a_missing_key_is_reported_before_the_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(sweep, "_is_consented", lambda *_: pytest.fail("asked"))
+    code = main(["sweep", *ELSEWHERE, "--peak", "2"])
+    sentence = "otel-itl sweep: https://api.example.com/v1 needs an API key: set OPENAI_API_KEY.\n"
+    assert (code, capsys.readouterr().err) == (2, sentence)
+
+
 def demand(*arguments: str) -> list[str]:
     given = parse_arguments(["sweep", *ELSEWHERE, "--peak", "4", *arguments])
     endpoint = make_endpoint(given)
@@ -185,16 +196,29 @@ def demand(*arguments: str) -> list[str]:
 
 def test_the_question_has_what_the_endpoint_would_get_at_most() -> None:
     lines = demand("--levels", "1,2", "--max-requests", "100", "--max-cost", "5", "--prices", "in=1,out=2")
-    assert (lines[1], "tokens at most" in lines[2], lines[3], lines[4]) == (
+    assert (lines[3], "tokens at most" in lines[4], lines[5]) == (
         "  at most 100 requests",
         True,
         "  at most 5.00 by the price table",
-        "  for 3 min or more: 6 rounds, with up to 8 streams at a time",
+    )
+
+
+def test_the_question_has_what_is_planned() -> None:
+    lines = demand("--levels", "1,2", "--rounds", "1", "--answer-tokens", "75", "--warm-up", "0", "--seconds", "16")
+    assert lines[1:3] == [
+        "  planned: 2 rounds, with up to 8 streams at a time",
+        "  about 134 requests in 47 s, if one takes 2 s",
+    ]
+
+
+def test_the_question_about_one_round_of_one_stream_is_in_the_singular() -> None:
+    assert demand("--peak", "1", "--levels", "1", "--rounds", "1")[1] == (
+        "  planned: 1 round, with up to 1 stream at a time"
     )
 
 
 def test_another_host_gets_a_bounded_number_of_requests_by_default() -> None:
-    assert demand()[1] == "  at most 5,000 requests"
+    assert demand()[3] == "  at most 5,000 requests"
 
 
 # --- Arguments -------------------------------------------------------------------------------------------------------
@@ -204,6 +228,8 @@ BAD = [
     (["m"], "argument BASE_URL: 'm' is not a base URL: it takes one such as http://localhost:8000/v1"),
     (["http://h:x/v1", "--model", "m"], "'http://h:x/v1' is not a base URL"),
     (["http://h/v1"], "the following arguments are required: --model"),
+    (["http://h/v1", "--modle", "m"], "unrecognized arguments: --modle. Did you mean --model?"),
+    (["--modle=m", "http://h/v1"], "unrecognized arguments: --modle=m. Did you mean --model?"),
     ([*LOCAL], "name the expected peak with --peak, or recorded streams with --from."),
     ([*LOCAL, "--peak", "0"], "argument --peak: '0' is not a number of streams: it takes a number above 0, up to"),
     (
@@ -231,6 +257,17 @@ BAD = [
     ([*LOCAL, "--from", "missing.jsonl"], "missing.jsonl does not exist."),
     ([*LOCAL, "--peak", "1", "--html", "/nowhere/x.html"], "/nowhere/x.html cannot be written to (No such file"),
 ]
+
+
+@pytest.mark.parametrize("content", ["", "not OTLP\n", "{}\n"])
+def test_a_file_without_requests_gets_a_sentence(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "recorded.jsonl"
+    file.write_text(content)
+    code = main(["sweep", *LOCAL, "--from", str(file)])
+    sentence = f"otel-itl sweep: no request is recorded in {file}."
+    assert (code, capsys.readouterr().err.splitlines()[-1]) == (2, sentence)
 
 
 @pytest.mark.parametrize(("arguments", "sentence"), BAD, ids=[" ".join(arguments[-2:]) for arguments, _ in BAD])

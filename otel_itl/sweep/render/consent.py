@@ -1,4 +1,4 @@
-"""Describes what an endpoint would get from a sweep at most, so that it can be agreed to."""
+"""Describes what an endpoint would get from a sweep, planned and at most, so that it can be agreed to."""
 
 from __future__ import annotations
 
@@ -6,29 +6,40 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final
 
+from otel_itl.report.render.number_format import pluralize
+from otel_itl.sweep.calibration import MIN_MEASURED, REQUESTS_PER_CALLER
 from otel_itl.sweep.endpoint import Endpoint
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.prompts import TEMPLATE_TOKENS
 from otel_itl.sweep.render.progress import describe_seconds
+from otel_itl.sweep.render.words import describe_streams
+from otel_itl.sweep.rounds import WARM_UP_DURATIONS
 
 _SAMPLE: Final = 10
 """Prompts whose lengths stand for all."""
 _BYTES_PER_TOKEN: Final = 3
 """Bytes of a prompt for each token: fewer than usual, so that an estimate of its tokens is rather too high."""
+_TTFT: Final = 0.5
+_TOKENS_PER_SECOND: Final = 50
+"""Of an answer, with `_TTFT` (s) before it: a guess for the question, because a sweep measures it only after a yes."""
+_DRAIN_DURATIONS: Final = 2
+"""Durations of a request for which a round goes on after its steady part."""
 
 
 def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
-    """Yield lines with what an endpoint would get.
+    """Yield lines with what an endpoint would get: about how much is planned, and how much it is at most.
 
     Raises:
         PromptError: a prompt cannot be made.
     """
     yield f"{endpoint.host} is not this machine. It would get, from {endpoint.model},"
     limits = plan.limits
+    input_size, output_size = _tokens_of_a_request(plan)
+    yield from _describe_planned(plan, output_size)
     price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
     if limits.max_requests is not None:
-        yield f"  at most {limits.max_requests:,} requests"
-        input_tokens, output_tokens = (limits.max_requests * tokens for tokens in _tokens_of_a_request(plan))
+        yield f"  at most {pluralize(limits.max_requests, 'request')}"
+        input_tokens, output_tokens = limits.max_requests * input_size, limits.max_requests * output_size
         if limits.max_tokens is None:
             yield f"  about {input_tokens + output_tokens:,} tokens at most"
         if limits.max_cost is None and price is not None:
@@ -37,9 +48,23 @@ def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
         yield f"  at most {limits.max_tokens:,} tokens"
     if limits.max_cost is not None:
         yield f"  at most {limits.max_cost:,.2f} by the price table"
+
+
+def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
+    """Yield the rounds, and an estimate of the requests and of the time that they take with the calibration."""
+    duration = plan.request_duration or _TTFT + output_tokens / _TOKENS_PER_SECOND
+    warm_up = WARM_UP_DURATIONS * duration if plan.warmup_seconds is None else plan.warmup_seconds
+    round_seconds = warm_up + plan.steady_seconds + _DRAIN_DURATIONS * duration
+    callers = max(round(plan.peak), 1)
+    calibrating = callers + max((REQUESTS_PER_CALLER - 1) * callers, MIN_MEASURED)
+    requests = calibrating + plan.rounds * sum(plan.levels) * plan.peak * round_seconds / duration
+    requests = min(requests, plan.limits.max_requests or requests)
     rounds = len(plan.levels) * plan.rounds
-    shortest = describe_seconds(rounds * (plan.steady_seconds + (plan.warmup_seconds or 0.0)))
-    yield f"  for {shortest} or more: {rounds} rounds, with up to {max(plan.levels) * plan.peak:g} streams at a time"
+    seconds = calibrating / callers * duration + rounds * round_seconds
+    most = describe_streams(max(plan.levels) * plan.peak)
+    yield f"  planned: {pluralize(rounds, 'round')}, with up to {most} at a time"
+    about = pluralize(round(requests), "request")
+    yield f"  about {about} in {describe_seconds(seconds)}, if one takes {describe_seconds(duration)}"
 
 
 def _tokens_of_a_request(plan: SweepPlan) -> tuple[int, int]:

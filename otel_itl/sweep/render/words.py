@@ -65,7 +65,7 @@ def _describe_nothing(result: SweepResult) -> str:
             f"This machine could not drive {describe_tried(void, result)}, and nothing is known of the "
             f"endpoint: {_why_void(void)}"
         )
-    return f"Nothing is known of what the endpoint carries: {void.void_reason}"
+    return f"The sweep did not measure what the endpoint carries: {_why_unknown(void, result)}"
 
 
 def _describe_lowest(result: SweepResult) -> str:
@@ -90,7 +90,7 @@ def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
 
 def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
     """Return as a clause what happens at the level above the knee."""
-    at = f"at {round(failing.result.concurrency):,}"
+    at = f"at {format_streams(failing.result.concurrency)}"
     if failing.standing is Standing.UNCERTAIN:
         figure = failing.result.figures[failing.missed or ""]
         interval = format_interval(figure, Unit.SECONDS)
@@ -108,7 +108,7 @@ def _describe_end(result: SweepResult, knee: LevelResult) -> str:
     if void is not None and void.is_driver_bound:
         return f"this machine could not drive more: at {describe_tried(void, result)} {_why_void(void)}"
     if void is not None:
-        return f"at {describe_tried(void, result)} nothing is known: {void.void_reason}"
+        return f"at {describe_tried(void, result)} nothing is known: {_why_unknown(void, result)}"
     if result.sweep.stop_reason is not None:
         return f"more was not tried: {result.sweep.stop_reason}"
     return "more was not tried"
@@ -117,6 +117,15 @@ def _describe_end(result: SweepResult, knee: LevelResult) -> str:
 def _why_void(level: LevelResult) -> str:
     """Return why a level is void, without the words that the sentence begins with already."""
     return (level.void_reason or "").removeprefix("this machine could not drive more: ")
+
+
+def _why_unknown(level: LevelResult, result: SweepResult) -> str:
+    """Return why a level is void; where the sweep ended with it for a further reason, with that."""
+    void, stopped = level.void_reason or "", result.sweep.stop_reason
+    is_last = result.sweep.rounds[-1].level == level.level
+    if stopped is None or not is_last or stopped.startswith(void) or stopped in void:
+        return void
+    return f"{void}, and {stopped}"
 
 
 def describe_missed(judged: JudgedLevel) -> str:
