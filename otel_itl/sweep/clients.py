@@ -4,32 +4,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from otel_itl.sweep.endpoint import Endpoint, EndpointError
 from otel_itl.sweep.prompts import Prompt
-from otel_itl.sweep.retry_after import read_retry_after
 
 MAX_IDLE_CONNECTIONS: Final = 1_000
 """Connections that are kept for the next request. The number of open ones has no limit: that would be a queue."""
 MAX_CONNECT_SECONDS: Final = 10.0
 _OWN_DOMAIN: Final = "openai.com"
 
+_OUTPUTS: Final = ("content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "audio")
+
 OnToken = Callable[[], None]
 """Called with the first piece of the answer."""
-
-
-class Failure(NamedTuple):
-    """Why a request failed."""
-
-    name: str
-    """The class of the exception."""
-    status: int | None
-    """HTTP status; None: there was no response."""
-    retry_after: float | None
-    """Seconds for which the endpoint asks not to be asked; None: it does not."""
 
 
 class Client(Protocol):
@@ -127,15 +116,6 @@ def open_client(endpoint: Endpoint) -> Client:
         raise EndpointError(message) from error
 
 
-def describe_failure(error: Exception) -> Failure:
-    """Describe the exception of an SDK; its text is left out, for it may quote the prompt."""
-    response = getattr(error, "response", None)
-    status = getattr(error, "status_code", None)
-    headers = getattr(response, "headers", None)
-    retry_after = read_retry_after(headers, time.time()) if isinstance(headers, Mapping) else None
-    return Failure(type(error).__name__, status if isinstance(status, int) else None, retry_after)
-
-
 def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
     """Return the arguments of an SDK's client: one attempt, no redirect, as many connections as there are streams."""
     # A small server, such as llama.cpp's, closes a connection while the next request is sent on it. SDKs hide that by a
@@ -155,4 +135,4 @@ def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
 
 def _has_output(delta: Any) -> bool:
     """Return whether a chunk's delta carries a piece of the answer, of the reasoning before it, or of a tool call."""
-    return any(getattr(delta, name, None) for name in ("content", "reasoning_content", "reasoning", "tool_calls"))
+    return any(getattr(delta, name, None) for name in _OUTPUTS)

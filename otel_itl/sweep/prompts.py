@@ -37,6 +37,8 @@ class Prompt:
     """Tokens that the answer has at most."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of the SDK's call."""
+    tokens: int | None = None
+    """About how many tokens the messages have; None: not known."""
 
     @property
     def size(self) -> int:
@@ -117,7 +119,8 @@ class FillerPrompts:
         random = Random(f"{self._seed} {number}")  # noqa: S311 - filler, no secret
         input_tokens, output_tokens = random.choice(self._lengths)
         words = random.choices(_WORDS, k=max(input_tokens - _TOKENS_OF_BEGIN, 1))
-        return Prompt([{"role": "user", "content": " ".join([token_hex(6), *words])}], output_tokens)
+        content = " ".join([token_hex(6), *words])
+        return Prompt([{"role": "user", "content": content}], output_tokens, tokens=len(words) + _TOKENS_OF_BEGIN)
 
 
 def read_prompts(path: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> ListedPrompts:

@@ -9,8 +9,9 @@ from typing import Final
 
 from otel_itl.sweep.brakes import Brakes
 from otel_itl.sweep.budget import Budget
-from otel_itl.sweep.clients import Client, describe_failure
+from otel_itl.sweep.clients import Client
 from otel_itl.sweep.concurrency import Concurrency
+from otel_itl.sweep.failures import describe_failure
 from otel_itl.sweep.flight import Flight, current_flight
 from otel_itl.sweep.measurement import read_usage, wait_for_span
 from otel_itl.sweep.prompts import Prompt, Prompts

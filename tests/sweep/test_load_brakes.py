@@ -11,7 +11,7 @@ from otel_itl.sweep.brakes import DEFAULT_PAUSE, INTERRUPTED_DRAIN, Brakes, Roun
 from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.plan import SweepLimits
 from otel_itl.sweep.prices import Price, parse_prices
-from otel_itl.sweep.prompts import Prompt
+from otel_itl.sweep.prompts import FillerPrompts, Prompt
 from otel_itl.sweep.retry_after import read_retry_after
 
 NOON = 784_111_777.0
@@ -105,7 +105,27 @@ def test_requests_under_way_count_with_all_that_they_may_consume() -> None:
     assert reserved is not None
     assert reserved.input_tokens == size + 32  # one a byte, and what a template adds to a message
     assert (budget.reserve(prompt()), budget.exhausted) != (None, None)
-    assert (budget.reserve(prompt()), budget.exhausted) == (None, "--max-tokens 300 was reached")
+    assert (budget.reserve(prompt()), budget.exhausted) == (
+        None,
+        "--max-tokens 300 would be exceeded by a further request (0 used, up to 242 by open requests, up to 121 each)",
+    )
+    assert budget.is_waiting
+
+
+def test_a_prompt_of_a_known_length_reserves_little_more_than_that() -> None:
+    words = FillerPrompts([(256, 64)]).make(0)
+    reserved = Budget(SweepLimits()).estimate(words)
+    assert (reserved.input_tokens, reserved.output_tokens) == (256 * 3 // 2 + 32, 64)
+
+
+def test_a_limit_that_open_requests_do_not_give_back_is_final() -> None:
+    budget = Budget(SweepLimits(max_requests=1))
+    budget.reserve(prompt())
+    assert (budget.reserve(prompt()), budget.exhausted, budget.is_waiting) == (
+        None,
+        "--max-requests 1 was reached",
+        False,
+    )
 
 
 def test_a_request_that_has_ended_counts_with_what_it_has_consumed() -> None:
@@ -133,7 +153,7 @@ def test_the_size_of_a_prompt_is_estimated_from_the_densest_so_far() -> None:
         budget.settle(reserved, reserved.size // 4, 5)
     again = budget.reserve(prompt())
     assert again is not None
-    assert again.input_tokens == pytest.approx(again.size / 4 * 1.5, abs=2)
+    assert again.input_tokens == pytest.approx(again.size / 4 * 1.25, abs=2)
 
 
 def test_a_cost_counts_input_and_output_by_their_prices() -> None:
@@ -144,7 +164,8 @@ def test_a_cost_counts_input_and_output_by_their_prices() -> None:
     assert budget.cost == pytest.approx(0.9)
     # 10 tokens of output cost 0.00015, 10,000 of them 0.15.
     assert budget.reserve(prompt(max_tokens=10)) is not None
-    assert (budget.reserve(prompt(max_tokens=10_000)), budget.exhausted) == (None, "--max-cost 1 was reached")
+    assert budget.reserve(prompt(max_tokens=10_000)) is None
+    assert (budget.exhausted or "").startswith("--max-cost 1 would be exceeded by a further request (0.9 used, ")
 
 
 def test_every_answer_that_a_prompt_asks_for_is_reserved() -> None:

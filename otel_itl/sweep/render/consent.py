@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 from typing import Final
 
 from otel_itl.report.render.number_format import pluralize
+from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.calibration import MIN_MEASURED, REQUESTS_PER_CALLER
 from otel_itl.sweep.endpoint import Endpoint
 from otel_itl.sweep.plan import SweepPlan
-from otel_itl.sweep.prompts import TEMPLATE_TOKENS
 from otel_itl.sweep.render.progress import describe_seconds
 from otel_itl.sweep.render.words import describe_streams
 from otel_itl.sweep.rounds import WARM_UP_DURATIONS
 
 _SAMPLE: Final = 10
 """Prompts whose lengths stand for all."""
-_BYTES_PER_TOKEN: Final = 3
-"""Bytes of a prompt for each token: fewer than usual, so that an estimate of its tokens is rather too high."""
 _TTFT: Final = 0.5
 _TOKENS_PER_SECOND: Final = 50
 """Of an answer, with `_TTFT` (s) before it: a guess for the question, because a sweep measures it only after a yes."""
@@ -68,7 +65,7 @@ def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
 
 
 def _tokens_of_a_request(plan: SweepPlan) -> tuple[int, int]:
-    """Return how many input and output tokens a request has at most, by the first prompts."""
-    prompts = [plan.prompts.make(number) for number in range(_SAMPLE)]
-    input_tokens = max(ceil(prompt.size / _BYTES_PER_TOKEN) + TEMPLATE_TOKENS for prompt in prompts)
-    return input_tokens, max(prompt.max_output_tokens for prompt in prompts)
+    """Return how many input and output tokens a request has at most, by the first prompts, as the budget counts it."""
+    budget = Budget(plan.limits)
+    estimates = [budget.estimate(plan.prompts.make(number)) for number in range(_SAMPLE)]
+    return max(one.input_tokens for one in estimates), max(one.output_tokens for one in estimates)
