@@ -22,6 +22,9 @@ class RoundEnd(Enum):
     """Higher levels are not tried."""
     SATURATED = "saturated"
     """Higher levels are not tried."""
+    LIMITED = "limited"
+    """A limit leaves no room for a further request beside the open ones. Neither this level nor a higher one is tried
+    again."""
     FAILING = "failing"
     """Neither this level nor a higher one is tried again."""
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from otel_itl.sweep.flight import Flight
+from otel_itl.sweep.failures import NO_TOKEN
+from otel_itl.sweep.flight import Flight, describe_flight_failure
 from otel_itl.sweep.measurement import CALIBRATION
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.rounds import PAUSE_AFTER_FAILURE, TICK
@@ -16,6 +17,14 @@ from otel_itl.sweep.sender import RequestSender
 REQUESTS_PER_CALLER: Final = 3
 """The first of a caller opens its connection, and is left out of the mean."""
 MIN_MEASURED: Final = 10
+MAX_MEASURED: Final = 30
+"""Requests from which on no more are waited for: the mean of ten varies by a tenth or two."""
+QUICK_SECONDS: Final = 10.0
+"""After this time, `MIN_MEASURED` requests are enough."""
+MAX_USED_SHARE: Final = 0.1
+"""Share of a limit (`--max-requests`, …) from which on `MIN_MEASURED` requests are enough."""
+FIRST_CALLERS: Final = 3
+"""Callers that begin at once. The others begin as soon as one of these has got a token."""
 MAX_SECONDS: Final = 300.0
 MIN_ERRORS: Final = 3
 """Failures from which on calibrating ends, if no request has succeeded."""
@@ -39,6 +48,8 @@ class Calibration:
         self._plan, self._sender, self._report, self._random = plan, sender, report, random
         self._clock = asyncio.get_running_loop().time
         self.flights: list[Flight] = []
+        self._is_answered = asyncio.Event()
+        """A token has come."""
         self._durations: list[float] = []
         self._first_durations: list[float] = []
         self._errors: list[Flight] = []
@@ -50,16 +61,24 @@ class Calibration:
             CannotSweepError: requests fail, or none ends in time.
             PromptError: a prompt cannot be made.
         """
-        callers = [asyncio.ensure_future(self._ask_again()) for _ in range(max(round(self._plan.peak), 1))]
-        until = self._clock() + MAX_SECONDS
-        wanted = max((REQUESTS_PER_CALLER - 1) * len(callers), MIN_MEASURED)
+        most = self._plan.limits.max_requests
+        count = max(round(self._plan.peak), 1) if most is None else min(max(round(self._plan.peak), 1), most)
+        callers = [asyncio.ensure_future(self._ask_again(number)) for number in range(count)]
+        began = self._clock()
+        until = began + MAX_SECONDS
+        wanted = max((REQUESTS_PER_CALLER - 1) * count, MIN_MEASURED)
         try:
-            while len(self._durations) < wanted and self._clock() < until and not self._sender.brakes.are_applied:
+            while not self._sender.brakes.are_applied and self._clock() < until:
+                is_quick = self._clock() < began + QUICK_SECONDS and self._sender.budget.used_share < MAX_USED_SHARE
+                if len(self._durations) >= (max(wanted, MAX_MEASURED) if is_quick else wanted):
+                    break
                 await asyncio.wait(callers, timeout=TICK)
                 for caller in callers:
                     if caller.done():
                         caller.result()
                 self._refuse_failures()
+                if any(flight.first_token is not None for flight in self.flights[: 2 * FIRST_CALLERS]):
+                    self._is_answered.set()
                 self._report()
         finally:
             for caller in callers:
@@ -81,14 +100,17 @@ class Calibration:
         slowest = max([*self._first_durations, *self._durations, 1.0])
         return 4 * slowest if self._plan.drain_seconds is None else self._plan.drain_seconds
 
-    async def _ask_again(self) -> None:
-        """Send one request after the other."""
+    async def _ask_again(self, number: int) -> None:
+        """Send one request after the other; those of `number` 3 and above only once the endpoint has sent a token."""
+        if number >= FIRST_CALLERS:
+            await self._is_answered.wait()
         await asyncio.sleep(self._random.uniform(0, TICK))
         is_first = True
-        while True:
+        while not self._sender.brakes.are_applied:
             flight = self._sender.send(level=1.0, round_number=CALIBRATION, is_steady=False, due=self._clock())
             if flight is None or flight.task is None:
-                return
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)  # until open requests leave room for another one
+                continue
             self.flights.append(flight)
             await asyncio.wait([flight.task])
             if flight.error is not None:
@@ -103,7 +125,12 @@ class Calibration:
         errors, ended = len(self._errors), len(self._errors) + len(self._durations) + len(self._first_durations)
         if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_share * ended:
             return
-        last = self._errors[-1]
-        status = f"HTTP {last.status}" if last.status is not None else last.error
-        message = f"{errors} of {ended} requests failed at the expected peak ({status}): there is nothing to sweep."
+        if all(flight.error == NO_TOKEN for flight in self._errors):
+            message = (
+                f"{errors} of {ended} requests were answered without a token: is this the right base URL, "
+                "and does it stream?"
+            )
+            raise CannotSweepError(message)
+        why = describe_flight_failure(self._errors[-1])
+        message = f"{errors} of {ended} requests failed at the expected peak ({why}): there is nothing to sweep."
         raise CannotSweepError(message)

@@ -76,6 +76,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         requests=sweeper.requests,
         stop_reason=brakes.stop_reason or sweeper.schedule.skipped,
         cost=sender.budget.cost,
+        request_count=sender.budget.requests,
     )
 
 

@@ -13,7 +13,6 @@ from otel_itl.sweep.retry_after import read_retry_after
 
 NO_TOKEN: Final = "NoToken"
 """Name of the failure of a request that was answered without an error and without a token."""
-NO_TOKEN_DETAIL: Final = "the answer had no token"
 MAX_MESSAGE: Final = 200
 """Characters of an endpoint's message that are shown."""
 _MAX_CAUSES: Final = 10
@@ -38,6 +37,9 @@ class Failure(NamedTuple):
     """Seconds for which the endpoint asks not to be asked; None: it does not."""
     detail: str | None
     """The endpoint's own message, or what became of the connection, in one line; None: neither is known."""
+
+
+WITHOUT_TOKEN: Final = Failure(NO_TOKEN, None, None, "the answer had no token")
 
 
 def describe_failure(error: Exception) -> Failure:

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any
 
 from otel_itl.sweep.budget import Reservation
+from otel_itl.sweep.failures import name_failure
 from otel_itl.sweep.prompts import Prompt
 
 
@@ -30,6 +31,8 @@ class Flight:
     """When its stream ended; None: the stream is open, or was cut off."""
     status: int | None = None
     error: str | None = None
+    detail: str | None = None
+    """The endpoint's own message about the failure, or what became of the connection; None: neither is known."""
     span_id: int | None = None
     span: Any = None
     """The span of the stream, when that has ended."""
@@ -43,6 +46,12 @@ class Flight:
     def first_token_wait(self) -> float:
         """Seconds from the moment when the request was due to its first token; infinite: it has got none."""
         return inf if self.first_token is None else self.first_token - self.due
+
+
+def describe_flight_failure(flight: Flight) -> str:
+    """Return why a request failed: `401 AuthenticationError: wrong key`."""
+    name = name_failure(flight.error, flight.status) or ""
+    return name if flight.detail is None else f"{name}: {flight.detail}"
 
 
 current_flight: ContextVar[Flight | None] = ContextVar("otel_itl_sweep_flight", default=None)

@@ -16,7 +16,7 @@ from otel_itl.sweep.brakes import RoundEnd
 from otel_itl.sweep.flight import Flight
 from otel_itl.sweep.records import DueRequest, Round
 from otel_itl.sweep.rounds import RoundRecord
-from otel_itl.sweep.self_check import MAX_HOST_SHARE, DriverFigures, describe_driver_limit, find_tail
+from otel_itl.sweep.self_check import DriverFigures, describe_driver_limit, find_tail, is_held_up_by_host
 
 UNKNOWN_CAUSE: Final = "unknown"
 MIN_SHARE_OF_STEADY: Final = 0.5
@@ -26,7 +26,7 @@ MIN_SHARE_OF_STEADY: Final = 0.5
 def make_requests(
     flights: Sequence[Flight], streams: Mapping[Flight, StoredStream], began: float, objectives: Objectives | None
 ) -> list[DueRequest]:
-    """Record requests that have ended.
+    """Record requests that were sent and have ended.
 
     Args:
         flights: the requests.
@@ -34,7 +34,8 @@ def make_requests(
         began: when the sweep began, on the clock of the event loop.
         objectives: the ITL objective that the gaps are judged by; None: there is none.
     """
-    return [_make_request(flight, streams.get(flight), began, objectives) for flight in flights]
+    sent = (flight for flight in flights if flight.sent is not None)
+    return [_make_request(flight, streams.get(flight), began, objectives) for flight in sent]
 
 
 def _make_request(
@@ -58,20 +59,17 @@ def _make_request(
         measured=None if stream is None else reduce_stream(stream, objectives),
         status=flight.status,
         error=error,
+        detail=flight.detail,
         stall_causes=causes,
         is_held_up=stream is not None and _is_held_up(stream),
     )
 
 
 def _is_held_up(stream: StoredStream) -> bool:
-    """Return whether this machine held a stream up for so long that its figures are not the endpoint's.
-
-    What the host delays the one event loop of a sweep by is in all of its streams, whether or not one had a chunk to
-    read. So the sum over a stream, by which a report finds host-bound ones, would set nearly all aside here; its share
-    counts, as for the round.
-    """
-    delay, duration = stream.span_facts.host_delay or 0.0, stream.measures.duration
-    return stream.measures.is_consumer_bound or delay > MAX_HOST_SHARE * duration
+    """Return whether this machine held a stream up for so long that its figures are not the endpoint's."""
+    return stream.measures.is_consumer_bound or is_held_up_by_host(
+        stream.span_facts.host_delay, stream.measures.duration
+    )
 
 
 def judge_round(record: RoundRecord, requests: Sequence[DueRequest], began: float, planned: float) -> Round:
@@ -109,7 +107,7 @@ def _find_void_reason(record: RoundRecord, planned: float) -> str | None:
         return record.reason
     if record.steady_from is None or record.steady_until is None:
         return f"it ended in its warm-up: {record.reason}"
-    is_cut_short = not record.is_complete and record.end is None
+    is_cut_short = not record.is_complete and record.end in {None, RoundEnd.LIMITED}
     if is_cut_short and record.steady_until - record.steady_from < MIN_SHARE_OF_STEADY * planned:
         return f"it was cut short: {record.reason}"
     return None

@@ -35,7 +35,9 @@ class DueRequest:
     status: int | None = None
     """HTTP status of a failure."""
     error: str | None = None
-    """Type of a failure, as `error.type` of its span."""
+    """Type of a failure, as `error.type` of its span; `NoToken`: it was answered without a token."""
+    detail: str | None = None
+    """The endpoint's own message about the failure, or what became of the connection; None: neither is known."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
     is_held_up: bool = False
@@ -94,5 +96,7 @@ class Sweep:
     requests: Sequence[DueRequest]
     stop_reason: str | None = None
     """Why the sweep ended before the last level, in one clause (`--max-requests 500 was reached`); None: it did not."""
+    request_count: int = 0
+    """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
     """What the requests cost by the price table; None: no table was given."""

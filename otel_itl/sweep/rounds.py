@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from otel_itl.sweep.arrivals import iterate_arrivals
 from otel_itl.sweep.brakes import Brakes, RoundEnd
-from otel_itl.sweep.flight import Flight
+from otel_itl.sweep.flight import Flight, describe_flight_failure
 from otel_itl.sweep.plan import SweepPlan
 from otel_itl.sweep.progress import Phase
 from otel_itl.sweep.saturation import PARTS, FirstTokenWait, is_over_saturated
@@ -82,6 +82,7 @@ class RoundDriver:
         self._brakes: Brakes = sender.brakes
         self._clock = asyncio.get_running_loop().time
         self._ended = self._errors = 0
+        self._last_failure: Flight | None = None
         self._time_of_ended = 0.0
         self._open_steady = 0
         self._ends_at = 0.0
@@ -131,12 +132,18 @@ class RoundDriver:
             if (wait := due - self._clock()) > 0:
                 await asyncio.sleep(wait)
             if self._send(record, due) is None:
+                if not self._brakes.are_applied:
+                    self._brakes.end_round(RoundEnd.LIMITED, self._sender.budget.exhausted or "a limit was reached")
                 return
 
     async def _ask_again(self, record: RoundRecord, delay: float) -> None:
         """Send a request, wait until it has ended, and send the next."""
         await asyncio.sleep(delay)
-        while (flight := self._send(record, self._clock())) is not None and flight.task is not None:
+        while not self._brakes.are_applied:
+            flight = self._send(record, self._clock())
+            if flight is None or flight.task is None:
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)  # until open requests leave room for another one
+                continue
             await asyncio.wait([flight.task])
             if flight.error is not None:
                 await asyncio.sleep(PAUSE_AFTER_FAILURE)
@@ -233,14 +240,17 @@ class RoundDriver:
         if flight.ended is None or flight.sent is None:
             return
         self._ended += 1
-        self._errors += flight.error is not None
+        if flight.error is not None:
+            self._errors += 1
+            self._last_failure = flight
         self._time_of_ended += flight.ended - flight.sent
 
     def _brake_on_failures(self) -> None:
         """End the round if too many of its requests fail."""
         if self._errors >= MIN_ERRORS and self._errors > self._plan.limits.max_error_share * self._ended:
             share = self._errors / self._ended
-            self._brakes.end_round(RoundEnd.FAILING, f"{share:.0%} of the requests failed")
+            why = "" if self._last_failure is None else f" ({describe_flight_failure(self._last_failure)})"
+            self._brakes.end_round(RoundEnd.FAILING, f"{share:.0%} of the requests failed{why}")
 
     def _brake_on_pile_up(self) -> None:
         """End the round if far more streams are open than were planned."""

@@ -40,15 +40,18 @@ class Schedule:
     def exclude(self, level: float, end: RoundEnd, reason: str) -> None:
         """Try no higher level than one at which a round ended before its time; nor that one, if its requests failed.
 
+        That one is not tried again either where a limit left no room for its requests.
+
         Args:
             level: at which it ended.
             end: why.
             reason: the same in one clause.
         """
-        is_included = end is RoundEnd.FAILING
+        is_included = end in {RoundEnd.FAILING, RoundEnd.LIMITED}
         left = [item for item in self._left if item[0] < level or (item[0] == level and not is_included)]
-        if len(left) < len(self._left) and self.skipped is None:
-            which = "it and higher levels were not tried again" if is_included else "higher levels were not tried"
-            self.skipped = f"{reason} at {level:g} times the peak: {which}"
+        is_fewer = len(left) < len(self._left)
+        if (is_fewer or end is RoundEnd.LIMITED) and self.skipped is None:
+            which = ": it and higher levels were not tried again" if is_included else ": higher levels were not tried"
+            self.skipped = f"{reason} at {level:g} times the peak{which if is_fewer else ''}"
         self.planned -= len(self._left) - len(left)
         self._left = deque(left)

@@ -11,7 +11,7 @@ from otel_itl.sweep.brakes import Brakes
 from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.clients import Client
 from otel_itl.sweep.concurrency import Concurrency
-from otel_itl.sweep.failures import describe_failure
+from otel_itl.sweep.failures import WITHOUT_TOKEN, Failure, describe_failure
 from otel_itl.sweep.flight import Flight, current_flight
 from otel_itl.sweep.measurement import read_usage, wait_for_span
 from otel_itl.sweep.prompts import Prompt, Prompts
@@ -55,7 +55,8 @@ class RequestSender:
         """Send a request.
 
         Returns:
-            The request on its way; None: it may not be sent.
+            The request on its way; None: it may not be sent. Where the brakes are not applied, that is because open
+            requests reserve what is left of a limit: as soon as some have ended, it may fit.
 
         Raises:
             PromptError: there is no prompt for it.
@@ -65,7 +66,8 @@ class RequestSender:
         prompt = self.prepare()
         reservation = self.budget.reserve(prompt)
         if reservation is None:
-            self.brakes.stop(self.budget.exhausted or "a limit was reached")
+            if not self.budget.is_waiting:
+                self.brakes.stop(self.budget.exhausted or "a limit was reached")
             return None
         self._next = None
         flight = Flight(
@@ -78,8 +80,14 @@ class RequestSender:
         )
         flight.task = self._loop.create_task(self._fly(flight))
         self._tasks.add(flight.task)
-        flight.task.add_done_callback(self._tasks.discard)
+        flight.task.add_done_callback(partial(self._forget, flight))
         return flight
+
+    def _forget(self, flight: Flight, task: asyncio.Task[None]) -> None:
+        """Forget a task that has ended; a request that was never sent consumes nothing."""
+        self._tasks.discard(task)
+        if flight.sent is None:
+            self.budget.release(flight.reservation)
 
     async def drain(self, seconds: float, on_wait: Callable[[], None]) -> None:
         """Wait for the open streams to end, and cut off those that have not.
@@ -100,7 +108,6 @@ class RequestSender:
     async def _fly(self, flight: Flight) -> None:
         """Send one request, read its stream to the end, and settle what it has consumed."""
         if self.brakes.are_applied:  # since the task was created
-            self.budget.release(flight.reservation)
             return
         current_flight.set(flight)
         self.concurrency.change(+1, self._loop.time())
@@ -115,7 +122,10 @@ class RequestSender:
         try:
             await self._client.ask(flight.prompt, partial(self._note_token, flight))
         except Exception as error:  # noqa: BLE001 - whatever an SDK raises is a failure of the request
-            self._note_failure(flight, error)
+            self._note_failure(flight, describe_failure(error))
+        else:
+            if flight.first_token is None:
+                self._note_failure(flight, WITHOUT_TOKEN)
         finally:
             self.concurrency.change(-1, self._loop.time())
         flight.ended = self._loop.time()
@@ -124,9 +134,8 @@ class RequestSender:
     def _note_token(self, flight: Flight) -> None:
         flight.first_token = self._loop.time()
 
-    def _note_failure(self, flight: Flight, error: Exception) -> None:
+    def _note_failure(self, flight: Flight, failure: Failure) -> None:
         """Note why a request has failed, and apply the brakes if the endpoint asks for that."""
-        failure = describe_failure(error)
-        flight.status, flight.error = failure.status, failure.name
+        flight.status, flight.error, flight.detail = failure.status, failure.name, failure.detail
         self.errors += 1
         self.brakes.note_failure(failure.status, failure.retry_after)
