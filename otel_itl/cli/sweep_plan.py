@@ -16,7 +16,7 @@ from otel_itl.core.slo import SLO
 from otel_itl.report.reading.lines import check_readable
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.sweep.endpoint import SDK, Endpoint
-from otel_itl.sweep.plan import Arrivals, SweepLimits, SweepPlan
+from otel_itl.sweep.plan import MAX_STREAMS, Arrivals, SweepLimits, SweepPlan
 from otel_itl.sweep.prices import Prices, parse_prices
 from otel_itl.sweep.prompts import FillerPrompts, Prompts, load_prompts, read_prompts
 from otel_itl.sweep.traffic import Traffic, read_traffic
@@ -54,20 +54,22 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         NoTrafficError, UnreadableSourceError: the recorded streams are too few, or cannot be read.
     """
     prices = _read_prices(arguments)
+    traffic = _read_traffic(arguments)
+    peak = _find_peak(arguments, traffic)
     max_requests = arguments.max_requests
     if max_requests is None and not endpoint.is_loopback:
         max_requests = MAX_REQUESTS_ELSEWHERE
+    _check_streams(arguments.levels, peak)
     limits = SweepLimits(
         max_requests=max_requests,
         max_tokens=arguments.max_tokens,
         max_cost=arguments.max_cost,
         max_error_share=arguments.max_errors,
     )
-    traffic = _read_traffic(arguments)
     has_arrivals = traffic is not None and any(traffic.inter_arrivals) and not arguments.closed
     arrivals: Arrivals = arguments.rate or ("recorded" if has_arrivals else "poisson")
     return SweepPlan(
-        peak=_find_peak(arguments, traffic),
+        peak=peak,
         prompts=_make_prompts(arguments, traffic),
         levels=arguments.levels,
         rounds=arguments.rounds,
@@ -156,6 +158,20 @@ def _make_filler(arguments: argparse.Namespace, traffic: Traffic | None) -> Fill
         recorded = traffic.find_lengths()
     lengths = [(prompt_tokens or of_prompt, answer_tokens or of_answer) for of_prompt, of_answer in recorded]
     return FillerPrompts(lengths, arguments.seed)
+
+
+def _check_streams(levels: Sequence[float], peak: float) -> None:
+    """Refuse more streams than one process can hold.
+
+    Raises:
+        BadPlanError: a level has more.
+    """
+    level = max(*levels, 1.0)
+    if level * peak > MAX_STREAMS:
+        raise BadPlanError(
+            f"a peak of {peak:,.10g} is {level * peak:,.10g} streams at {level:g}x: one process can hold at most "
+            f"{MAX_STREAMS:,}; name a lower --peak, or lower --levels."
+        )
 
 
 def _read_traffic(arguments: argparse.Namespace) -> Traffic | None:

@@ -12,6 +12,8 @@ from otel_itl.sweep.prompts import Prompts
 
 DEFAULT_LEVELS: Final = (1.0, 1.5, 2.0, 3.0, 5.0)
 DEFAULT_ROUNDS: Final = 3
+MAX_STREAMS: Final = 10_000
+"""Streams open at a time: about what one process can hold."""
 DEFAULT_STEADY_SECONDS: Final = 30.0
 DEFAULT_MAX_ERROR_SHARE: Final = 0.1
 DEFAULT_MAX_RETRY_AFTER: Final = 120.0
