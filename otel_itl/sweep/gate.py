@@ -21,15 +21,15 @@ def is_interrupted(sweep: Sweep) -> bool:
 def exit_code(result: SweepResult) -> int:
     """Return 0 if the objective holds at the expected peak, 1 if it does not, 3 if that is not known.
 
-    Without an objective it is 0 as soon as anything is known. A level above the peak shows that the objective holds at
-    the peak, too, and one below it that it does not.
+    A level above the peak shows that the objective holds at the peak, too, and one below it that it does not. A level
+    most of whose requests failed does not hold, with or without an objective; without one, any other level holds.
     """
     if not result.judged:
         return CANNOT_TELL
-    if result.sweep.objective is None:
-        return HOLDS
     met = (Standing.WITHIN, Standing.SATURATED)
     if any(one.standing in met and one.result.level >= 1 for one in result.judged):
         return HOLDS
-    is_missed = any(one.standing is Standing.BEYOND and one.result.level <= 1 for one in result.judged)
-    return DOES_NOT_HOLD if is_missed else CANNOT_TELL
+    missed = (Standing.BEYOND, Standing.FAILING)
+    if any(one.standing in missed and one.result.level <= 1 for one in result.judged):
+        return DOES_NOT_HOLD
+    return HOLDS if result.sweep.objective is None else CANNOT_TELL

@@ -37,6 +37,8 @@ class Standing(Enum):
     """An interval contains the objective."""
     BEYOND = "beyond"
     """An interval lies beyond the objective."""
+    FAILING = "failing"
+    """Most of its requests failed."""
     SATURATED = "saturated"
     """The intervals lie within the objective, if there is one, but the added load does not come out as goodput."""
 
@@ -95,7 +97,9 @@ def _judge(known: Sequence[LevelResult], sweep: Sweep) -> list[JudgedLevel]:
     for number, level in enumerate(known):
         beyond = [key for key, (low, _) in fits.items() if low[number] > limits[key]]
         uncertain = [key for key, (_, high) in fits.items() if high[number] > limits[key]]
-        if beyond or uncertain:
+        if level.is_failing:
+            judged.append(JudgedLevel(level, Standing.FAILING))
+        elif beyond or uncertain:
             standing = Standing.BEYOND if beyond else Standing.UNCERTAIN
             judged.append(JudgedLevel(level, standing, _worst([*(beyond or uncertain)], level, limits)))
         else:

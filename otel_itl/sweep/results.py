@@ -6,7 +6,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
@@ -17,6 +17,7 @@ from otel_itl.compare.resampling import level_interval
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.sweep.blocks import Block, split_into_blocks
+from otel_itl.sweep.failures import name_failure
 from otel_itl.sweep.records import DueRequest, Round, Sweep
 
 DEFAULT_TARGET = 0.99
@@ -83,6 +84,10 @@ class LevelResult:
     """Requests due in the steady parts that got no first token: their time to first token is infinite."""
     errors: Counter[str] = field(default_factory=Counter)
     """Type of a failure → requests."""
+    error_details: Mapping[str, str] = field(default_factory=dict)
+    """Type of a failure → the endpoint's own message of the last one, or what became of the connection."""
+    unreliable_figures: Mapping[str, Figure] = field(default_factory=dict)
+    """Figures of the rounds that this machine could not drive, where there are no others: its delays are in them."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → stalls."""
 
@@ -97,6 +102,11 @@ class LevelResult:
         if self.set_aside:
             return "its caller or this machine held up every request"
         return "no request was due in its steady part"
+
+    @property
+    def is_failing(self) -> bool:
+        """Most of its requests failed."""
+        return self.errors.total() > self.due / 2
 
     @property
     def is_driver_bound(self) -> bool:
@@ -169,7 +179,23 @@ def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
 def _compute_level(level: float, sweep: Sweep) -> LevelResult:
     """Return the figures of one level."""
     rounds = [one for one in sweep.rounds if one.level == level]
-    counted = [one for one in rounds if one.void_reason is None and one.steady_until > one.steady_from]
+    has_steady = [one for one in rounds if one.steady_until > one.steady_from]
+    result = _compute_rounds(level, sweep, rounds, [one for one in has_steady if one.void_reason is None])
+    if not result.is_driver_bound:
+        return result
+    bound = _compute_rounds(level, sweep, rounds, [one for one in has_steady if one.is_driver_bound])
+    return replace(result, unreliable_figures=bound.figures)
+
+
+def _compute_rounds(level: float, sweep: Sweep, rounds: Sequence[Round], counted: Sequence[Round]) -> LevelResult:
+    """Return the figures of some rounds of a level.
+
+    Args:
+        level: multiple of the peak.
+        sweep: what was recorded.
+        rounds: all rounds of the level.
+        counted: the rounds whose requests are in the figures.
+    """
     seconds = sum(one.steady_until - one.steady_from for one in counted)
     blocks = split_into_blocks(counted, sweep.requests)
     due = [request for block in blocks for request in block.due]
@@ -188,16 +214,12 @@ def _compute_level(level: float, sweep: Sweep) -> LevelResult:
         due=len(due),
         set_aside=len(due) - len(judged),
         without_token=sum(request.time_to_first_token is None for request in judged),
-        errors=Counter(name for request in due if (name := _name_failure(request)) is not None),
+        errors=Counter(name for request in due if (name := name_failure(request.error, request.status)) is not None),
+        error_details={
+            name_failure(request.error, request.status) or "": request.detail for request in due if request.detail
+        },
         stall_causes=stall_causes,
     )
-
-
-def _name_failure(request: DueRequest) -> str | None:
-    """Return the type of a failure, with its HTTP status; None: the request did not fail."""
-    if request.status is not None and request.error != str(request.status):
-        return f"{request.status} {request.error or ''}".strip()
-    return request.error
 
 
 def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.random.Generator) -> dict[str, Figure]:

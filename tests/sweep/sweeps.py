@@ -72,6 +72,7 @@ def sweep_of(rounds: Sequence[Round], requests: Sequence[DueRequest], **other: A
         "is_open_loop": True,
         "objective": CHAT,
         "levels": LEVELS,
+        "request_count": len(requests),
         **other,
     }
     return Sweep(rounds=rounds, requests=requests, **given)

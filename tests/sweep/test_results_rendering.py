@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from otel_itl.core.slo import SLO
+from otel_itl.core.timeline import Outcome
 from otel_itl.report.render.terminal import open_terminal
-from otel_itl.sweep.knee import SweepResult, analyze
+from otel_itl.sweep.gate import exit_code
+from otel_itl.sweep.knee import Standing, SweepResult, analyze
 from otel_itl.sweep.progress import Phase, Progress
 from otel_itl.sweep.render.html import sweep_to_html
 from otel_itl.sweep.render.json import SCHEMA, sweep_to_json
@@ -226,6 +228,32 @@ def test_every_key_of_the_json_is_documented() -> None:
     data = json.loads(sweep_to_json(analyze(sweep, compute_levels(sweep)), "answer", 1))
     documented = set(re.findall(r"`(\w+)`", DOCS.read_text("utf-8")))
     assert (data["schema"], keys_of(data) - documented) == (SCHEMA, set())
+
+
+@pytest.mark.parametrize("objective", [None, SLO(ttft=0.5)], ids=["no objective", "objective"])
+def test_a_level_most_of_whose_requests_failed_does_not_hold(objective: SLO | None) -> None:
+    refused = {"error": "APIConnectionError", "detail": "connection refused"}
+    requests = [due_request(number, **refused) for number in range(3)]
+    sweep = sweep_of([one_round(concurrency=0.0)], requests, objective=objective)
+    result = analyze(sweep, compute_levels(sweep))
+    sentence = "All 3 requests failed at 1x the expected peak of 24 (APIConnectionError: connection refused)."
+    assert (headline(result), result.judged[0].standing, exit_code(result)) == (sentence, Standing.FAILING, 1)
+    assert "1x: failed: 3 APIConnectionError: connection refused." in describe_notes(result)
+
+
+def test_the_lowest_level_adds_no_load() -> None:
+    cut_off = [due_request(number, of=measured(outcome=Outcome.CANCELLED)) for number in range(3)]
+    sweep = sweep_of([one_round(concurrency=0.01)], cut_off, objective=None)
+    assert headline(analyze(sweep, compute_levels(sweep))) == (
+        "Does not carry fewer than 0.1 streams (1x the expected peak of 24): fewer than half of the requests are "
+        "completed."
+    )
+
+
+def test_figures_of_rounds_that_this_machine_could_not_drive_are_marked() -> None:
+    text = printed(analyzed(void=dict.fromkeys(LEVELS, DRIVER)), 80)
+    assert re.search(r"TTFT p50, ms +(\(\d+\) *){5}", text)
+    assert "Figures in parentheses are of void rounds" in text
 
 
 def test_an_infinite_figure_is_null_in_json() -> None:

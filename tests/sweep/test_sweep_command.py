@@ -18,6 +18,7 @@ import pytest
 from otel_itl.cli import main, sweep
 from otel_itl.cli.arguments import parse_arguments
 from otel_itl.cli.sweep_plan import make_endpoint, make_plan
+from otel_itl.sweep.budget import Budget
 from otel_itl.sweep.render.consent import describe_demand
 from otel_itl.testing import ScriptedServer, chat
 from tests.report.conftest import made, write
@@ -217,6 +218,15 @@ def test_the_question_about_one_round_of_one_stream_is_in_the_singular() -> None
     )
 
 
+def test_the_question_counts_tokens_as_the_brake_does() -> None:
+    given = parse_arguments(["sweep", *ELSEWHERE, "--peak", "4", "--max-requests", "10"])
+    plan = make_plan(given, make_endpoint(given))
+    reserved = Budget(plan.limits).reserve(plan.prompts.make(0))
+    assert reserved is not None
+    tokens = 10 * (reserved.input_tokens + reserved.output_tokens)
+    assert demand("--max-requests", "10")[2] == f"  about {tokens:,} tokens at most"
+
+
 def test_another_host_gets_a_bounded_number_of_requests_by_default() -> None:
     assert demand()[3] == "  at most 5,000 requests"
 
@@ -237,6 +247,10 @@ BAD = [
         "'1,1' is not a list of levels: it takes different multiples of the peak, as 1,1.5,2",
     ),
     ([*LOCAL, "--levels", "1,x"], "'1,x' is not a list of levels"),
+    (
+        [*LOCAL, "--peak", "1e6"],
+        "a peak of 1,000,000 is 5,000,000 streams at 5x: one process can hold at most 10,000; name a lower --peak",
+    ),
     ([*LOCAL, "--rate", "fast"], "argument --rate: invalid choice: 'fast'"),
     ([*LOCAL, "--rate", "poisson", "--closed"], "argument --closed: not allowed with argument --rate"),
     ([*LOCAL, "--max-errors", "2"], "'2' is not a share of errors: it takes one such as 0.1, or 10%"),

@@ -14,9 +14,9 @@ from otel_itl.sweep.render.words import (
     describe_notes,
     describe_objective,
     describe_standing,
-    format_figure,
     format_interval,
     format_level,
+    format_level_figure,
     format_streams,
     headline,
     title_of,
@@ -67,7 +67,7 @@ def _cells(level: LevelResult, quantities: tuple[Quantity, ...], result: SweepRe
     for quantity in quantities:
         figure = level.figures.get(quantity.key)
         interval = format_interval(figure, quantity.unit)
-        yield f'{format_figure(figure, quantity.unit)}<br><span class="note">{interval}</span>'
+        yield f'{format_level_figure(level, quantity)}<br><span class="note">{interval}</span>'
     yield f"{level.due:,}"
     yield f"{level.errors.total():,}"
     style = "slower" if judged is not None and judged.missed is not None else "note"

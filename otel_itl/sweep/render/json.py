@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from otel_itl.core.slo import SLO
 from otel_itl.sweep.bottleneck import find_bottleneck
 from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
 from otel_itl.sweep.records import Round
-from otel_itl.sweep.results import Figure, LevelResult, quantities_of
+from otel_itl.sweep.results import Figure, LevelResult, Quantity, quantities_of
 
 SCHEMA = "otel-itl.sweep.v1"
 _MISSING = (Standing.BEYOND, Standing.SATURATED)
@@ -37,7 +38,7 @@ def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
         "planned_levels": list(sweep.levels),
         "knee": None if result.knee is None else _knee(result.knee),
         "levels": [_level(level, result) for level in result.levels],
-        "requests": len(sweep.requests),
+        "requests": sweep.request_count,
         "stopped": sweep.stop_reason,
         "cost": sweep.cost,
     }
@@ -75,12 +76,17 @@ def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
         "set_aside": level.set_aside,
         "without_token": level.without_token,
         "errors": dict(level.errors.most_common()),
+        "error_details": dict(level.error_details),
         "stall_causes": dict(level.stall_causes.most_common()),
-        "figures": {
-            one.key: {"unit": one.unit.value, **_figure(level.figures[one.key])} for one in quantities if level.figures
-        },
+        "figures": _figures(level.figures, quantities),
+        "unreliable_figures": _figures(level.unreliable_figures, quantities),
         "rounds": [_round(one) for one in level.rounds],
     }
+
+
+def _figures(figures: Mapping[str, Figure], quantities: Sequence[Quantity]) -> dict[str, Any]:
+    """Return figures in the types of JSON."""
+    return {one.key: {"unit": one.unit.value, **_figure(figures[one.key])} for one in quantities if figures}
 
 
 def _figure(figure: Figure) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from otel_itl.sweep.render.words import (
     describe_notes,
     describe_objective,
     describe_standing,
-    format_figure,
     format_level,
+    format_level_figure,
     format_streams,
     format_value,
     headline,
@@ -37,6 +37,7 @@ _STYLES: Final = {
     Standing.WITHIN: "green",
     Standing.UNCERTAIN: "yellow",
     Standing.BEYOND: "bold red",
+    Standing.FAILING: "bold red",
     Standing.SATURATED: "bold red",
 }
 _TITLE_COLUMNS: Final = 20
@@ -88,7 +89,7 @@ def _table(levels: Sequence[LevelResult], result: SweepResult) -> Table:
     table.add_row("objective" if result.sweep.objective else "throughput", *(_standing(one, result) for one in levels))
     for quantity in quantities_of(result.sweep.objective):
         figures = [level.figures.get(quantity.key) for level in levels]
-        table.add_row(title_of(quantity), *(format_figure(figure, quantity.unit) for figure in figures))
+        table.add_row(title_of(quantity), *(format_level_figure(level, quantity) for level in levels))
         intervals = [_interval(figure, quantity.unit) for figure in figures]
         if any(intervals):
             table.add_row("", *(Text(interval, style=STYLES["head"]) for interval in intervals))

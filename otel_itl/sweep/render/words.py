@@ -24,10 +24,13 @@ from otel_itl.sweep.results import Figure, LevelResult, Quantity, Unit
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
 MAX_CAUSES: Final = 3
+MIN_STREAMS: Final = 0.1
+"""A smaller number of open streams is not written out."""
 STANDINGS: Final = {
     Standing.WITHIN: "within",
     Standing.UNCERTAIN: "not known",
     Standing.BEYOND: "beyond",
+    Standing.FAILING: "failing",
     Standing.SATURATED: "saturated",
 }
 """How a level stands to the objective, as it is shown; without an objective `WITHIN` is shown as `rising`."""
@@ -71,6 +74,9 @@ def _describe_nothing(result: SweepResult) -> str:
 def _describe_lowest(result: SweepResult) -> str:
     """Return how the lowest level stands to the objective, where no level meets it."""
     lowest = result.judged[0]
+    if lowest.standing is Standing.FAILING:
+        sentence = _describe_failed(lowest.result, result)
+        return sentence[0].upper() + sentence[1:]
     objective = result.sweep.objective
     streams = f"{describe_streams(lowest.result.concurrency)} ({_describe_multiple(lowest, result)})"
     within = "" if objective is None else f" within {name_objective(objective)}"
@@ -80,7 +86,26 @@ def _describe_lowest(result: SweepResult) -> str:
             f"It is not known whether {streams} are carried{within}: {describe_missed(lowest)} "
             f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
         )
+    if lowest.standing is Standing.SATURATED:
+        return f"Does not carry {streams}{within}: fewer than half of the requests are completed{within}"
     return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_bottleneck(lowest, result)}"
+
+
+def _describe_failed(level: LevelResult, result: SweepResult) -> str:
+    """Return as a clause that requests failed at a level, and why most of them did."""
+    failed, due = level.errors.total(), level.due
+    which = f"all {pluralize(due, 'request')}" if failed == due else f"{failed:,} of {pluralize(due, 'request')}"
+    name = level.errors.most_common(1)[0][0]
+    return (
+        f"{which} failed at {format_level(level.level)} the expected peak of {result.sweep.peak:g} "
+        f"({_name_with_detail(name, level)})"
+    )
+
+
+def _name_with_detail(name: str, level: LevelResult) -> str:
+    """Return the type of a failure with the endpoint's own message, if there is one."""
+    detail = level.error_details.get(name)
+    return name if detail is None else f"{name}: {detail}"
 
 
 def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
@@ -90,6 +115,8 @@ def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
 
 def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
     """Return as a clause what happens at the level above the knee."""
+    if failing.standing is Standing.FAILING:
+        return _describe_failed(failing.result, result)
     at = f"at {format_streams(failing.result.concurrency)}"
     if failing.standing is Standing.UNCERTAIN:
         figure = failing.result.figures[failing.missed or ""]
@@ -156,6 +183,8 @@ def describe_objective(objective: SLO | None) -> str:
 
 def describe_streams(concurrency: float) -> str:
     """Return a number of open streams: `48 streams`; below ten with one decimal."""
+    if concurrency < MIN_STREAMS:
+        return f"fewer than {MIN_STREAMS:g} streams"
     if concurrency < 10 and round(concurrency, 1) != round(concurrency):  # noqa: PLR2004 - a digit that matters
         return f"{concurrency:.1f} streams"
     return pluralize(round(concurrency), "stream")
@@ -173,7 +202,7 @@ def describe_load(result: SweepResult) -> str:
     sweep = result.sweep
     kind = "open loop" if sweep.is_open_loop else "closed loop"
     peak = f"an expected peak of {describe_streams(sweep.peak)}"
-    return f"{kind}, {peak}, {pluralize(len(sweep.requests), 'request')} in {pluralize(len(sweep.rounds), 'round')}"
+    return f"{kind}, {peak}, {pluralize(sweep.request_count, 'request')} in {pluralize(len(sweep.rounds), 'round')}"
 
 
 def describe_standing(judged: JudgedLevel | None, result: SweepResult) -> str:
@@ -191,6 +220,8 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
     """Yield what is to be known of the figures, a sentence each."""
     for level in result.levels:
         yield from _describe_level(level)
+    if any(level.unreliable_figures for level in result.levels):
+        yield "Figures in parentheses are of void rounds: this machine's own delays are in them."
     rough = [level for level in result.levels if any(figure.has_few_tail_samples for figure in level.figures.values())]
     if rough:
         yield "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow."
@@ -214,7 +245,8 @@ def _describe_level(level: LevelResult) -> Iterator[str]:
     if level.stall_causes:
         yield f"{at}: stalls by cause: {_describe_counts(level.stall_causes)}."
     if level.errors:
-        yield f"{at}: failed: {_describe_counts(level.errors)}."
+        errors = Counter({_name_with_detail(name, level): count for name, count in level.errors.items()})
+        yield f"{at}: failed: {_describe_counts(errors)}."
     if level.without_token:
         verb = "counts" if level.without_token == 1 else "count"
         yield f"{at}: {pluralize(level.without_token, 'request')} without a token {verb} as infinitely late."
@@ -250,6 +282,14 @@ def format_figure(figure: Figure | None, unit: Unit) -> str:
     if figure is None or figure.value is None:
         return ABSENT
     return ("~" if figure.has_few_tail_samples else "") + format_value(figure.value, unit)
+
+
+def format_level_figure(level: LevelResult, quantity: Quantity) -> str:
+    """Format a figure of a level; one of void rounds is in parentheses."""
+    unreliable = level.unreliable_figures.get(quantity.key)
+    if unreliable is not None and unreliable.value is not None:
+        return f"({format_value(unreliable.value, quantity.unit)})"
+    return format_figure(level.figures.get(quantity.key), quantity.unit)
 
 
 def format_interval(figure: Figure | None, unit: Unit) -> str:
