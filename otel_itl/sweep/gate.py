@@ -21,11 +21,12 @@ def is_interrupted(sweep: Sweep) -> bool:
 def exit_code(result: SweepResult) -> int:
     """Return 0 if the objective holds at the expected peak, 1 if it does not, 3 if that is not known.
 
-    A level above the peak shows that the objective holds at the peak, too, and one below it that it does not. A level
-    most of whose requests failed does not hold, with or without an objective; without one, any other level holds.
+    A level above the peak shows that the objective holds at the peak, too, and one below it that it does not. Where
+    too many requests fail, a level does not hold, with or without an objective; without one, any other level holds.
     """
     if not result.judged:
-        return CANNOT_TELL
+        has_failed = any(one.is_failing for level in result.levels if level.level <= 1 for one in level.rounds)
+        return DOES_NOT_HOLD if has_failed else CANNOT_TELL
     met = (Standing.WITHIN, Standing.SATURATED)
     if any(one.standing in met and one.result.level >= 1 for one in result.judged):
         return HOLDS

@@ -61,7 +61,7 @@ def _make_request(
         error=error,
         detail=flight.detail,
         stall_causes=causes,
-        is_held_up=stream is not None and _is_held_up(stream),
+        is_held_up=stream is not None and flight.error is None and _is_held_up(stream),
     )
 
 
@@ -98,6 +98,7 @@ def judge_round(record: RoundRecord, requests: Sequence[DueRequest], began: floa
         **figures._asdict(),
         void_reason=void_reason or limit,
         is_driver_bound=void_reason is None and limit is not None,
+        is_failing=record.end is RoundEnd.FAILING,
     )
 
 

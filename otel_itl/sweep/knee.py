@@ -38,7 +38,7 @@ class Standing(Enum):
     BEYOND = "beyond"
     """An interval lies beyond the objective."""
     FAILING = "failing"
-    """Most of its requests failed."""
+    """More of its requests failed than `--max-errors` allows, or most of them."""
     SATURATED = "saturated"
     """The intervals lie within the objective, if there is one, but the added load does not come out as goodput."""
 

@@ -105,8 +105,8 @@ class LevelResult:
 
     @property
     def is_failing(self) -> bool:
-        """Most of its requests failed."""
-        return self.errors.total() > self.due / 2
+        """More of its requests failed than are allowed, or most of them."""
+        return self.errors.total() > self.due / 2 or any(one.is_failing for one in self.counted)
 
     @property
     def is_driver_bound(self) -> bool:
