@@ -98,7 +98,7 @@ def judge_round(record: RoundRecord, requests: Sequence[DueRequest], began: floa
         **figures._asdict(),
         void_reason=void_reason or limit,
         is_driver_bound=void_reason is None and limit is not None,
-        is_failing=record.end is RoundEnd.FAILING,
+        is_failing=record.end is RoundEnd.FAILING and not record.is_complete,
     )
 
 

@@ -76,7 +76,7 @@ class Round:
     void_reason: str | None = None
     """Why the round counts for nothing, in one clause (`429 from the endpoint`); None: it counts."""
     is_failing: bool = False
-    """It was ended because more of its requests failed than are allowed."""
+    """It was ended before its time because more of its requests failed than are allowed."""
     is_driver_bound: bool = False
     """The round is void because this machine could not drive it."""
 

@@ -241,6 +241,12 @@ def test_a_level_most_of_whose_requests_failed_does_not_hold(objective: SLO | No
     assert "1x: failed: 3 APIConnectionError: connection refused." in describe_notes(result)
 
 
+def test_failures_of_the_warm_up_that_end_a_round_are_the_answer() -> None:
+    sweep = sweep_of([one_round(is_failing=True)], [due_request(1.0, of=measured())])
+    result = analyze(sweep, compute_levels(sweep))
+    assert (headline(result), exit_code(result)) == ("Too many requests failed at 1x the expected peak of 24.", 1)
+
+
 def test_the_lowest_level_adds_no_load() -> None:
     cut_off = [due_request(number, of=measured(outcome=Outcome.CANCELLED)) for number in range(3)]
     sweep = sweep_of([one_round(concurrency=0.01)], cut_off, objective=None)

@@ -93,13 +93,13 @@ def _describe_lowest(result: SweepResult) -> str:
 
 def _describe_failed(level: LevelResult, result: SweepResult) -> str:
     """Return as a clause that requests failed at a level, and why most of them did."""
+    at = f"at {format_level(level.level)} the expected peak of {result.sweep.peak:g}"
+    if not level.errors:  # all of requests that were due in the warm-up
+        return f"too many requests failed {at}"
     failed, due = level.errors.total(), level.due
     which = f"all {pluralize(due, 'request')}" if failed == due else f"{failed:,} of {pluralize(due, 'request')}"
     name = level.errors.most_common(1)[0][0]
-    return (
-        f"{which} failed at {format_level(level.level)} the expected peak of {result.sweep.peak:g} "
-        f"({_name_with_detail(name, level)})"
-    )
+    return f"{which} failed {at} ({_name_with_detail(name, level)})"
 
 
 def _name_with_detail(name: str, level: LevelResult) -> str:
