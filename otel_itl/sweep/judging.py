@@ -85,6 +85,9 @@ def judge_round(record: RoundRecord, requests: Sequence[DueRequest], began: floa
     figures = DriverFigures(_find_schedule_delay(steady), record.check.loop_lag_p99, record.check.host_delay_share)
     waits = sorted(wait for request in steady if (wait := request.time_to_first_token) is not None)
     limit = describe_driver_limit(figures, waits, _find_gap(steady), _find_held_up_share(steady))
+    is_failing = record.end is RoundEnd.FAILING and not record.is_complete
+    if is_failing:
+        limit = None  # that requests failed is known, whatever their latencies are worth
     void_reason = _find_void_reason(record, planned)
     start, end = record.steady_from, record.steady_until
     return Round(
@@ -98,7 +101,7 @@ def judge_round(record: RoundRecord, requests: Sequence[DueRequest], began: floa
         **figures._asdict(),
         void_reason=void_reason or limit,
         is_driver_bound=void_reason is None and limit is not None,
-        is_failing=record.end is RoundEnd.FAILING and not record.is_complete,
+        is_failing=is_failing,
     )
 
 
