@@ -22,7 +22,7 @@ SLOTS: Final = 4
 TOKENS: Final = 60
 DESIGN: Final = Design(peak=2, levels=(0.5, 1.0, 1.5, 2.0, 3.0, 5.0), warm_up=1.0, steady=10.0)
 """Levels of a closed loop: 1, 2, 3, 4, 6 and 10 callers."""
-OBJECTIVE: Final = SLO(ttft=0.2, itl=0.05)
+OBJECTIVE: Final = SLO(ttft=0.2, itl=0.1)
 PROMPT: Final = Prompt(
     [{"role": "user", "content": "w0 w1 w2"}],
     TOKENS,
