@@ -62,11 +62,15 @@ def run(*arguments: str, folder: Path) -> Done:
 
 @pytest.fixture(scope="module")
 def done(url: str, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """A sweep of a server on this machine, with every output."""
-    folder = tmp_path_factory.mktemp("sweep")
-    outputs = ["--json", "--html", str(folder / "page.html"), "--output", str(folder / "streams.jsonl")]
+    """A sweep of a server on this machine, with every output; of three tries, one without a round that is void."""
     load = ["--model", "m", "--peak", "2", "--levels", "1,2", "--rounds", "1", "--seconds", "1", "--slo", "2/0.5"]
-    return run(url, *load, *outputs, folder=folder)
+    for _ in range(3):
+        folder = tmp_path_factory.mktemp("sweep")
+        outputs = ["--json", "--html", str(folder / "page.html"), "--output", str(folder / "streams.jsonl")]
+        done = run(url, *load, *outputs, folder=folder)
+        if all(level["void"] is None for level in json.loads(done.out)["levels"]):
+            break
+    return done
 
 
 def test_a_real_sweep_answers_in_json(done: Done) -> None:
@@ -77,10 +81,8 @@ def test_a_real_sweep_answers_in_json(done: Done) -> None:
 
 def test_a_real_sweep_measures_the_endpoint(done: Done) -> None:
     levels = json.loads(done.out)["levels"]
-    figures = [level["figures"] for level in levels if level["void"] is None]
-    if not figures:
-        pytest.skip("every round was void: this machine is too busy to drive any load")
-    assert all(0.009 < one["itl_p50"]["value"] < 0.05 and one["ttft_p50"]["value"] > 0.04 for one in figures)
+    figures = [level["figures"] or level["unreliable_figures"] for level in levels]
+    assert all(0.005 < one["itl_p50"]["value"] < 0.05 and one["ttft_p50"]["value"] > 0.04 for one in figures)
 
 
 def test_json_keeps_standard_error_quiet(done: Done) -> None:
@@ -97,13 +99,15 @@ def test_report_reads_the_streams(done: Done, capsys: pytest.CaptureFixture[str]
 
 
 def test_compare_splits_the_streams_by_level(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
-    if any(level["void"] is not None for level in json.loads(done.out)["levels"]):
-        pytest.skip("a level was void: this machine is too busy to drive it")
     by = ["--by", "itl.sweep.level=1,2", "--include-bound"]
-    main(["compare", *by, "--json", str(done.folder / "streams.jsonl")])
-    data = json.loads(capsys.readouterr().out)
-    steady = [level["due"] for level in json.loads(done.out)["levels"]]
-    assert [data["a"]["streams"], data["b"]["streams"]] == steady
+    code = main(["compare", *by, "--json", str(done.folder / "streams.jsonl")])
+    printed = capsys.readouterr()
+    levels = json.loads(done.out)["levels"]
+    if all(level["void"] is None for level in levels):
+        data = json.loads(printed.out)
+        assert [data["a"]["streams"], data["b"]["streams"]] == [level["due"] for level in levels]
+    else:  # on a machine too busy to drive a level: its streams count for nothing
+        assert (code, "no stream" in printed.err) == (3, True)
 
 
 def test_ctrl_c_ends_a_sweep_with_a_report(url: str, tmp_path: Path) -> None:
