@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.compare.__main__ import main as compare
+from bench.explain.__main__ import main as explain
 from bench.overhead.__main__ import main as overhead
 from bench.scale.__main__ import main as scale
 from bench.sessions.__main__ import main as sessions
@@ -23,6 +24,7 @@ BENCHMARKS = (
     (scale, [], "scale.md"),
     (compare, [], "compare.md"),
     (sweep, [], "sweep.md"),
+    (explain, [], "explain.md"),
 )
 """Benchmark, its arguments, and the page of docs/ that has a section for its tables."""
 

@@ -144,7 +144,6 @@ def _due_request(played: Played, job: Job, design: Design, number: int, began: f
         sent=began + job.arrived,
         ended=began + job.sent[-1],
         measured=as_request(job, f"{played.level} {number} {job.arrived}"),
-        status=200,
     )
 
 
