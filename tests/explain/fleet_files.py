@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from otel_itl import conventions as names
 from otel_itl.core.codec import encode
 from otel_itl.core.timeline import SECOND, Kind, Outcome, Timeline
+from tests.otlp_json import to_otlp_attributes
 
 if TYPE_CHECKING:
     from otel_itl.explain.observations import Observation
@@ -90,17 +91,4 @@ def _gaps(stream: Observation) -> list[float]:
 
 def _attributes(values: dict[str, Any]) -> list[dict[str, Any]]:
     """Return attributes in OTLP JSON, without those that are None."""
-    return [{"key": key, "value": _value(value)} for key, value in values.items() if value is not None]
-
-
-def _value(raw: Any) -> dict[str, Any]:
-    """Return a value in OTLP JSON."""
-    if isinstance(raw, bool):
-        return {"boolValue": raw}
-    if isinstance(raw, int):
-        return {"intValue": str(raw)}
-    if isinstance(raw, float):
-        return {"doubleValue": raw}
-    if isinstance(raw, str):
-        return {"stringValue": raw}
-    return {"arrayValue": {"values": [_value(item) for item in raw]}}
+    return to_otlp_attributes({key: value for key, value in values.items() if value is not None})

@@ -16,6 +16,7 @@ from otel_itl.core.codec import TokenEvent, encode
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import StoredStream, read_streams
+from tests.otlp_json import to_otlp_attributes
 
 MS = 1_000_000
 REQUESTED = 1_700_000_000_000_000_000
@@ -71,12 +72,12 @@ class Made:
             "kind": 3,
             "startTimeUnixNano": number_of_ints(REQUESTED),
             "endTimeUnixNano": number_of_ints(REQUESTED + 1),
-            "attributes": _attributes({**identity, **attributes}, number_of_ints),
+            "attributes": to_otlp_attributes({**identity, **attributes}, number_of_ints),
             "events": [
                 {
                     "timeUnixNano": number_of_ints(event.unix_ns),
                     "name": event.name,
-                    "attributes": _attributes(event.attributes, number_of_ints),
+                    "attributes": to_otlp_attributes(event.attributes, number_of_ints),
                 }
                 for event in carried
             ],
@@ -85,7 +86,7 @@ class Made:
 
     def spans(self, *spans: dict[str, Any]) -> dict[str, Any]:
         """Make one OTLP document with these spans."""
-        resource = {"attributes": _attributes({"service.name": "shop"}, str)}
+        resource = {"attributes": to_otlp_attributes({"service.name": "shop"}, str)}
         scope = {"scope": {"name": "otel_itl"}, "spans": list(spans)}
         return {"resourceSpans": [{"resource": resource, "scopeSpans": [scope]}]}
 
@@ -98,7 +99,7 @@ class Made:
                 "severityNumber": 9,
                 "severityText": "INFO",
                 "body": {},
-                "attributes": _attributes(
+                "attributes": to_otlp_attributes(
                     event.attributes if named else {**event.attributes, "event.name": event.name}, str
                 ),
                 **({"eventName": event.name} if named else {}),
@@ -107,23 +108,6 @@ class Made:
             for event in events
         ]
         return {"resourceLogs": [{"resource": {}, "scopeLogs": [{"scope": {}, "logRecords": records}]}]}
-
-
-def _attributes(attributes: dict[str, Any], number_of_ints: Callable[[int], Any]) -> list[dict[str, Any]]:
-    def value(raw: Any) -> dict[str, Any]:
-        match raw:
-            case bool():
-                return {"boolValue": raw}
-            case int():
-                return {"intValue": number_of_ints(raw)}
-            case float():
-                return {"doubleValue": raw}
-            case str():
-                return {"stringValue": raw}
-            case _:
-                return {"arrayValue": {"values": [value(item) for item in raw]}}
-
-    return [{"key": key, "value": value(raw)} for key, raw in attributes.items()]
 
 
 class Reading:

@@ -10,6 +10,7 @@ from typing import Any
 from otel_itl import conventions as names
 from otel_itl.core.codec import encode
 from otel_itl.core.timeline import Kind, Outcome, Timeline
+from tests.otlp_json import to_otlp_attributes
 
 MS = 1_000_000
 REQUESTED = 1_700_000_000_000_000_000
@@ -32,23 +33,6 @@ def make_timeline(
     )
 
 
-def value_of(raw: Any) -> dict[str, Any]:
-    """An attribute's value in OTLP JSON."""
-    if isinstance(raw, bool):
-        return {"boolValue": raw}
-    if isinstance(raw, int):
-        return {"intValue": str(raw)}
-    if isinstance(raw, float):
-        return {"doubleValue": raw}
-    if isinstance(raw, str):
-        return {"stringValue": raw}
-    return {"arrayValue": {"values": [value_of(item) for item in raw]}}
-
-
-def attributes_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"key": key, "value": value_of(value)} for key, value in values.items()]
-
-
 def make_span(timeline: Timeline | None, attributes: Mapping[str, Any], name: str = "chat m") -> dict[str, Any]:
     """A span in OTLP JSON; with a timeline, it carries its token events."""
     number = next(NUMBERS)
@@ -60,9 +44,9 @@ def make_span(timeline: Timeline | None, attributes: Mapping[str, Any], name: st
         "name": name,
         "startTimeUnixNano": str(start),
         "endTimeUnixNano": str(start + (timeline.end if timeline else 900 * MS)),
-        "attributes": attributes_of(attributes),
+        "attributes": to_otlp_attributes(attributes),
         "events": [
-            {"name": event.name, "timeUnixNano": str(event.unix_ns), "attributes": attributes_of(event.attributes)}
+            {"name": event.name, "timeUnixNano": str(event.unix_ns), "attributes": to_otlp_attributes(event.attributes)}
             for event in events
         ],
     }
@@ -81,6 +65,6 @@ def document_of(*spans: dict[str, Any]) -> dict[str, Any]:
 
 def log_of(name: str, unix_ns: int, values: Mapping[str, Any], span: Mapping[str, Any]) -> dict[str, Any]:
     """An OTLP JSON request with one log event about a span."""
-    record = {"eventName": name, "timeUnixNano": str(unix_ns), "attributes": attributes_of(values)}
+    record = {"eventName": name, "timeUnixNano": str(unix_ns), "attributes": to_otlp_attributes(values)}
     record |= {"traceId": span["traceId"], "spanId": span["spanId"]}
     return {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}
