@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from itertools import groupby
-from types import TracebackType
 from typing import Protocol
 
 from rich.console import Group
-from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from otel_itl.report.render.moving_display import MovingDisplay
 from otel_itl.report.render.number_format import make_printable, pluralize
 from otel_itl.report.render.styles import STYLES
 from otel_itl.report.render.terminal import Terminal
@@ -35,7 +34,7 @@ class Lane(Protocol):
     chunks: int
 
 
-class Progress:
+class Progress(MovingDisplay):
     """A display of lanes that lasts as long as its `with` block. Only a terminal with colours has one.
 
     Args:
@@ -45,27 +44,12 @@ class Progress:
     """
 
     def __init__(self, lanes: Sequence[Lane], terminal: Terminal, *, shown: bool = True) -> None:
+        super().__init__(terminal, is_shown=shown)
         self._lanes = sorted(lanes, key=lambda lane: (lane.provider, lane.model))
         self._glyphs = terminal.glyphs
         columns = max(min(_ARRIVAL_COLUMNS, terminal.console.width - 44), 0)
         self._arrivals = [deque([0] * columns, columns) for _ in self._lanes]
         self._chunks = [0 for _ in self._lanes]
-        # Colours may be forced into a file, but a display that overwrites itself may not.
-        shown = shown and not terminal.is_plain and terminal.console.file.isatty()
-        self._live = Live(console=terminal.console, auto_refresh=False, transient=True) if shown else None
-
-    def __enter__(self) -> Progress:  # noqa: PYI034 - `Self` is in typing from 3.11 on
-        """Start the display."""
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Remove the display."""
-        if self._live is not None:
-            self._live.stop()
 
     def update(self) -> None:
         """Show the lanes as they are now."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Final
 
-from rich.live import Live
 from rich.text import Text
 
+from otel_itl.report.render.moving_display import MovingDisplay
 from otel_itl.report.render.number_format import make_printable, pluralize
 from otel_itl.report.render.terminal import open_terminal
 from otel_itl.sweep.progress import Phase, Progress
@@ -25,7 +24,7 @@ _PHASES: Final = {
 _MINUTE: Final = 60
 
 
-class ProgressDisplay:
+class ProgressDisplay(MovingDisplay):
     """A line that moves on a terminal, and else a line for each round, for as long as its `with` block lasts.
 
     Args:
@@ -33,24 +32,9 @@ class ProgressDisplay:
     """
 
     def __init__(self, *, is_shown: bool) -> None:
+        super().__init__(open_terminal(sys.stderr), is_shown=is_shown)
         self._is_shown = is_shown
-        terminal = open_terminal(sys.stderr)
-        moves = is_shown and not terminal.is_plain and sys.stderr.isatty()
-        self._live = Live(console=terminal.console, auto_refresh=False, transient=True) if moves else None
         self._last = ""
-
-    def __enter__(self) -> ProgressDisplay:  # noqa: PYI034 - `Self` is in typing from 3.11 on
-        """Start the display."""
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Remove the display."""
-        if self._live is not None:
-            self._live.stop()
 
     def show(self, progress: Progress) -> None:
         """Show how far the sweep is."""
