@@ -11,7 +11,7 @@ from viewer_servers import CLAUDE, GPT, MAX_INGESTION, MAX_START, TOKENS, Viewer
 
 pytestmark = pytest.mark.timeout(2 * MAX_START)
 
-THEIRS, OURS = "anthropic.messages.create", "chat gpt-5-mini"
+THEIRS, OURS = "chat claude-opus", "chat gpt-5-mini"
 
 
 @pytest.fixture(scope="session")

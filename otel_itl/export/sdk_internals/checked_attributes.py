@@ -16,6 +16,8 @@ from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.trace import Span  # noqa: TC002 - annotations stay resolvable
 
+from otel_itl.export.sdk_internals.global_providers import without_own_metrics
+
 _SDK_SET_ATTRIBUTES: Final = SdkSpan.set_attributes
 
 
@@ -64,7 +66,9 @@ def _trial() -> list[tuple[Any, ...]]:
 
     # The arguments keep the `OTEL_*` environment out of the trial.
     limits = SpanLimits(max_span_attributes=8)
-    provider = TracerProvider(ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=limits)
+    provider = without_own_metrics(TracerProvider)(
+        ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=limits
+    )
     tracer = provider.get_tracer("otel_itl.trial")
     first: dict[str, Any] = {"text": "before", "kept": 1}
     second: dict[str, Any] = {

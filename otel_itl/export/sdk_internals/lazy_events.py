@@ -21,6 +21,7 @@ from opentelemetry.trace import Span  # noqa: TC002 - annotations stay resolvabl
 
 from otel_itl.conventions import Where
 from otel_itl.core.codec import LazyEvent
+from otel_itl.export.sdk_internals.global_providers import without_own_metrics
 from otel_itl.recording.internal_errors import InternalErrors
 
 logger = logging.getLogger("otel_itl")
@@ -110,7 +111,9 @@ def _trial() -> list[list[tuple[Any, ...]]]:
 
     # The arguments keep the `OTEL_*` environment out of the trial.
     limits = SpanLimits(max_event_attributes=MAX_ATTRIBUTES, max_attribute_length=MAX_TEXT)
-    provider = TracerProvider(ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=limits)
+    provider = without_own_metrics(TracerProvider)(
+        ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=limits
+    )
     tracer = provider.get_tracer("otel_itl.trial")
     event = LazyEvent("trial", 1, lambda: {"whole": 3, "text": "completed", "numbers": (1, 2, 3), "none": ()})
     empty = LazyEvent("empty", 2, dict)

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
+
+from otel_itl.core.without_secrets import show_address
+from otel_itl.export.sdk_internals.global_providers import without_own_metrics
 
 _MESSAGES: Final = {
     "traces": ("trace", "ExportTraceServiceRequest"),
@@ -16,7 +18,6 @@ _MESSAGES: Final = {
     "logs": ("logs", "ExportLogsServiceRequest"),
 }
 """Signal → its package in `opentelemetry.proto.collector`, and the request of its service."""
-_CREDENTIALS: Final = re.compile(r"^(\w+://)?[^@/]*@")
 
 
 class Answer(NamedTuple):
@@ -71,10 +72,10 @@ def _trial() -> bool:
     resource = Resource.get_empty()
     spans, reader = ConsoleSpanExporter(), InMemoryMetricReader()
     logs: Any = ConsoleSpanExporter()  # the exporter for logs has no name that all releases share
-    tracing = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False)
-    tracing.add_span_processor(SimpleSpanProcessor(spans))
-    logging = LoggerProvider(resource, shutdown_on_exit=False)
-    logging.add_log_record_processor(SimpleLogRecordProcessor(logs))
+    tracing = without_own_metrics(TracerProvider)(ALWAYS_ON, resource, shutdown_on_exit=False)
+    tracing.add_span_processor(without_own_metrics(SimpleSpanProcessor)(spans))
+    logging = without_own_metrics(LoggerProvider)(resource, shutdown_on_exit=False)
+    logging.add_log_record_processor(without_own_metrics(SimpleLogRecordProcessor)(logs))
     metrics = MeterProvider([reader], resource, shutdown_on_exit=False)
     found = [outlet for provider in (tracing, metrics, logging) for outlet in _outlets(provider)]
     metrics.shutdown()
@@ -82,11 +83,9 @@ def _trial() -> bool:
 
 
 def endpoint_of(outlet: Any) -> str | None:
-    """Return the endpoint of an OTLP exporter, without credentials and query; None where it has none."""
+    """Return the endpoint of an OTLP exporter, without what may be a secret; None where it has none."""
     endpoint = getattr(outlet, "_endpoint", None)
-    if not isinstance(endpoint, str):
-        return None
-    return _CREDENTIALS.sub(r"\1", endpoint).partition("?")[0]
+    return show_address(endpoint) if isinstance(endpoint, str) else None
 
 
 def is_otlp(outlet: Any) -> bool:

@@ -13,6 +13,8 @@ from typing import Any
 
 from opentelemetry.sdk.trace import SpanProcessor, SynchronousMultiSpanProcessor
 
+from otel_itl.export.sdk_internals.global_providers import without_own_metrics
+
 
 def prepend_processor(provider: Any, processor: SpanProcessor) -> bool:
     """Add a processor to a provider, in the first place if that can be done.
@@ -65,7 +67,7 @@ def _flush_order() -> list[str]:
 
     flushed: list[str] = []
     # The arguments keep the `OTEL_*` environment out of the trial.
-    provider = TracerProvider(ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False)
+    provider = without_own_metrics(TracerProvider)(ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False)
     for name in ("first", "second"):
         provider.add_span_processor(_Recording(name, flushed))
     prepended = _Recording("prepended", flushed)

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from opentelemetry.sdk.trace import SpanLimits
 
+from otel_itl.export.sdk_internals.global_providers import without_own_metrics
+
 DEFAULT_EVENT_LIMIT: Final = 128
 """The limit of a span of another SDK than OpenTelemetry's."""
 UNLIMITED: Final = 1 << 31
@@ -35,7 +37,7 @@ def can_read_limits() -> bool:
 
     try:
         # The arguments keep the `OTEL_*` environment out of the trial.
-        provider = TracerProvider(
+        provider = without_own_metrics(TracerProvider)(
             ALWAYS_ON, Resource.get_empty(), shutdown_on_exit=False, span_limits=SpanLimits(max_events=7)
         )
         span: Any = provider.get_tracer("otel_itl.trial").start_span("trial")
