@@ -22,6 +22,7 @@ from otel_itl.export import attributes
 from otel_itl.export.measured_stream import measured_stream
 from otel_itl.export.metrics import MetricsRegistry
 from otel_itl.recording import chunk_log
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.runtime import runtime
 
@@ -134,8 +135,10 @@ def record_metrics(
     """
     registry = MetricsRegistry(
         InternalErrors(),
+        CriticalSections(),
         open_streams=lambda: [(request, is_stalled) for request in requests for is_stalled in (False, True)],
         before_collection=lambda: None,
+        wake=lambda: None,
     )
     metrics = registry.create(meter, STANDARD_NAMES["operation"], reports_process=True)
     for request, timeline, measures in streams:

@@ -13,11 +13,13 @@ PAGE: Final = HERE / "neighbours.md"
 TESTS: Final = HERE.parent / "tests" / "neighbours"
 OPENAI: Final = {"openai 3": TESTS / "openai3.txt", "openai 2": TESTS / "openai2.txt"}
 OTHERS: Final = {"version": TESTS / "providers.txt"}
+LATE: Final = {"version": TESTS / "late.txt"}
 sys.path[:0] = [str(HERE.parent), str(TESTS)]
 
 from frameworks import FRAMEWORKS, Framework  # noqa: E402 - found only now
 from instrumentations import INSTRUMENTATIONS  # noqa: E402 - as above
 from providers import PROVIDERS  # noqa: E402 - as above
+from providing import PROVIDING  # noqa: E402 - as above
 
 HEAD: Final = """\
 <!-- Made from tests/neighbours by docs/generate_neighbours.py. -->
@@ -46,6 +48,13 @@ record, with every output chunk. A dash means that it is not tested with that SD
 """
 PROVIDER_HEAD: Final = """
 On top of other SDKs, tested in the same way (aioboto3 with the aiobotocore that it pins):
+
+"""
+PROVIDING_HEAD: Final = """
+## Frameworks that set OpenTelemetry providers
+
+Tested with a stream before the framework is set up, which otel_itl exports itself, and one after: no provider of the
+framework's is refused, and it has the second stream.
 
 """
 FOOT: Final = """
@@ -113,6 +122,8 @@ def page() -> str:
         + table(OPENAI, calls(FRAMEWORKS), "tested")
         + PROVIDER_HEAD
         + table(OTHERS, calls(PROVIDERS), "tested")
+        + PROVIDING_HEAD
+        + table(LATE, {each.package: f"`{each.call}`: {each.signals}" for each in PROVIDING}, "sets providers of")
         + FOOT
     )
 

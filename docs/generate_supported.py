@@ -13,6 +13,7 @@ README: Final = HERE.parent / "README.md"
 MARKS: Final = "<!-- supported:begin -->\n", "<!-- supported:end -->"
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests" / "sdks")]
 
+from not_measured import NOT_MEASURED, PACKAGES_NOT_MEASURED, Gap  # noqa: E402 - found only now
 from surfaces import ROUTED, SURFACES, Surface  # noqa: E402 - found only now
 
 from otel_itl.sdks.registry import REGISTRY, SDKEntry  # noqa: E402 - as above
@@ -28,20 +29,43 @@ Clients that were made before `instrument()` are measured like those made after.
 installs an SDK beside otel_itl; the extras are called as the SDKs are in `instrument(sdks=…)`:
 {extras}.
 """
+GAPS: Final = """
+## Not measured
+
+These calls stream, and **yield no span**, no metric and no line of a report. A test makes each of them with the
+installed SDK, and another one finds what streams in an SDK and is in no table. An iterator of chunks can be given to
+[`otel_itl.observe()`](any-provider.md).
+
+| SDK | what | `client.` (sync and async) |
+|---|---|---|
+{rows}
+
+Nor are the streams of these packages:
+
+| package | remark |
+|---|---|
+{packages}
+
+What is measured of a call that does other things first (an agent's framework, a gateway's client) is the request that
+it makes by an SDK of a table above, and nothing else of it.
+"""
 FOOT: Final = """
+## Remarks
+
 * A release that lacks a call (openai 1.40 has no `client.responses`) is measured in all the others.
 * `.iter_lines()`, `.iter_bytes()` and `.read()` give bytes: the SDK makes no chunk objects, so that the span has the
   duration and the outcome, but no tokens and no time to first token.
 * `provider` is `gen_ai.provider.name`. It follows the host that is asked, also of clients of compatible servers; where
   the host is not known, it follows the class of the client (`AzureOpenAI`, `AnthropicBedrock`, `AnthropicVertex`), else
   the SDK.
-* Not every request streams: together's and groq's audio is no text, and `Fireworks().messages` has no stream objects.
+* Not every request streams: groq's audio does not, and `Fireworks().messages` has no stream objects.
 * Bedrock: the synchronous client is boto3's or botocore's, the asynchronous one is aioboto3's or aiobotocore's. The
   stream is `["stream"]` of the response of `converse_stream`, and `["body"]` of that of
   `invoke_model_with_response_stream`. The answers of Anthropic's, Nova, Llama, Mistral's and Titan models are
   distinguished by their fields; chat formats like OpenAI's and the text of Command models are recognized, too. What a
   release of botocore does not know, such as reasoning before 1.37, it drops before it is seen. `abort_after` works with
-  both clients. Other AWS calls are left alone, and so are `InvokeAgent` and the bidirectional streams.
+  both clients. Other AWS calls are left alone, and so are agents (`invoke_inline_agent`, `invoke_flow`, AgentCore, Q
+  Business) and the bidirectional streams.
 * A stream over aiohttp (the default of `AsyncFireworks`) is measured; `abort_after` cannot abort it.
 * google-genai: a call of `models` or `chats` is one record for each HTTP request that it makes (automatic function
   calling, continuation), which begins when the request is sent: with the first pull. What the caller gets is a
@@ -91,8 +115,28 @@ def page() -> str:
     return (
         HEAD.format(extras=", ".join(f"`{name}`" for name in REGISTRY))
         + "".join(map(_section, REGISTRY.values()))
+        + GAPS.format(rows="\n".join(_gap_rows()), packages="\n".join(_package_rows()))
         + FOOT
     )
+
+
+def _gap_rows() -> list[str]:
+    """Return the rows of what streams and is not measured: one for each SDK and topic."""
+    rows: dict[tuple[str, str], list[Gap]] = {}
+    for gap in NOT_MEASURED:
+        rows.setdefault((gap.sdk, gap.topic), []).append(gap)
+    return [
+        f"| {REGISTRY[sdk].distribution} | {topic} | {', '.join(map(_name_gap, gaps))} |"
+        for (sdk, topic), gaps in rows.items()
+    ]
+
+
+def _name_gap(gap: Gap) -> str:
+    return f"`{gap.call}`" + (f" of `{gap.service}`" if gap.service else "")
+
+
+def _package_rows() -> list[str]:
+    return [f"| {packages} | {remark} |" for packages, remark in PACKAGES_NOT_MEASURED]
 
 
 def _section(sdk: SDKEntry) -> str:

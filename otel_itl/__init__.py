@@ -117,7 +117,7 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
             chunk, the arrays as `log` events, or `none`.
         sdks: Which SDKs to instrument; by default all that are supported. Those that are not installed are skipped.
         standard_names: Generation of the standard metrics: `operation` (`gen_ai.client.operation.*`) or `inference`.
-        model_limit: How many request models, and how many response models, the metrics distinguish; the rest become
+        model_limit: How many request models, response models and servers the metrics distinguish; the rest become
             `other`.
         chunk_events: Names of the span events by which another instrumentation marks output chunks: its spans are
             measured when they end.
@@ -133,7 +133,8 @@ def instrument(  # noqa: PLR0913 - each option is an argument, for completion an
         tracer_provider: Makes the spans; None: the global provider.
         meter_provider: Makes the metrics; None: the global provider.
         logger_provider: Makes the log events; None: the global provider. Where neither these arguments nor the
-            application provide any, the SDK is set up from the `OTEL_*` environment when the first stream opens.
+            application provide any, providers of otel_itl's own export as the `OTEL_*` environment has it, until the
+            application sets its own. No provider is made global.
         **misspelled: Refused; here so that the message can name the nearest argument.
 
     Raises:
@@ -179,12 +180,16 @@ def flush(seconds: float = 2.0) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module that defines a public name and return what the name stands for. Called by Python (PEP 562)."""
+    """Load the module that defines a public name and return what the name stands for. Called by Python (PEP 562).
+
+    It is called once for each name: importing takes locks, which the handler of a signal may interrupt.
+    """
     home = _HOMES.get(name)
     if home is None:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)
-    return getattr(import_module(home), name)
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
 
 
 def __dir__() -> list[str]:

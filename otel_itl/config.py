@@ -90,7 +90,8 @@ def load(
 ) -> Config:
     """Build the configuration: arguments win over `OTEL_ITL_*` variables, which win over defaults.
 
-    An unknown or malformed variable is logged as one warning and ignored.
+    An unknown or malformed variable is logged as one warning and ignored. The warning has the name and never the value,
+    which may be a key: of a variable that is unknown, or that was taken for another one.
 
     Args:
         options: the arguments that were given to `instrument()`.
@@ -134,36 +135,35 @@ def _read_variables(
             continue
         if variable == DISABLED_VARIABLE:
             if value.strip().lower() not in {"true", "false"}:
-                logger.warning("%s=%r is not accepted: it takes true or false. Streams are measured.", variable, value)
+                logger.warning("%s is not accepted: it takes true or false. Streams are measured.", variable)
             continue
         option = by_variable.get(variable)
         if option is None:
-            _warn_of_unknown_variable(variable, value, [*by_variable, DISABLED_VARIABLE])
+            _warn_of_unknown_variable(variable, [*by_variable, DISABLED_VARIABLE])
             continue
         try:
             settings[option.name] = option.parse(value.strip())
         except NotAcceptedError as error:
             default = defaults.get(option.name, Config.__dataclass_fields__[option.name].default)
             logger.warning(
-                "%s=%r is not accepted: %s The default %s is used.",
+                "%s is not accepted: %s The default %s is used.",
                 variable,
-                value,
                 error.describe(option.accepted_text or option.accepted),
                 repr(default) if isinstance(default, (str, int, tuple)) else default,
             )
     return settings
 
 
-def _warn_of_unknown_variable(variable: str, value: str, known: Sequence[str]) -> None:
+def _warn_of_unknown_variable(variable: str, known: Sequence[str]) -> None:
     """Log that a variable is not read, with those that are, or with the argument that it is named after."""
     argument = next((option.name for option in OPTIONS if option.variable == variable), None)
     if argument is not None:
-        logger.warning("%s=%r is not read: %s is an argument of instrument() alone.", variable, value, argument)
+        logger.warning("%s is not read: %s is an argument of instrument() alone.", variable, argument)
     else:
         # Without what all have in common, which would make any two look alike.
         nearest = find_nearest(variable.removeprefix(PREFIX), [name.removeprefix(PREFIX) for name in known])
         meant = "" if nearest is None else f" Did you mean {PREFIX}{nearest}?"
-        logger.warning("%s=%r is not known to otel_itl, which reads %s.%s", variable, value, ", ".join(known), meant)
+        logger.warning("%s is not known to otel_itl, which reads %s.%s", variable, ", ".join(known), meant)
 
 
 _STALL_TEXT: Final = (
@@ -196,7 +196,7 @@ OPTIONS: Final = (
     ),
     Option(
         "model_limit",
-        "How many request models, and how many response models, the metrics distinguish; the rest become `other`.",
+        "How many request models, response models and servers the metrics distinguish; the rest become `other`.",
         "a whole number from 1",
         parse_positive,
     ),

@@ -47,13 +47,15 @@ REQUEST_PARAMETERS: Final = {
 }
 """Field of a request body → attribute. None of these holds a word of the prompt."""
 
-OPERATIONS_WITHOUT_USAGE: Final = frozenset({"fetch_response"})
-"""Operations that fetch a response again: the request that generated it has reported the token usage already."""
+FETCH_OPERATIONS: Final = frozenset({"fetch_response"})
+"""Operations that fetch a response which another request began: its usage is not that of the chunks of this stream."""
 
 # Ours, on the span.
 CHUNK_COUNT: Final = "itl.chunk.count"
 OUTPUT_CHUNK_COUNT: Final = "itl.output_chunk.count"
 TOKEN_COUNT_SOURCE: Final = "itl.token_count.source"
+PACE_ANSWER_ONLY: Final = "itl.pace.answer_only"
+"""True: the reasoning was not streamed itself, so that time per token and tokens per chunk are the answer's."""
 LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
@@ -152,6 +154,7 @@ class Where:
     STREAM_PROGRESS: Final = "stream.progress"
     STREAM_READ: Final = "stream.read"
     SUMMARY_PRINT: Final = "summary.print"
+    THREAD_START: Final = "thread.start"
     TOKEN_EVENTS_BUILD: Final = "token_events.build"
 
 
@@ -202,6 +205,8 @@ TOKEN_CHOICE: Final = "itl.token.choice"
 STREAM_REQUEST_TIME: Final = "itl.stream.request_time"
 STREAM_HEADERS: Final = "itl.stream.headers"
 STREAM_END: Final = "itl.stream.end"
+REASONING_PARTIAL: Final = "itl.reasoning.partial"
+"""True: by the provider's format, the stream carried a summary of the reasoning, or nothing of it; else absent."""
 
 # Milestones of a stream: span events without attributes, at the moment at which the chunk arrived.
 FIRST_TOKEN_EVENT: Final = "itl.first_token"

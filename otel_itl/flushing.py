@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import _thread
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from threading import Lock
 from time import monotonic
-from typing import Any, Final
+from typing import Final
+
+from otel_itl.export.flushes import Export
+from otel_itl.recording.background_call import call_side_by_side
 
 MAX_EXPORTS: Final = 8
 """What is flushed side by side: three providers, the file, the summary lines, and room."""
@@ -15,8 +17,6 @@ MAX_EXPORTS: Final = 8
 MIN_SECONDS: Final = 0.001
 
 Step = Callable[[], object]
-Export = Callable[[float], object]
-"""Exports what waits, within seconds; returns False where that failed."""
 
 
 class Flusher:
@@ -64,62 +64,6 @@ class Flusher:
             for lock, export in zip(self._exporting, exports, strict=False)
         ]
         return call_side_by_side(calls, deadline) and is_done
-
-
-def flushes_of(*providers: Any) -> list[Export]:
-    """Return what flushes those providers that can be flushed: the API's own, which stand for none, cannot."""
-    return [partial(_flush_provider, provider) for provider in providers if hasattr(provider, "force_flush")]
-
-
-def _flush_provider(provider: Any, seconds: float) -> Any:
-    return provider.force_flush(int(seconds * 1_000))
-
-
-def call_side_by_side(functions: Iterable[Callable[[], bool]], deadline: float) -> bool:
-    """Call functions at the same time, each on a thread of its own, and wait for them.
-
-    Args:
-        functions: each returns whether it succeeded. One that hangs is left behind, on its daemon thread.
-        deadline: how long to wait, as a moment of `time.monotonic()`.
-
-    Returns:
-        Whether all of them succeeded in time.
-    """
-    calls = [_Call(function) for function in functions]
-    for call in calls:
-        call.start()
-    succeeded = [call.wait(deadline) for call in calls]  # each is waited for, also after one that failed
-    return all(succeeded)
-
-
-class _Call:
-    """One function on a thread of its own. A plain thread: `threading.Thread.start()` waits until the thread runs."""
-
-    def __init__(self, function: Callable[[], bool]) -> None:
-        self._function = function
-        self._has_succeeded = False
-        self._running = Lock()
-        self._running.acquire()
-
-    def start(self) -> None:
-        """Start the thread. Where none can be started, as the interpreter is shutting down, call the function here."""
-        try:
-            _thread.start_new_thread(self._run, ())
-        except RuntimeError:
-            self._run()
-
-    def wait(self, deadline: float) -> bool:
-        """Return whether the function succeeded by the deadline."""
-        return self._running.acquire(timeout=max(deadline - monotonic(), 0)) and self._has_succeeded
-
-    def _run(self) -> None:
-        """Call the function, and let `wait` return. Runs on the thread."""
-        try:
-            self._has_succeeded = self._function()
-        except Exception:  # noqa: BLE001 - an exporter that fails: the SDK has logged it, and the caller gets False
-            self._has_succeeded = False
-        finally:
-            self._running.release()
 
 
 def _call_alone(lock: Lock, step: Step, deadline: float) -> bool:

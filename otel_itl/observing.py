@@ -80,8 +80,8 @@ def observe(  # noqa: PLR0913 - what describes the request
     """Measure a stream of chunks from anywhere, as the streams of an instrumented SDK are measured.
 
     Call this where the request is made. Chunks pass untouched. Without `instrument()` the stream is measured all the
-    same, and where the application has set no provider, that sets up the OpenTelemetry SDK; after `uninstrument()` it
-    is returned as it is, as is a stream that is recorded already.
+    same, and reported as after `instrument()`; after `uninstrument()` it is returned as it is, as is a stream that is
+    recorded already.
 
     Args:
         stream: any iterator or asynchronous iterator, or what makes one; its other attributes stay reachable.
@@ -261,6 +261,6 @@ def _make_classify(given: Callable[..., int] | None) -> Classify:
             facts = ResponseFacts(response)
         response.is_terminated = True
         kind = int(given(chunk, facts))
-        return chunk_code(kind, facts.take_new_tokens())
+        return chunk_code(kind, facts.take_new_tokens(kind))
 
     return classify_with_facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # no types
 import _thread
 import atexit
 import os
@@ -19,6 +20,7 @@ from typing import Any, Final
 
 from otel_itl.conventions import Where
 from otel_itl.flushing import Flusher
+from otel_itl.interrupted_exit import keep_exit_by_interrupt
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 MAX_SECONDS: Final = 2.0
@@ -29,6 +31,29 @@ SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "
 """The signals that ask a process to end, and whose default disposition ends it at once."""
 AFTER_THE_APPLICATION: Final = -10
 """Priority among the finalizers of `multiprocessing`: behind those of its pools (15) and queues (-5)."""
+
+Handle = Callable[[int, FrameType | None], None]
+
+
+class DefaultHandler(int):
+    """A handler of a signal that Python's `signal` module shows to the application as `SIG_DFL`.
+
+    `signal.getsignal()` and `signal.signal()` convert numbers to their constants, and this is a number that can be
+    called: an application that calls or restores the handler from before finds the one that it would find without us.
+    One that restores it restores the default disposition. `_signal.getsignal()` returns the handler itself.
+    """
+
+    def __new__(cls, handle: Handle) -> DefaultHandler:  # noqa: PYI034 - Python 3.10 has no `Self`
+        """Make a handler that calls `handle` with the signal and the frame."""
+        handler = super().__new__(cls, signal.SIG_DFL)
+        handler._handle = handle
+        return handler
+
+    _handle: Handle
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        """Handle a signal. Python calls this in the main thread."""
+        self._handle(signum, frame)
 
 
 class ProcessEnd:
@@ -49,19 +74,30 @@ class ProcessEnd:
     """
 
     def __init__(self, flusher: Flusher, end_streams: Callable[[], object], errors: InternalErrors) -> None:
+        keep_exit_by_interrupt()  # first: it is to run last
         self.errors = errors
-        self.awaits_main_thread = False
-        """Whether signals could not be handled yet, because only the main thread may set handlers."""
+        self._awaits_main_thread = False
+        self._handler = DefaultHandler(self._handle)
+        self._handler_of_sigterm: object = None
         self._flusher = flusher
         self._end_streams = end_streams
         self._finalizer: Any = None
+
+    @property
+    def must_watch(self) -> bool:
+        """Whether `watch_signals()` is to be called again: it was not in the main thread, or SIGTERM has changed hands.
+
+        A server that is started later handles SIGTERM, and restores the default before it raises the signal again.
+        """
+        has_changed = _signal.getsignal(signal.SIGTERM) is not self._handler_of_sigterm
+        return self._awaits_main_thread or (has_changed and os.name == "posix")
 
     @never_raises(Where.PROCESS_END, None)
     def register(self) -> None:
         """Have the end of this process noticed. Called in each process, when its first stream opens."""
         # Again for every set of providers: what is registered last runs first, before they shut down.
-        atexit.unregister(self._end_streams)
-        atexit.register(self._end_streams)
+        atexit.unregister(self._end_at_exit)
+        atexit.register(self._end_at_exit)
         self.watch_signals()
         self._register_with_multiprocessing()
         self._register_with_celery()
@@ -78,21 +114,18 @@ class ProcessEnd:
         if os.name != "posix":
             return
         _hook_uvicorn(self.end)
-        self.awaits_main_thread = threading.current_thread() is not threading.main_thread()
-        if not self.awaits_main_thread:
-            self._replace(signal.SIG_DFL, self._handle, except_for=_changed_outside_python())
+        self._awaits_main_thread = threading.current_thread() is not threading.main_thread()
+        if not self._awaits_main_thread:
+            by_default = [signum for signum in SIGNALS if _is_default(_signal.getsignal(signum))]
+            changed = _changed_outside_python() if by_default else 0
+            _set_handlers([signum for signum in by_default if not changed >> (signum - 1) & 1], self._handler)
+        self._handler_of_sigterm = _signal.getsignal(signal.SIGTERM)
 
     @never_raises(Where.PROCESS_END, None)
     def leave_signals(self) -> None:
         """Restore the default disposition where the handler is still ours."""
-        self._replace(self._handle, signal.SIG_DFL)
-
-    def _replace(self, old: object, new: Any, except_for: int = 0) -> None:
-        """Set the handler `new` for those signals that have the handler `old`, `except_for` a mask of signals."""
-        with suppress(ValueError):  # of sub-interpreters and of threads that are not the main one
-            for signum in SIGNALS:
-                if signal.getsignal(signum) == old and not except_for >> (signum - 1) & 1:
-                    signal.signal(signum, new)
+        _set_handlers([each for each in SIGNALS if _signal.getsignal(each) is self._handler], _signal.SIG_DFL)
+        self._handler_of_sigterm = None
 
     def _handle(self, signum: int, _: FrameType | None) -> None:
         """End the streams, flush for at most `MAX_SECONDS`, and let the signal end the process as it would have.
@@ -129,6 +162,11 @@ class ProcessEnd:
         """End the streams and flush, for at most `MAX_SECONDS`. The process is about to end."""
         self._flusher.end_process(MAX_SECONDS)
 
+    def _end_at_exit(self) -> None:
+        """End every open stream, and write what waits. A further Ctrl-C ends the waiting, and prints nothing."""
+        with suppress(KeyboardInterrupt):
+            self._end_streams()
+
     @never_raises(Where.PROCESS_END, None)
     def _register_with_multiprocessing(self) -> None:
         """Have `end` called by the finalizers of a child that `multiprocessing` started."""
@@ -162,9 +200,22 @@ class _RaisedAgain(list[int]):
         self._end = end
 
     def __reversed__(self) -> Iterator[int]:
-        if any(signal.getsignal(signum) == signal.SIG_DFL for signum in self):
+        if any(_is_default(_signal.getsignal(signum)) for signum in self):
             self._end()
         return super().__reversed__()
+
+
+def _is_default(handler: object) -> bool:
+    """Return whether what `_signal.getsignal()` returned is the default disposition itself, and no handler of ours."""
+    return handler == signal.SIG_DFL and not callable(handler)
+
+
+def _set_handlers(signums: Iterable[int], handler: int) -> None:
+    """Set the handler of some signals, where that is possible: not in sub-interpreters, nor in other threads."""
+    with suppress(ValueError):
+        for signum in signums:
+            # Not `signal.signal()`, which would convert the handler to the default.
+            _signal.signal(signum, handler)
 
 
 def _hook_uvicorn(end: Callable[[], object]) -> None:

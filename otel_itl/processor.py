@@ -31,7 +31,8 @@ class ITLSpanProcessor(SpanProcessor):
         standard_names: the generation of the standard metrics' names, `operation` or `inference`; None: `operation`,
             unless `OTEL_SEMCONV_STABILITY_OPT_IN` has `gen_ai_latest_experimental` in it.
         standard_metrics: record the `gen_ai.client.*` metrics as well; off, as the other instrumentation has its own.
-        model_limit: how many model names the metrics keep apart; the rest become `other`.
+        model_limit: how many request models, response models and servers the metrics keep apart; the rest become
+            `other`.
         stall: from when on a silence in such a span is a stall, as `instrument()` takes it; None: stalls are not
             looked for.
         slo: the objectives for such spans, as `instrument()` takes them; None: there are none.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from otel_itl.core.stream import ResponseInfo
+from otel_itl.core.timeline import OUTPUT
 from otel_itl.sdks.values import short_str, valid_count
 
 
@@ -12,11 +13,11 @@ class ResponseFacts:
     A `classify` of two arguments gets it with every chunk.
     """
 
-    __slots__ = ("_info", "_new_tokens")
+    __slots__ = ("_has_usage", "_info")
 
     def __init__(self, info: ResponseInfo) -> None:
         self._info = info
-        self._new_tokens = 0
+        self._has_usage = False
 
     def update(  # noqa: PLR0913 - the facts of a response
         self,
@@ -30,6 +31,7 @@ class ResponseFacts:
         cache_read_tokens: int | None = None,
         cache_creation_tokens: int | None = None,
         error_type: str | None = None,
+        is_reasoning_partial: bool | None = None,
     ) -> None:
         """Record what a chunk reveals. A value of None, or of another type than is expected, leaves a fact as it is.
 
@@ -38,24 +40,23 @@ class ResponseFacts:
             model: the model that responds, `gen_ai.response.model`.
             finish_reason: why the model stopped; called for each choice that stopped.
             input_tokens: tokens of the prompt, cached ones included.
-            output_tokens: tokens of the response so far, reasoning included. If already the first chunk has them, each
-                chunk counts as many tokens as have come since the one before.
+            output_tokens: tokens of the response so far, reasoning included. If already the first chunk of output has
+                them, each chunk counts as many tokens as have come since the one before.
             reasoning_tokens: those of reasoning among the output tokens.
             cache_read_tokens: those read from a cache among the input tokens.
             cache_creation_tokens: those written to a cache among the input tokens.
             error_type: the kind of failure that the provider reports in this chunk: the stream ends as an error.
+            is_reasoning_partial: whether the provider streams a summary of the reasoning, or nothing of it, while it
+                counts the tokens of all of it.
         """
         info = self._info
-        is_first = info.response_id is None
-        info.response_id = short_str(response_id) or info.response_id or ""
+        info.response_id = short_str(response_id) or info.response_id
         info.model = short_str(model) or info.model
         info.error_type = short_str(error_type) or info.error_type
         reason = short_str(finish_reason)
         if reason is not None:
-            info.add_finish_reason(reason)
+            info.add_finish_reason(reason, len(info.finish_reasons))
         output = valid_count(output_tokens)
-        if is_first and output is not None:
-            info.streamed_tokens = 0
         info.update_token_counts(
             input_tokens=valid_count(input_tokens),
             output_tokens=output,
@@ -63,11 +64,11 @@ class ResponseFacts:
             cache_read_tokens=valid_count(cache_read_tokens),
             cache_creation_tokens=valid_count(cache_creation_tokens),
         )
-        if output is not None and info.streamed_tokens is not None:
-            self._new_tokens = max(output - info.streamed_tokens, 0)
-            info.streamed_tokens = output
+        self._has_usage = self._has_usage or output is not None
+        if is_reasoning_partial is not None:
+            info.is_reasoning_partial = bool(is_reasoning_partial)
 
-    def take_new_tokens(self) -> int:
-        """Return the tokens that came with the last chunk, once; 0: they are not known. Called by `observe()`."""
-        tokens, self._new_tokens = self._new_tokens, 0
-        return tokens
+    def take_new_tokens(self, kind: int) -> int:
+        """Return the tokens that came with a chunk of this kind, once; 0: not known. Called by `observe()`."""
+        has_usage, self._has_usage = self._has_usage, False
+        return self._info.count_streamed(kind, has_usage=has_usage) if kind & OUTPUT else 0

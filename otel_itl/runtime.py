@@ -4,39 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
-from threading import Lock
-from time import perf_counter_ns, time_ns
+from threading import RLock, local
+from time import monotonic, perf_counter_ns, time_ns
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import ref
 
 from opentelemetry import context
 
-from otel_itl import conventions as names
 from otel_itl.config import Config, is_disabled
+from otel_itl.connection import Connection
 from otel_itl.conventions import Where
 from otel_itl.core.request import Request
-from otel_itl.core.sessions import Sessions
 from otel_itl.core.stream import FinishedStream
 from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
+from otel_itl.export.flushes import Export
 from otel_itl.export.measured_spans import MeasuredSpans
-from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
+from otel_itl.export.metrics import MetricsRegistry
 from otel_itl.export.other_instrumentations import is_suppressed
 from otel_itl.export.others_spans import give_back_ends, hold_end, move_to_span
 from otel_itl.export.pipeline import Pipeline
-from otel_itl.export.providers import ProviderChoice, Providers
-from otel_itl.export.scope import get_logger, get_meter, get_tracer
-from otel_itl.export.sdk_internals.processor_order import prepend_processor
-from otel_itl.export.span import SpanSink, SpanStarter
-from otel_itl.export.span_processor import SpanEventProcessor
-from otel_itl.export.stream_log import EndLog
+from otel_itl.export.providers import Providers
+from otel_itl.export.stand_ins import SHUTDOWN_SECONDS
 from otel_itl.export.stream_report import SpanHandle
 from otel_itl.export.summary_lines import SummaryLines
-from otel_itl.flushing import Export, Flusher, flushes_of
+from otel_itl.flushing import Flusher
 from otel_itl.option_values import SessionFrom
 from otel_itl.process_end import ProcessEnd
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.recording.finalizer import PATIENCE_SECONDS, Finalizer
+from otel_itl.recording.critical_sections import CriticalSections
+from otel_itl.recording.finalizer import DELIVERY_SECONDS, Finalizer
 from otel_itl.recording.host_delay import HostClock, HostDelay
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import LoopLags
@@ -53,6 +51,8 @@ from otel_itl.test_scope import apply_test_scope
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
+MAX_WAIT_AT_FORK = 0.05
+"""Seconds that a fork waits for the threads of ours: a lock that one of them holds would stay locked in the child."""
 MAX_WAIT_FOR_REPORTS = 1.0
 """Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
 PATIENCE_AT_SIGNAL = 0.25
@@ -62,8 +62,7 @@ PATIENCE_AT_SIGNAL = 0.25
 class Runtime:
     """Opens recordings for the hooks of every SDK, and owns what runs while streams are open.
 
-    The OpenTelemetry providers are looked up with the first stream: an application may set its own after
-    `instrument()`.
+    The OpenTelemetry providers are looked up with each stream: an application may set its own at any time.
 
     Args:
         clock: a monotonic clock in nanoseconds.
@@ -73,44 +72,49 @@ class Runtime:
     def __init__(self, clock: Callable[[], int] = perf_counter_ns, wall_clock: Callable[[], int] = time_ns) -> None:
         self._clock, self._wall_clock = clock, wall_clock
         self.errors = InternalErrors()
+        self.sections = CriticalSections()
         self.open_streams = OpenStreams(clock)
         self.loop_lags = LoopLags(self.errors)
         self.host_clock = HostClock(self.errors)
-        self.watchdog = Watchdog(self.open_streams, self.errors, clock, lateness=self.host_clock.wake_lateness)
-        self.progress = ProgressRounds(self.errors, clock)
-        self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses)
+        self.watchdog = Watchdog(
+            self.open_streams, self.errors, self.sections, clock, lateness=self.host_clock.wake_lateness
+        )
+        self.progress = ProgressRounds(self.errors, self.sections, clock)
+        self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses, self.sections)
         self.log_threads = ReporterThreads(
             "reports", self.errors, where=Where.STALL_REPORT, max_threads=8, max_waiting=4_096
         )
         self.callback_threads = ReporterThreads(
             "callbacks", self.errors, where=Where.CALLBACK_ON_STALL, max_threads=1, max_waiting=1_000
         )
-        self.file = FileOutput(self.errors)
-        self.summary_lines = SummaryLines(self.errors)
+        self.file = FileOutput(self.errors, self.sections)
+        self.summary_lines = SummaryLines(self.errors, self.sections)
         self.measured_spans = MeasuredSpans()
         self.installer = SDKInstaller(self)
         self.metrics = MetricsRegistry(
             self.errors,
+            self.sections,
             open_streams=self._requests_in_flight,
-            before_collection=self.finalizer.wait_until_finalized,
+            before_collection=self.finalizer.count_pending,
+            wake=self.finalizer.thread.wake,
         )
-        self.finalizer.add_round_task(partial(self.metrics.pending.record_some, MAX_RECORDED_PER_ROUND))
+        pending = self.metrics.pending
+        self.finalizer.add_round_task(partial(pending.record_some, MAX_RECORDED_PER_ROUND), lambda: pending.has_many)
         self._stall_reporting = StallReporting(
-            self.log_threads, self.callback_threads, self.watchdog.find_pauses, self.errors
+            self.log_threads, self.callback_threads, self.watchdog.find_pauses, self.errors, self.sections
         )
-        self._lock = Lock()
+        self._lock = RLock()
+        self._is_connecting = False
         self._config: Config | None = None
         self._providers = Providers()
-        self._provider_choice = ProviderChoice(self.file, self.errors)
+        self.connection = Connection(
+            self.file, self.summary_lines, self.metrics, self.measured_spans, self._flush, self.sections
+        )
         self._was_stopped = self._is_started_by_code = False
         self._pipeline: Pipeline | None = None
-        self._may_defer = False
-        self._processors: WeakKeyDictionary[Any, SpanEventProcessor] = WeakKeyDictionary()
-        self._runs_first: WeakSet[Any] = WeakSet()
-        """Tracer providers on which our processor runs first: a flush finalizes pending streams before it exports."""
         self._exports: list[Export] = []
         self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
-        self.process_end = ProcessEnd(self.flusher, self._end_all, self.errors)
+        self.process_end = ProcessEnd(self.flusher, self._end_program, self.errors)
 
     # --- Start and stop --------------------------------------------------------------------------------------------
 
@@ -122,7 +126,8 @@ class Runtime:
             providers: those that were given.
             by_code: `instrument()` was called; else an entry point, or `observe()`, starts the runtime.
         """
-        with self._lock:
+        self.sections.follow_collector()
+        with self.sections.current, self._lock:
             self._config, self._providers, self._pipeline = config, providers, None
             self._was_stopped = False
             self._is_started_by_code = by_code or self._is_started_by_code
@@ -131,16 +136,17 @@ class Runtime:
 
     def stop(self) -> None:
         """Stop recording; streams that are open end as abandoned."""
-        with self._lock:
+        with self.sections.current, self._lock:
             self._config, self._providers = None, Providers()
             self._was_stopped, self._is_started_by_code = True, False
-            for processor in self._processors.values():
-                processor.disable()
+            self.connection.disable_processors()
         self.process_end.leave_signals()
         self.callback_threads.drop_waiting()
         give_back_ends(self.open_streams.recorders())
         self._end_all()
+        self.connection.close(0)  # which goes on in the background
         self.file.start(None)
+        self.sections.leave_collector()
 
     @property
     def config(self) -> Config | None:
@@ -158,11 +164,6 @@ class Runtime:
         return self._is_started_by_code
 
     @property
-    def provider_choice(self) -> ProviderChoice:
-        """Which OpenTelemetry providers the streams are reported to."""
-        return self._provider_choice
-
-    @property
     def was_stopped(self) -> bool:
         """Whether `uninstrument()` was called since the last start."""
         return self._was_stopped
@@ -174,10 +175,8 @@ class Runtime:
 
     # --- Open a recording ------------------------------------------------------------------------------------------
 
-    def prepare(self) -> Moment:
-        """Connect to OpenTelemetry, so that an SDK's own span of the first request records; returns the moment."""
-        if self._pipeline is None and not (is_suppressed() or is_disabled()):
-            self._connect()
+    def read_clocks(self) -> Moment:
+        """Return the present moment."""
         return Moment(self._wall_clock(), self._clock())
 
     def open(
@@ -187,19 +186,25 @@ class Runtime:
 
         `sdk_span` is the span that the SDK has started for the request; None: it has none that records.
         """
+        self.finalizer.help()
+        with self.sections.current:
+            return self._open(request, classify, sent, sdk_span)
+
+    def _open(self, request: Request, classify: Classify, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
+        """Do what `open` does, in a critical section."""
         config = self._config
         if config is None or is_suppressed():
             return None
         pipeline = self._pipeline
-        if pipeline is None or self._provider_choice.is_outdated:
+        if pipeline is None or self.connection.is_outdated:
             # The environment is read until the first stream, as OpenTelemetry reads it when a provider is made.
             pipeline = None if is_disabled() else self._connect()
         if pipeline is None:
             return None
-        if self.process_end.awaits_main_thread:
+        if self.process_end.must_watch:
             self.process_end.watch_signals()
         request = apply_test_scope(apply_session(request))
-        unix_ns, requested = sent or Moment(self._wall_clock(), self._clock())
+        unix_ns, requested = sent or self.read_clocks()
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
@@ -223,8 +228,13 @@ class Runtime:
     def _begin(self, recorder: StreamRecorder, pipeline: Pipeline, handle: SpanHandle, config: Config) -> None:
         """Connect a recorder with what reports it, register it, and have it watched for stalls."""
         # Requests of a session follow one another: what one leaves to the session is there for the next.
-        may_be_deferred = self._may_defer and handle.is_own and handle.session_request is None
-        recorder.report_to(partial(pipeline.finish, handle), handle, may_be_deferred=may_be_deferred)
+        may_be_deferred = self.connection.may_defer and handle.is_own and handle.session_request is None
+        recorder.report_to(
+            partial(pipeline.compute, handle),
+            partial(pipeline.deliver, handle),
+            handle,
+            may_be_deferred=may_be_deferred,
+        )
         self.open_streams.add(recorder)
         if config.stall is not None and not recorder.request.is_test:
             monitor = StreamStallMonitor(
@@ -244,8 +254,6 @@ class Runtime:
         elif not handle.is_own:
             pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
         self.watchdog.thread.wake()
-        self.finalizer.thread.wake()
-        self.finalizer.help()
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""
@@ -253,7 +261,8 @@ class Runtime:
         recorder.redescribe(request, classify)
         pipeline = self._pipeline
         if pipeline is not None:
-            pipeline.redescribe(recorder.span_handle, request)
+            with self.sections.current:
+                pipeline.redescribe(recorder.span_handle, request)
 
     move = staticmethod(move_to_span)
     attach = staticmethod(context.attach)
@@ -268,70 +277,20 @@ class Runtime:
     def _connect(self) -> Pipeline | None:
         """Return the pipeline, which the first stream makes; None: recording was stopped before that.
 
-        It is made again where the application has set a provider for which one of the telemetry file's stands in.
+        It is made again where the application has set a provider since. A stream that a handler of a signal opens while
+        this thread connects is not measured.
         """
-        with self._lock:
-            is_current = self._pipeline is not None and not self._provider_choice.is_outdated
-            if not is_current and self._config is not None:
-                self._pipeline = self._make_pipeline(self._config, self._providers)
+        with self.sections.current, self._lock:
+            is_current = self._pipeline is not None and not self.connection.is_outdated
+            if not is_current and self._config is not None and not self._is_connecting:
+                self._is_connecting = True
+                try:
+                    self._pipeline = self.connection.connect(self._config, self._providers, self._pipeline)
+                    self._exports = [*self.connection.exports, self.file.finish, self.summary_lines.queue.flush]
+                    self.process_end.register()
+                finally:
+                    self._is_connecting = False
             return self._pipeline
-
-    def _make_pipeline(self, config: Config, given: Providers) -> Pipeline:
-        """Make the pipeline for these options and providers, when the first stream opens.
-
-        It also adds our processor to the tracer provider, makes the metrics, and registers what is called at exit.
-        """
-        tracer_provider, meter_provider, logger_provider = self._provider_choice.choose(given)
-        generation = names.STANDARD_NAMES[config.standard_names]
-        stream_metrics = self.metrics.create(
-            get_meter(meter_provider, config.standard_names),
-            generation,
-            model_limit=config.model_limit,
-            objectives=config.slo,
-            reports_process=True,
-        )
-        self._add_processor(tracer_provider, stream_metrics, config)
-        is_flushed = tracer_provider in self._runs_first or not hasattr(tracer_provider, "add_span_processor")
-        # A flush of log events reaches nothing of ours.
-        self._may_defer = is_flushed and config.token_events != "log"
-        flushes = flushes_of(tracer_provider, meter_provider, logger_provider)
-        self._exports = [*flushes, self.file.finish, self.summary_lines.queue.flush]
-        self.process_end.register()
-        stream_logger = get_logger(logger_provider, config.standard_names)
-        return Pipeline(
-            SpanStarter(get_tracer(tracer_provider, config.standard_names), Sessions(), self.measured_spans),
-            SpanSink(self.measured_spans, generation, config.token_events, self.errors),
-            EndLog(stream_logger, config.token_events, has_progress=config.progress is not None),
-            logger=stream_logger,
-            metrics=stream_metrics,
-            objectives=config.slo,
-            errors=self.errors,
-            more_sinks=(self.summary_lines,) if config.summary else (),
-        )
-
-    def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
-        """Have the spans of a provider pass our processor; there is one for each, as none can be removed."""
-        processor = self._processors.get(provider)
-        if processor is not None:
-            processor.reconfigure(
-                chunk_events=config.chunk_events,
-                stall=config.stall,
-                objectives=config.slo,
-                stream_metrics=stream_metrics,
-            )
-        elif hasattr(provider, "add_span_processor"):
-            processor = SpanEventProcessor(
-                chunk_events=config.chunk_events,
-                stall=config.stall,
-                objectives=config.slo,
-                stream_metrics=stream_metrics,
-                measured_spans=self.measured_spans,
-                errors=self.errors,
-                flush=self._flush,
-            )
-            if prepend_processor(provider, processor):
-                self._runs_first.add(provider)
-            self._processors[provider] = processor
 
     def _end_streams(self, patience: float) -> None:
         """End every open stream as abandoned, and give reports of stalls `patience` seconds to be emitted."""
@@ -344,9 +303,24 @@ class Runtime:
         self.file.finish(MAX_WAIT_FOR_FILE)
         self.summary_lines.queue.flush(MAX_WAIT_FOR_REPORTS)
 
-    def _flush(self, patience: float = PATIENCE_SECONDS) -> None:
-        """Finalize the streams that ended, and record their metrics, waiting `patience` seconds for other threads."""
-        self.finalizer.finalize_pending(min(patience, PATIENCE_SECONDS))
+    def _end_program(self) -> None:
+        """End every open stream as abandoned, and wait until all of it is exported: as long as exporters need."""
+        self._end_all()
+        self.connection.close(SHUTDOWN_SECONDS)
+
+    def _flush(self, patience: float = DELIVERY_SECONDS) -> None:
+        """Finalize the streams that ended, and record their metrics.
+
+        A finalizer of the application, or its handler of a signal, may flush a tracer provider inside a lock that this
+        needs: then the thread of the finalizer does it.
+
+        Args:
+            patience: how many seconds to wait for processors of the application in other threads.
+        """
+        if self.sections.is_inside:
+            self.finalizer.thread.hurry()
+            return
+        self.finalizer.finalize_pending(min(patience, DELIVERY_SECONDS))
         self.metrics.pending.record_all()
 
     def _requests_in_flight(self) -> Iterable[tuple[Request, bool]]:
@@ -363,31 +337,63 @@ class Runtime:
         """Have the threads and what they hold survive `os.fork()`. Called once, for the runtime of the process."""
         if not hasattr(os, "register_at_fork"):
             return
-        resume: list[Callable[[], None]] = []
+        parts = (self.watchdog.thread, self.progress.thread, self.finalizer.thread, self.file, self.summary_lines.queue)
+        forks = _Forks()
 
         def before() -> None:
-            threads = (self.watchdog, self.progress, self.finalizer, self.file, self.summary_lines.queue)
-            resume.extend(thread.pause() for thread in threads)
-
-        def after_in_parent() -> None:
-            while resume:
-                resume.pop()()
+            """Wait until no thread of ours makes a round, for `MAX_WAIT_AT_FORK` seconds in all."""
+            deadline = monotonic() + MAX_WAIT_AT_FORK
+            for lock in (self.sections.current, *(part.in_round for part in parts)):
+                forks.acquire(lock, max(deadline - monotonic(), 0))
 
         def after_in_child() -> None:
-            resume.clear()
+            """Begin anew: the locks that are held are the parent's."""
             self.forget_after_fork()
+            forks.release()
 
-        os.register_at_fork(before=before, after_in_parent=after_in_parent, after_in_child=after_in_child)
+        os.register_at_fork(before=before, after_in_parent=forks.release, after_in_child=after_in_child)
+        # Once more: a handler of a signal that interrupts the first call may raise an exception there.
+        os.register_at_fork(after_in_parent=forks.release)
 
     def forget_after_fork(self) -> None:
         """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
-        self._lock = Lock()
+        self._lock, self._is_connecting = RLock(), False
         self._pipeline, self._exports = None, []
         for part in (
             *(self.flusher, self.finalizer, self.open_streams, self.watchdog, self.progress, self.metrics),
-            *(self.log_threads, self.callback_threads, self.file, self.summary_lines.queue, self._provider_choice),
+            *(self.log_threads, self.callback_threads, self.file, self.summary_lines.queue, self.connection),
         ):
             part.forget_after_fork()
+
+
+class _Forks(local):
+    """The locks that forks of the current thread hold: one may interrupt another, in a handler of a signal.
+
+    Such a handler may also raise an exception anywhere, which goes no further than the function that `os.fork()` calls.
+    So a lock is added before it is acquired, and removed after it was released.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Any] = []
+
+    def acquire(self, lock: Any, seconds: float) -> None:
+        """Acquire a lock until `release()` is called, if that takes no longer than `seconds`."""
+        self._held.append(lock)
+        is_acquired, is_added = lock.acquire(timeout=seconds), lock in self._held
+        if is_acquired and not is_added:  # another fork has released all
+            self._held.append(lock)
+        elif is_added and not is_acquired:
+            self._held.remove(lock)
+
+    def release(self) -> None:
+        """Release what is held, if anything is."""
+        while self._held:
+            with suppress(
+                RuntimeError, IndexError
+            ):  # an exception kept it from being acquired; another fork released all
+                self._held[-1].release()
+            with suppress(IndexError):
+                self._held.pop()
 
 
 def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedStream | None:

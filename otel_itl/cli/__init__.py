@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `otel-itl` with these arguments (None: those of the process), and return its exit code.
 
     0: done. 1: nothing usable in the input. 2: bad usage, a file that cannot be read, or a missing package.
-    130: interrupted.
+    130: interrupted. A process of the command's own ends by SIGINT then, so that a shell ends its loop as well.
     """
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -29,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return leaving.code if isinstance(leaving.code, int) else BAD_USAGE
     except KeyboardInterrupt:
         sys.stderr.write("otel-itl: interrupted.\n")
-        return INTERRUPTED
+        return INTERRUPTED if argv is not None else _end_by_interrupt()
     except BrokenPipeError:
         # The reader has gone (`otel-itl report … | head`). What is still buffered must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -40,6 +41,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BAD_USAGE
     return code
+
+
+def _end_by_interrupt() -> int:
+    """End this process by SIGINT; returns the exit code for it where that is not possible."""
+    if os.name != "posix":
+        return INTERRUPTED
+    from otel_itl.cli.launch.process import end_like  # noqa: PLC0415 - where the command is interrupted alone
+
+    return end_like(-signal.SIGINT)
 
 
 def _replace_closed_streams() -> None:

@@ -76,15 +76,15 @@ def run_command(  # noqa: PLR0913 - the options of the command
         if page is not None:
             environ.setdefault(PROGRESS_VARIABLE, PROGRESS_SECONDS)
         exit_code = run_program(command, environ)
-        # The end of the program is the result: no failure of the report, and no closed terminal, may hide it.
+        # The end of the program is the result: no failure of the report, no closed terminal, and no Ctrl-C may hide it.
         with suppress(OSError, KeyboardInterrupt):
             if not quiet:
-                shown = ["-m", module, *words] if module is not None else list(words)
-                _print_end(file, notes, " ".join(map(quote, shown)))
-        with suppress(OSError):
+                _print_end(file, notes, _show_program(words, module))
+        with suppress(OSError, KeyboardInterrupt):
             file.finish()
-        if page is not None and view is not None and view.stays:
-            page.wait_for_reader()
+        with suppress(KeyboardInterrupt):
+            if page is not None and view is not None and view.stays:
+                page.wait_for_reader()
     return end_like(exit_code)
 
 
@@ -101,6 +101,12 @@ def _shown(file: OutputFile, view: ViewOptions | None) -> Iterator[ShownFile | N
             yield page
     except CannotServeError as error:
         raise CannotLaunchError(str(error), BAD_USAGE) from error
+
+
+def _show_program(words: Sequence[str], module: str | None) -> str:
+    """Return the program of a command line for a message: without its arguments, which may hold a key."""
+    program, arguments = (f"-m {quote(module)}", words) if module is not None else (quote(words[0]), words[1:])
+    return f"{program}, with the same arguments" if arguments else program
 
 
 def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:

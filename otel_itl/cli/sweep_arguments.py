@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from otel_itl.cli.argument_types import SEEDS, number_parser, parse_slo
+from otel_itl.core.without_secrets import show_address
 
 APIS: Final = ("openai", "anthropic")
 ARRIVALS: Final = ("poisson", "constant")
@@ -165,7 +166,9 @@ def parse_base_url(text: str) -> str:
     except ValueError:  # a port that is no number
         is_accepted = False
     if not is_accepted:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a base URL: it takes one such as http://localhost:8000/v1")
+        raise argparse.ArgumentTypeError(
+            f"{show_address(text)!r} is not a base URL: it takes one such as http://localhost:8000/v1"
+        )
     return text
 
 

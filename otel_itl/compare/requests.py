@@ -31,9 +31,9 @@ class Request:
     gaps: array[float]
     """ITL samples, ascending."""
     decode_time: float
-    """From the first to the last token; 0 where the token count is unknown."""
+    """What `later_tokens` took; 0 where the token count is unknown."""
     later_tokens: int
-    """Tokens after the first, which took `decode_time`."""
+    """Tokens after the first, of the output or of the parts of the answer, of which TPOT is the mean."""
     tokens: int
     stalls: int
     outcome: Outcome
@@ -93,15 +93,14 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
     """
     measures, session = stream.measures, stream.span_facts.session_id
     per_token = measures.time_per_output_token
-    decode_time = measures.decode_time if per_token and measures.decode_time else 0.0
     return Request(
         cluster=session or stream.trace_id + stream.span_id or f"{stream.where} {stream.timeline.request_unix_ns}",
         is_in_session=session is not None,
         model=f"{stream.provider} / {stream.model}",
         time_to_first_token=measures.time_to_first_token,
         gaps=array("d", sorted(sample / SECOND for sample in measures.itl_samples.nanoseconds)),
-        decode_time=decode_time,
-        later_tokens=round(decode_time / per_token) if per_token else 0,
+        decode_time=per_token * measures.paced_tokens if per_token else 0.0,
+        later_tokens=measures.paced_tokens if per_token else 0,
         tokens=measures.token_count,
         stalls=sum(stall.count for stall in collect_stalls(stream)),
         outcome=stream.timeline.outcome,

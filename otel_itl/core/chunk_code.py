@@ -1,14 +1,19 @@
-"""One integer per chunk: its kind, its token count and its choice, packed for an array and unpacked for a timeline."""
+"""One integer per chunk: its kind, its token count and its choices, packed for an array and unpacked for a timeline."""
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from otel_itl.core.columns import FEW
 
+SEVERAL: Final = 0x80
+"""The flag of a choice byte that stands for several choices, with a bit for each of the first seven. Without any of
+these, the chunk belongs to every choice."""
+MAX_CHOICE: Final = SEVERAL - 1
+_MASKED_CHOICES: Final = 7
 _KIND_MASK: Final = 0xFF
 _TOKENS_SHIFT: Final = 8
 _TOKENS_MASK: Final = 0xFFFFFF
@@ -24,7 +29,7 @@ class UnpackedCodes(NamedTuple):
     tokens: array[int]
     """Empty where no chunk has a token count."""
     choices: bytes
-    """Empty where every chunk belongs to the first choice."""
+    """A choice byte each, as `choice_byte()` makes it; empty where every chunk belongs to the first choice alone."""
 
 
 def chunk_code(kind: int, tokens: int = 0, choice: int = 0) -> int:
@@ -32,12 +37,28 @@ def chunk_code(kind: int, tokens: int = 0, choice: int = 0) -> int:
 
     Args:
         kind: flags of `Kind`.
-        tokens: tokens in the chunk; 0: unknown. Capped at 2**24 - 1.
-        choice: index of the choice that the chunk belongs to. Capped at 255.
+        tokens: tokens in the chunk, of each choice where it has several; 0: unknown. Capped at 2**24 - 1.
+        choice: the index of a choice up to `MAX_CHOICE`, or what `choice_byte()` returns.
     """
     if not choice and tokens <= _TOKENS_MASK:  # as nearly always
         return kind | tokens << _TOKENS_SHIFT
     return kind | min(tokens, _TOKENS_MASK) << _TOKENS_SHIFT | min(choice, 0xFF) << _CHOICE_SHIFT
+
+
+def choice_byte(choices: Collection[int]) -> int:
+    """Return the byte for the choices of which a chunk has output: the index of one, a set of several."""
+    if len(choices) <= 1:
+        return min(max(choices, default=0), MAX_CHOICE)
+    if max(choices) >= _MASKED_CHOICES:
+        return SEVERAL
+    return sum((1 << choice for choice in choices), SEVERAL)
+
+
+def choices_in(byte: int) -> frozenset[int]:
+    """Return the choices that a choice byte stands for; empty: every choice."""
+    if byte < SEVERAL:
+        return frozenset((byte,))
+    return frozenset(choice for choice in range(_MASKED_CHOICES) if byte >> choice & 1)
 
 
 def unpack_codes(codes: Sequence[int]) -> UnpackedCodes:

@@ -262,6 +262,8 @@ def _pack_facts(timeline: Timeline) -> dict[str, Any]:
         facts[names.STREAM_HEADERS] = timeline.headers // MICROSECOND
     values = _values_of_facts(timeline)
     facts.update(compress(zip(_FACTS, values, strict=True), map(is_not, values, repeat(None))))
+    if timeline.is_reasoning_partial:
+        facts[names.REASONING_PARTIAL] = True
     if timeline.unrecorded:
         facts[names.TOKENS_UNRECORDED] = timeline.unrecorded
     dropped = sum(timeline.skipped) + timeline.unrecorded
@@ -323,6 +325,7 @@ def _unpack(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeli
         headers=None if headers is None else _check_count(headers) * MICROSECOND,
         end=_check_count(facts[names.STREAM_END]) * MICROSECOND,
         outcome=_check_outcome(facts[names.STREAM_OUTCOME]),
+        is_reasoning_partial=facts.get(names.REASONING_PARTIAL) is True,
         **{field: _check_count(number) for field, number in given.items()},
     )
 

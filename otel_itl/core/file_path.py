@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
 from typing import Any, Final
+
+from otel_itl.core.private_file import find_obstacle_in, open_own
 
 OTLP_LINE: Final = re.compile(rb'\s*\{\s*"resource(?:Spans|Metrics|Logs)"\s*:')
 """How a line of OTLP JSON begins."""
 _START_BYTES: Final = 4_096
-_OTHER_KINDS: Final = (
-    (stat.S_ISDIR, "it is a directory"),
-    (stat.S_ISLNK, "it is a symbolic link"),
-    (lambda mode: not stat.S_ISREG(mode), "it is no regular file"),
-)
-"""Whether the mode of a file is that of another kind than a regular file, and what that is."""
+_URL: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def resolve_file_path(value: Any) -> Path:
@@ -27,6 +23,8 @@ def resolve_file_path(value: Any) -> Path:
     """
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value).strip():
         raise ValueError
+    if _URL.match(os.fsdecode(value)):
+        raise ValueError("it is a URL")  # which may hold a password, and no path of it is named
     try:
         path = Path(value).expanduser().absolute()
     except (RuntimeError, TypeError) as error:  # there is no home directory; a path of bytes
@@ -40,22 +38,28 @@ def resolve_file_path(value: Any) -> Path:
 def find_obstacle(path: Path) -> str | None:
     """Return why lines cannot be appended to a file, as the end of a sentence; None where they can.
 
-    The file need not exist. A symbolic link in its place is an obstacle: what is written would end up elsewhere.
+    The file need not exist. A symbolic link in its place is an obstacle: what is written would end up elsewhere. So are
+    a file of another user, and one with a second name: it would be read there.
     """
     try:
-        mode = path.lstat().st_mode
+        return find_obstacle_in(path.lstat()) or _find_obstacle_to_appending(path)
     except FileNotFoundError:
         return _find_obstacle_to_creation(path.parent)
     except ValueError:
         return "it holds a null character"
     except OSError as error:
         return f"it cannot be read: {error.strerror}"
-    for is_kind, obstacle in _OTHER_KINDS:
-        if is_kind(mode):
-            return obstacle
+
+
+def _find_obstacle_to_appending(path: Path) -> str | None:
+    """Return why lines cannot be appended to a regular file; None where they can.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
     if not os.access(path, os.R_OK | os.W_OK):
         return "it may not be written"
-    with path.open("rb") as file:
+    with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
         start = file.read(_START_BYTES)
     return None if not start or OTLP_LINE.match(start) else "it holds something else than OTLP JSON lines"
 

@@ -9,12 +9,14 @@ observed arrival opens or closes are *excluded*: nothing is known of them.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress, pairwise, repeat
 from math import inf
+from operator import and_
 from typing import Any, NamedTuple
 
 from otel_itl.core.arrivals import Arrivals
+from otel_itl.core.chunk_code import choices_in
 from otel_itl.core.columns import find_differences
 from otel_itl.core.timeline import Timeline
 
@@ -53,13 +55,22 @@ def find_gaps(timeline: Timeline, arrivals: Arrivals) -> Iterator[Gaps]:
 
 
 def split_by_choice(timeline: Timeline, flags: bytes) -> Iterable[bytes]:
-    """Split flags, one per chunk, into one sequence of flags for each choice of the stream."""
+    """Split flags, one per chunk, into one sequence of flags for each choice of the stream.
+
+    A chunk that carries several choices at once belongs to each of them.
+    """
     if not timeline.choices:
         return [flags]
-    return (
-        bytes([flag and index == choice for flag, index in zip(flags, timeline.choices, strict=True)])
-        for choice in sorted(set(timeline.choices))
-    )
+    members = {byte: choices_in(byte) for byte in set(timeline.choices)}
+    choices = sorted(frozenset().union(*members.values()))
+    if not choices:  # every chunk has them all
+        return [flags]
+    return (bytes(map(and_, flags, timeline.choices.translate(_flag_choice(members, choice)))) for choice in choices)
+
+
+def _flag_choice(members: Mapping[int, frozenset[int]], choice: int) -> bytes:
+    """Make the translation table from choice bytes, whose choices are `members`, to 1 for this choice, else 0."""
+    return bytes(byte in members and (not members[byte] or choice in members[byte]) for byte in range(256))
 
 
 def pick_moments(moments: array[int], selected: bytes) -> array[int]:

@@ -1,14 +1,15 @@
 """From a Timeline to its Measures: the definitions of every latency figure.
 
 With `r` the request, `t` the arrivals, `f` and `l` the first and last *output* chunk (reasoning, answer or tool
-output), `C` the number of output chunks and `N` the provider's count of the tokens that were streamed:
+output), `C` the number of output chunks and `N` the provider's count of output tokens:
 
 * TTFC, time to first chunk: `t_0 - r`.
 * TTFT, time to first token: `t_f - r`. A role, lifecycle, usage, empty or ping chunk is never a token.
 * TTFA, time to first answer token: `t - r` of the first answer or tool chunk. Reasoning time: `TTFA - TTFT`.
 * ITL, inter-token latency: the gaps between successive output chunks *as the upstream delivered them*. A chunk known
   to carry `n` tokens gives `n` samples of `gap / n`.
-* TPOT, time per output token: `(t_l - t_f) / (N - 1)`; output speed is its reciprocal.
+* TPOT, time per output token: `(t_l - t_f) / (N - 1)`; output speed is its reciprocal. Where the reasoning was not
+  streamed itself, that of the answer alone: see `token_pace`.
 
 Which arrivals are known is judged in `arrivals`; which gaps are exact, imputed or excluded in `gaps`; whether the
 stream was buffered on its way in `bursts`. What cannot be known is absent (None), never wrong.
@@ -32,6 +33,7 @@ from otel_itl.core.gaps import Gaps, find_gaps
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.samples import LatencySamples
 from otel_itl.core.timeline import SECOND, Kind, Timeline
+from otel_itl.core.token_pace import find_token_pace
 
 MIN_DRIFT_CHUNKS = 32
 """Fewer output chunks than this have no meaningful slope."""
@@ -39,7 +41,6 @@ MAX_DRIFT_SAMPLES = 128
 """About how many gaps of each outer third the drift is computed from."""
 
 _IS_ANSWER = bytes(1 if kind & (Kind.ANSWER | Kind.TOOL) else 0 for kind in range(256))
-_IS_REASONING = bytes(1 if kind & Kind.REASONING else 0 for kind in range(256))
 
 
 class Measures(NamedTuple):
@@ -76,6 +77,12 @@ class Measures(NamedTuple):
     decode_time: float | None
     """From the first to the last output chunk, `t_l - t_f`."""
     time_per_output_token: float | None
+    """Mean time per token: of all the output, or of the answer alone (`is_pace_of_answer`)."""
+    paced_tokens: int
+    """How many tokens `time_per_output_token` is the mean of; 0: it is not known."""
+    is_pace_of_answer: bool
+    """The reasoning was not streamed itself, but a summary of it or nothing: time per token, speed and tokens per chunk
+    are of the answer alone, or not known."""
     time_per_output_chunk: float | None
     """Mean time between output chunks, `(t_l - t_f) / (C - 1)`: the substitute where the token count is unknown."""
     output_speed: float | None
@@ -133,11 +140,9 @@ def measure(timeline: Timeline) -> Measures:
     ttfa = arrived[answer] / SECOND if answer >= 0 and observed[answer] else None
 
     streamed = outputs + sum(timeline.skipped)
-    tokens = _count_streamed_tokens(timeline)
     decode = arrived[last] - arrived[first] if is_first_known and is_last_known else None
-    per_token = None
-    if decode is not None and tokens is not None and tokens > 1 and outputs > 1 and not timeline.choices:
-        per_token = decode / (tokens - 1) / SECOND
+    pace = find_token_pace(timeline, arrivals)
+    per_token = None if pace.per_token is None else pace.per_token / SECOND
 
     return Measures(
         duration=timeline.end / SECOND,
@@ -155,9 +160,11 @@ def measure(timeline: Timeline) -> Measures:
         time_to_last_token=arrived[last] / SECOND if is_last_known else None,
         decode_time=None if decode is None else decode / SECOND,
         time_per_output_token=per_token,
+        paced_tokens=pace.tokens,
+        is_pace_of_answer=pace.is_of_answer,
         time_per_output_chunk=decode / (streamed - 1) / SECOND if decode is not None and streamed > 1 else None,
         output_speed=1 / per_token if per_token else None,
-        tokens_per_chunk=tokens / streamed if tokens is not None and outputs and not timeline.unrecorded else None,
+        tokens_per_chunk=pace.per_chunk,
         token_count=outputs if timeline.output_tokens is None else timeline.output_tokens,
         has_reported_token_count=timeline.output_tokens is not None,
         burst_ratio=(sum(compress(in_burst, is_output)) if 1 in in_burst else 0) / outputs if outputs > 1 else None,
@@ -188,15 +195,6 @@ def _summarize(samples: Sequence[float]) -> Mapping[str, float | None]:
         dist(samples, (mean,) * count) / sqrt(count),
     ]
     return {name: value / SECOND for name, value in zip(_FIGURES_OF_SAMPLES, values, strict=True)}
-
-
-def _count_streamed_tokens(timeline: Timeline) -> int | None:
-    """Return the provider's token count, without reasoning tokens that the stream never carried; None: not known."""
-    if timeline.output_tokens is None:
-        return None
-    if timeline.reasoning_tokens and not any(timeline.kinds.translate(_IS_REASONING)):
-        return max(timeline.output_tokens - timeline.reasoning_tokens, 0)
-    return timeline.output_tokens
 
 
 def _fit_drift(samples: Sequence[float]) -> float | None:

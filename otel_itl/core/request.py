@@ -21,5 +21,7 @@ class Request:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """`gen_ai.request.*` attributes of the parameters that the caller set."""
     session_id: str | None = None
+    is_resumed: bool = False
+    """The request fetches a response from where an earlier stream of it broke off."""
     is_test: bool = False
     """A scripted stream of `otel-itl doctor`, which is in no metric."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import exp, log
-from threading import Lock
+from threading import RLock
 from time import perf_counter_ns
 from typing import Final, TypeVar
 
@@ -169,7 +169,7 @@ class _Models:
     __slots__ = ("_by_name", "_limit", "clock", "lock")
 
     def __init__(self, limit: int, clock: Callable[[], int]) -> None:
-        self.lock = Lock()
+        self.lock = RLock()  # a handler of a signal may begin a request while this thread ends another one
         self.clock = clock
         self._by_name: OrderedDict[str, _Model] = OrderedDict()
         self._limit = limit

@@ -82,9 +82,11 @@ class Timeline:
     kinds: bytes = b""
     """What each chunk carried, as flags of `Kind`."""
     tokens: array[int] = field(default_factory=_empty_counts)
-    """Tokens in each chunk by the provider's count (0: not reported); empty when it reports none at all."""
+    """Tokens in each chunk by the provider's count (0: not reported), of each choice where a chunk has several; empty
+    when it reports none at all."""
     choices: bytes = b""
-    """Which of several choices each chunk belongs to; empty when there is only one."""
+    """Which of several choices each chunk belongs to, as `chunk_code.choice_byte()` has it; empty when there is only
+    one."""
     skipped: array[int] = field(default_factory=_empty_counts)
     """Chunks left out before each one, in a timeline that was thinned to be stored; else empty."""
     unrecorded: int = 0
@@ -97,6 +99,8 @@ class Timeline:
     input_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
+    is_reasoning_partial: bool = False
+    """The provider's format shows that the chunks carry a summary of the reasoning, or none of it."""
     attempts: int | None = None
     """HTTP attempts that the SDK made, the successful one included; None: the SDK does not report them."""
 

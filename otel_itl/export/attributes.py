@@ -17,9 +17,9 @@ from otel_itl.core.sessions import Degradation, SessionStatus
 from otel_itl.core.sketch import Sketch
 from otel_itl.core.slo import SLOResult
 from otel_itl.core.stalls import Stall
-from otel_itl.core.stream import MAX_FINISH_REASONS, Concurrency, FinishedStream, ResponseInfo
+from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
-from otel_itl.export.cardinality import ModelNames
+from otel_itl.export.cardinality import LabelCaps
 
 _values_for_span = attrgetter(*names.SPAN_MEASURES.values())
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
@@ -64,10 +64,11 @@ def at_start(request: Request) -> dict[str, Any]:
 def reported_usage(finished: FinishedStream) -> dict[str, int]:
     """Collect the token counts that a stream reports, by their field of `ResponseInfo`.
 
-    Counts that the provider did not give are absent. A response that was fetched again has none at all: the request
-    that generated it has reported them.
+    Counts that the provider did not give are absent. A response that was fetched again has none at all where another
+    stream of it has reported them (`export/usage_reports.py`).
     """
-    if finished.request.operation in names.OPERATIONS_WITHOUT_USAGE:
+    is_fetch = finished.request.operation in names.FETCH_OPERATIONS
+    if finished.reports_usage is False or (finished.reports_usage is None and is_fetch):
         return {}
     return _without_none(dict(zip(_USAGE_FIELDS, _usage_of(finished.response), strict=True)))
 
@@ -76,7 +77,7 @@ def of_response(finished: FinishedStream, measures: Measures, standard: Standard
     """Build the standard attributes that are known when the stream has ended."""
     usage = reported_usage(finished)
     optional = {
-        names.RESPONSE_ID: finished.response.response_id or None,
+        names.RESPONSE_ID: finished.response.response_id or finished.response.request_id,
         names.RESPONSE_MODEL: finished.response.model,
         names.RESPONSE_FINISH_REASONS: _finish_reasons(finished, standard.missing_finish_reason) or None,
         names.RESPONSE_TIME_TO_FIRST_CHUNK: measures.time_to_first_chunk,
@@ -91,13 +92,12 @@ def of_response(finished: FinishedStream, measures: Measures, standard: Standard
 
 
 def _finish_reasons(finished: FinishedStream, missing: str | None) -> tuple[str, ...]:
-    """Return the finish reasons, with `missing` for each choice of a stream cut short that has none."""
-    reasons = tuple(finished.response.finish_reasons)
+    """Return the finish reasons by choice, with `missing` for each choice of a stream cut short that has none."""
+    response = finished.response
     if missing is None or finished.timeline.outcome is Outcome.COMPLETED:
-        return reasons
+        return tuple(response.finish_reasons)
     choices = finished.request.parameters.get(names.REQUEST_PARAMETERS["n"], 1)
-    expected = min(choices, MAX_FINISH_REASONS) if isinstance(choices, int) else 1
-    return reasons + (missing,) * (max(expected, 1) - len(reasons))
+    return tuple(response.fill_finish_reasons(choices if isinstance(choices, int) else 1, missing))
 
 
 def of_request(request: Request) -> dict[str, Any]:
@@ -115,6 +115,8 @@ def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) 
     """Build the `itl.*` attributes of a stream: its measures, outcome, concurrency and HTTP attempts."""
     attributes = _without_none(dict(zip(names.SPAN_MEASURES, _values_for_span(measures), strict=True)))
     attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.has_reported_token_count else "chunk"
+    if measures.is_pace_of_answer:
+        attributes[names.PACE_ANSWER_ONLY] = True
     attributes[names.STREAM_OUTCOME] = timeline.outcome.value
     attributes[names.STREAMS_AT_START] = concurrency.at_start
     attributes[names.STREAMS_MEAN] = concurrency.mean
@@ -233,15 +235,21 @@ def of_degradation(onset: Degradation) -> dict[str, Any]:
     return _without_none(optional)
 
 
-def of_metrics(request: Request, response_model: str | None, models: ModelNames) -> dict[str, Any]:
-    """Build the attributes of metric points from an allow-list: never a session, user or request id."""
-    model = None if request.model is None else models.cap_request_model(request.model)
+def of_metrics(request: Request, response_model: str | None, caps: LabelCaps) -> dict[str, Any]:
+    """Build the attributes of metric points from an allow-list: never a session, user or request id.
+
+    Whatever the application or a provider chooses is capped: each value is a time series.
+    """
+    model = None if request.model is None else caps.cap_request_model(request.model)
+    address, port = request.server_address, request.server_port
+    if address is not None:
+        address, port = caps.cap_server(address, port)
     optional = {
-        names.OPERATION_NAME: request.operation,
-        names.PROVIDER_NAME: request.provider,
+        names.OPERATION_NAME: caps.cap_operation(request.operation),
+        names.PROVIDER_NAME: caps.cap_provider(request.provider),
         names.REQUEST_MODEL: model,
-        names.RESPONSE_MODEL: None if response_model is None else models.cap_response_model(response_model, model),
-        names.SERVER_ADDRESS: request.server_address,
-        names.SERVER_PORT: request.server_port,
+        names.RESPONSE_MODEL: None if response_model is None else caps.cap_response_model(response_model, model),
+        names.SERVER_ADDRESS: address,
+        names.SERVER_PORT: None if address is None else port,
     }
     return _without_none(optional)

@@ -11,12 +11,13 @@ import os
 import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 from time import monotonic
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from otel_itl.conventions import Where
+from otel_itl.core.without_secrets import show_address
 from otel_itl.recording.internal_errors import InternalErrors
 
 logger = logging.getLogger("otel_itl")
@@ -37,7 +38,7 @@ class Endpoint(NamedTuple):
     """Where an exporter sends to."""
 
     name: str
-    """For messages: as the exporter has it, without credentials."""
+    """For messages: as the exporter has it, without what may be a secret."""
     host: str
     port: int
 
@@ -54,9 +55,9 @@ class Endpoint(NamedTuple):
         Returns:
             None where connecting to it directly shows nothing: it is no address of the network, or a proxy is used.
         """
-        parts = urlsplit(text if "//" in text else f"//{text}")
-        default = {"http": 80, "https": 443, "": 443}.get(parts.scheme)  # that of gRPC for a name alone
         try:
+            parts = urlsplit(text if "//" in text else f"//{text}")
+            default = {"http": 80, "https": 443, "": 443}.get(parts.scheme)  # that of gRPC for a name alone
             host, port = parts.hostname, parts.port or default
         except ValueError:
             return None
@@ -64,7 +65,7 @@ class Endpoint(NamedTuple):
         has_proxy = any(environ.get(name) or environ.get(name.upper()) for name in _PROXY_VARIABLES)
         if host is None or port is None or (has_proxy and not is_local):
             return None
-        return Endpoint(text.replace(parts.netloc, parts.netloc.rpartition("@")[2]), host, port)
+        return Endpoint(show_address(text), host, port)
 
     def find_refusal(self) -> str | None:
         """Connect, and return why that is refused; None: it is not, or it takes longer than `CONNECT_SECONDS`."""
@@ -79,25 +80,25 @@ class Endpoint(NamedTuple):
 
 
 class DeliveryNotices:
-    """Logs what happens to the telemetry of the exporters that were set up here, each fact once.
+    """Logs what happens to the telemetry of the exporters that were made here, each fact once.
 
     The exporters of all signals share it.
 
     Args:
-        set_up: the sentence for the first delivery: that the SDK was set up, and where telemetry goes.
+        set_up: the sentence for the first delivery: where telemetry goes, and why.
         way_out: what to do besides naming another endpoint, where an endpoint refuses connections.
     """
 
     def __init__(self, set_up: str, way_out: str) -> None:
         self._set_up, self._way_out = set_up, way_out
-        self._lock = Lock()
+        self._lock = RLock()
         self._logged: set[object] = set()
         self._slow_refusals: dict[Endpoint, tuple[float, str]] = {}
         self._is_parent_s = False
 
     def forget_after_fork(self) -> None:
-        """Log nothing more: the parent, which has set up the SDK for a stream, has telemetry to deliver as well."""
-        self._lock = Lock()
+        """Log nothing more: the parent, which has exporters for a stream, has telemetry to deliver as well."""
+        self._lock = RLock()
         self._is_parent_s = True
 
     def find_refusal(self, endpoint: Endpoint) -> str | None:
@@ -150,13 +151,14 @@ class DeliveryNotices:
 class GuardedExporter:
     """An exporter that sends nothing while its endpoint refuses connections, and stays quiet about a rejected signal.
 
-    It takes the place of an OTLP exporter of the SDK, and has its interface. Spans and log records are kept for when
-    the endpoint listens again; metrics are cumulative, and the next collection has them.
+    It stands before an exporter, and has its interface. Spans and log records are kept for when the endpoint listens
+    again; metrics are cumulative, and the next collection has them. In a forked process it exports nothing: what is
+    found there is the parent's to send, and the parent's connections are not to be touched.
 
     Args:
         exporter: the exporter, whose export this one guards.
         signal: `traces`, `metrics` or `logs`.
-        endpoint: where it sends to, as it has it; None: this is not known.
+        endpoint: where it sends to; None: it does not send OTLP.
         notices: logs what happens.
         errors: counts what is dropped.
     """
@@ -165,18 +167,17 @@ class GuardedExporter:
         self, exporter: Any, signal: str, endpoint: str | None, notices: DeliveryNotices, errors: InternalErrors
     ) -> None:
         self._exporter, self._signal, self._notices, self._errors = exporter, signal, notices, errors
-        self._name = endpoint or type(exporter).__name__
+        self._name = show_address(endpoint) if endpoint else type(exporter).__name__
         self._endpoint = Endpoint.parse(endpoint, os.environ) if endpoint else None
-        if self._endpoint is not None:
-            self._name = self._endpoint.name
         self._kept: deque[Any] = deque()
         self._pid = os.getpid()
         self._exporting_thread: int | None = None
         self._rejection: object = None
-        for module in {kind.__module__ for kind in type(exporter).__mro__}:
-            if module.startswith("opentelemetry.exporter."):
-                # Before the exporters' own filter, which drops a message that another signal's exporter just logged.
-                logging.getLogger(module).filters.insert(0, self.filter)
+        modules = {kind.__module__ for kind in type(exporter).__mro__}
+        self._loggers = [logging.getLogger(name) for name in modules if name.startswith("opentelemetry.exporter.")]
+        for exporters_logger in self._loggers:
+            # Before the exporters' own filter, which drops a message that another signal's exporter just logged.
+            exporters_logger.filters.insert(0, self.filter)
 
     def __getattr__(self, name: str) -> Any:
         """Return what the guarded exporter has of that name."""
@@ -184,9 +185,8 @@ class GuardedExporter:
 
     def export(self, batch: Any, *arguments: Any, **options: Any) -> Any:
         """Export a batch, and what was kept before, unless the endpoint refuses connections; returns the result."""
-        if self._pid != os.getpid():  # what a forked process finds is its parent's to send
-            self._pid = os.getpid()
-            self._kept.clear()
+        if self._pid != os.getpid():
+            return None
         refusal = None if self._endpoint is None else self._notices.find_refusal(self._endpoint)
         if refusal is not None and self._endpoint is not None:
             self._keep(batch)
@@ -207,10 +207,14 @@ class GuardedExporter:
 
     def shutdown(self, *arguments: Any, **options: Any) -> Any:
         """Export what was kept, if the endpoint listens by now, and shut the exporter down."""
+        if self._pid != os.getpid():
+            return None
         if self._kept:
             self.export([])
             self._errors.counts[Where.QUEUE_UNSENT] += len(self._kept)
             self._kept.clear()
+        for exporters_logger in self._loggers:
+            exporters_logger.removeFilter(self.filter)
         return self._exporter.shutdown(*arguments, **options)
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -15,7 +15,7 @@ from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
 from otel_itl.core.timeline import SECOND
 from otel_itl.export import attributes
-from otel_itl.export.cardinality import MAX_ERROR_TYPES, OTHER_ERROR, CappedValues, ModelNames
+from otel_itl.export.cardinality import MAX_ERROR_TYPES, OTHER_ERROR, CappedValues, LabelCaps
 from otel_itl.export.measured_stream import MeasuredStream
 from otel_itl.export.stream_batch import Labels, StreamBatch
 
@@ -31,15 +31,16 @@ class StreamInstruments:
     Args:
         meter: makes the instruments.
         standard_names: the generation of the standard names.
-        model_limit: how many request models, and how many response models, are kept apart; the others become `other`.
+        model_limit: how many request models, response models and servers are kept apart; the others become `other`.
         objectives: each objective becomes a bucket edge of its histogram.
     """
 
     def __init__(
         self, meter: Meter, standard_names: StandardNames, *, model_limit: int, objectives: Objectives
     ) -> None:
-        self._models = ModelNames(model_limit)
+        self._caps = LabelCaps(model_limit)
         self._labels: dict[tuple[str | int | None, ...], Labels] = {}
+        self._capped_labels: dict[tuple[tuple[str, Any], ...], Labels] = {}
         self._error_types = CappedValues(MAX_ERROR_TYPES, OTHER_ERROR)
         self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
         self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
@@ -54,7 +55,7 @@ class StreamInstruments:
 
     def attributes_of(self, request: Request) -> dict[str, Any]:
         """Build the metric attributes of a stream that is still open."""
-        return attributes.of_metrics(request, None, self._models)
+        return attributes.of_metrics(request, None, self._caps)
 
     def labels_of(self, stream: MeasuredStream) -> Labels:
         """Return the metric attributes of a stream that ended: one object for all streams that have them in common."""
@@ -69,7 +70,9 @@ class StreamInstruments:
         )
         labels = self._labels.get(key)
         if labels is None:
-            labels = attributes.of_metrics(request, stream.response_model, self._models)
+            labels = attributes.of_metrics(request, stream.response_model, self._caps)
+            if len(self._capped_labels) < MAX_LABELS:
+                labels = self._capped_labels.setdefault(tuple(labels.items()), labels)
             if len(self._labels) < MAX_LABELS:
                 self._labels[key] = labels
         return labels

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable
 from functools import partial
-from threading import Lock
-from typing import Any
-from weakref import WeakKeyDictionary
+from threading import RLock
+from typing import Any, Final
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
@@ -16,10 +15,15 @@ from otel_itl.conventions import StandardNames, Where
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
+from otel_itl.export.identity_map import IdentityMap
 from otel_itl.export.instruments import StreamInstruments
 from otel_itl.export.measured_stream import MeasuredStream
 from otel_itl.export.pending_streams import PendingStreams
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
+
+ZERO_REPORTS: Final = 10
+"""How often attributes without an open stream are reported as 0 before they are forgotten."""
 
 OpenStreams = Callable[[], Iterable[tuple[Request, bool]]]
 """Returns the request of every open stream, and whether the stream is stalled now."""
@@ -30,12 +34,13 @@ class StreamMetrics:
 
     def __init__(self, instruments: StreamInstruments, pending: PendingStreams) -> None:
         self.instruments = instruments
+        """Exchanged when the application sets a meter provider: what is recorded later is recorded by that one."""
         self.pending = pending
         """The queue of the process, which other sets of instruments share."""
 
     def add(self, stream: MeasuredStream) -> None:
         """Queue a stream that ended; it is recorded before the next collection."""
-        self.pending.add(self.instruments, stream)
+        self.pending.add(self, stream)
 
     def stall_started(self, stall: Stall) -> None:
         """Count a stall that has just begun, without waiting for a collection."""
@@ -55,22 +60,32 @@ class MetricsRegistry:
 
     Args:
         errors: counts the failures that `itl.self.errors` reports, and receives those of a collection.
+        sections: the critical sections of the process.
         open_streams: the streams that `itl.client.stream.count` reports.
         before_collection: called first, so that streams that ended are added before a collection records them.
+        wake: called when many streams wait to be recorded; it returns at once.
     """
 
     def __init__(
-        self, errors: InternalErrors, *, open_streams: OpenStreams, before_collection: Callable[[], None]
+        self,
+        errors: InternalErrors,
+        sections: CriticalSections,
+        *,
+        open_streams: OpenStreams,
+        before_collection: Callable[[], None],
+        wake: Callable[[], object],
     ) -> None:
-        self.pending = PendingStreams(errors)
+        self.pending = PendingStreams(errors, sections, wake)
         self.errors = errors
+        self._sections = sections
         self._open_streams = open_streams
         self._before_collection = before_collection
-        self._lock = Lock()
-        self._reporters: WeakKeyDictionary[Meter, list[StreamInstruments]] = WeakKeyDictionary()
+        self._lock = RLock()
+        self._reporters: IdentityMap[list[StreamInstruments]] = IdentityMap()
         """For each meter with callbacks, the instruments with which they report this process: one, or none."""
-        self._reported: dict[tuple[tuple[str, Any], ...], None] = {}
-        """The attributes of every point reported so far: one that has no more open streams is reported as 0."""
+        self._reported: dict[tuple[tuple[str, Any], ...], int] = {}
+        """The attributes of the points that were reported, and how often as 0 since: after `ZERO_REPORTS` they are
+        forgotten."""
 
     def create(
         self,
@@ -86,7 +101,7 @@ class MetricsRegistry:
         Args:
             meter: makes the instruments.
             standard_names: the generation of the standard names.
-            model_limit: how many model names are kept apart.
+            model_limit: how many model names, and how many servers, are kept apart.
             objectives: the objectives that become bucket edges.
             reports_process: collections of this meter report the open streams and the failures of this process from
                 now on, and those of every other meter no more.
@@ -103,7 +118,7 @@ class MetricsRegistry:
 
     def forget_after_fork(self) -> None:
         """Drop what the parent process records, in a process that was just forked."""
-        self._lock = Lock()
+        self._lock = RLock()
         self.pending.forget_after_fork()
 
     def _reporters_of(self, meter: Meter) -> list[StreamInstruments]:
@@ -121,21 +136,23 @@ class MetricsRegistry:
     @never_raises(Where.METRICS_OBSERVE, ())
     def _observe_streams(self, reporters: list[StreamInstruments], _: CallbackOptions) -> list[Observation]:
         """Record what ended before this collection, and count the open streams by attributes and state."""
-        try:
-            self._before_collection()
-        finally:
-            self.pending.record_all()
+        if not self._sections.is_inside:  # else this thread may hold a lock that recording needs
+            try:
+                self._before_collection()
+            finally:
+                self.pending.record_all()
         return [observation for reporter in reporters for observation in self._count_open_streams(reporter)]
 
     def _count_open_streams(self, reporter: StreamInstruments) -> list[Observation]:
-        """Count the open streams by attributes and state, with zeros for attributes that were reported before."""
+        """Count the open streams by attributes and state, with zeros for attributes that were reported lately."""
         tally = Tally(
             (tuple(reporter.attributes_of(request).items()), stalled) for request, stalled in self._open_streams()
         )
-        self._reported.update(dict.fromkeys(stream for stream, _ in tally))
+        zeros = {stream: reported + 1 for stream, reported in self._reported.items() if reported < ZERO_REPORTS}
+        self._reported = {**zeros, **dict.fromkeys((stream for stream, _ in tally), 0)}
         return [
             Observation(tally[stream, stalled], {**dict(stream), names.STREAM_STATE: state})
-            for stream in list(self._reported)
+            for stream in self._reported
             for stalled, state in ((False, "active"), (True, "stalled"))
         ]
 

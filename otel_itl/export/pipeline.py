@@ -11,10 +11,10 @@ from opentelemetry._logs import Logger  # noqa: TC002 - part of what is public
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 from opentelemetry.trace import NonRecordingSpan, Span, set_span_in_context
 
-from otel_itl.conventions import Where
+from otel_itl.conventions import FETCH_OPERATIONS, Where
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.request import Request
-from otel_itl.core.sessions import SessionStatus
+from otel_itl.core.sessions import Sessions, SessionStatus
 from otel_itl.core.slo import Objectives, SLOResult, evaluate
 from otel_itl.core.stalls import Cause
 from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
@@ -26,6 +26,8 @@ from otel_itl.export.others_spans import describe_before_end
 from otel_itl.export.span import SpanSink, SpanStarter, end_span
 from otel_itl.export.stream_log import EndLog, ProgressLog, StallLog
 from otel_itl.export.stream_report import SpanHandle, StreamReport
+from otel_itl.export.usage_reports import UsageReports
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 
 T = TypeVar("T")
@@ -46,6 +48,7 @@ class Pipeline:
         metrics: records the streams that ended.
         objectives: what streams are held against.
         errors: where failures of our own are reported.
+        sections: the critical sections of the process.
         more_sinks: get each stream after its span and its log events.
     """
 
@@ -59,15 +62,22 @@ class Pipeline:
         metrics: StreamMetrics,
         objectives: Objectives,
         errors: InternalErrors,
+        sections: CriticalSections,
         more_sinks: Sequence[Sink] = (),
     ) -> None:
         self.metrics = metrics
-        self.errors = errors
+        self.errors, self.sections = errors, sections
         self._spans = spans
         self._span_sink = span_sink
         self._sinks: Sequence[Sink] = (span_sink, end_log, *more_sinks)
         self._logger = logger
         self._objectives = objectives
+        self._usage_reports = UsageReports()
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions of this process."""
+        return self._spans.sessions
 
     def start(self, handle: SpanHandle, request: Request, unix_ns: int, sdk_span: Span | None = None) -> None:
         """Start the span of a request made at `unix_ns`, or join another instrumentation's or that of the SDK."""
@@ -103,7 +113,8 @@ class Pipeline:
         def describe() -> None:
             found = pipeline()
             if found is not None:
-                found.describe_unfinished(handle, unfinished)
+                with found.sections.current:  # the span is locked while it is described
+                    found.describe_unfinished(handle, unfinished)
 
         describe_before_end(handle, describe)
 
@@ -119,30 +130,54 @@ class Pipeline:
 
     def finish(self, handle: SpanHandle, finished: FinishedStream) -> None:
         """Report a stream that ended. A second report of it does nothing."""
+        self.compute(handle, finished)
+        self.deliver(handle)
+
+    def compute(self, handle: SpanHandle, finished: FinishedStream) -> None:
+        """Compute the report of a stream that ended, and queue its metrics. A second call does nothing.
+
+        No code of the application runs here: a collection may call it.
+        """
         if not handle.claim_report():
             return
-        metrics, span, timeline = self.metrics, handle.span, finished.timeline
-        measured: MeasuredStream | None = None
+        metrics, measured = self.metrics, None
+        handle.finished = finished
         try:
-            report = self._derive(handle, finished)
-            for sink in self._sinks:
-                self._try(partial(sink, report))
+            handle.report = report = self._derive(handle, finished)
             measured = self._try(partial(_measure_for_metrics, report))
-            self._try(partial(end_span, handle, finished))
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
         finally:
             # Unless something of ours has failed already, nothing of ours is called here that could.
             if not finished.request.is_test:
-                metrics.pending.queue.append((metrics.instruments, measured or _without_measures(handle, finished)))
+                metrics.pending.queue.append((metrics, measured or _without_measures(handle, finished)))
+
+    def deliver(self, handle: SpanHandle) -> None:
+        """Deliver the report of a stream in log events and on its span, and end that. A second call does nothing."""
+        finished, report, span = handle.finished, handle.report, handle.span
+        if finished is None or not handle.claim_delivery():
+            return
+        try:
+            if report is not None:
+                for sink in self._sinks:
+                    self._try(partial(sink, report))
+            self._try(partial(end_span, handle, finished))
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report(Where.STREAM_END, error)
+        finally:
+            # As above.
             if handle.is_own and span.is_recording():
-                span.end(timeline.request_unix_ns + timeline.end)
+                span.end(finished.timeline.request_unix_ns + finished.timeline.end)
             elif handle.noted_ends and vars(span).pop("end", None) is not None:
                 span.end(handle.noted_ends[0])
-        metrics.pending.hold_bound()
+        handle.release()
+        self.metrics.pending.hold_bound()
 
     def _derive(self, handle: SpanHandle, finished: FinishedStream) -> StreamReport:
         """Measure a stream, and hold it against its objective and its session."""
+        if finished.response.is_background or finished.request.operation in FETCH_OPERATIONS:
+            claim = self._try(partial(self._usage_reports.claim, finished))
+            finished = finished._replace(reports_usage=claim)
         measures = self._try(partial(measure, finished.timeline)) or measure(_without_chunks(finished.timeline))
         return StreamReport(
             handle=handle,

@@ -50,7 +50,7 @@ class SpanStarter:
 
     def __init__(self, tracer: Tracer, sessions: Sessions, measured_spans: MeasuredSpans) -> None:
         self._tracer = tracer
-        self._sessions = sessions
+        self.sessions = sessions
         self._measured_spans = measured_spans
 
     def start(self, handle: SpanHandle, request: Request, unix_ns: int, sdk_span: Span | None = None) -> None:
@@ -105,7 +105,7 @@ class SpanStarter:
         """Give a request its place in its session, if it has one; returns the spans to link to."""
         if request.session_id is None:
             return []
-        handle.join_session(session_request := self._sessions.begin_request(request.session_id, _model_key(request)))
+        handle.join_session(session_request := self.sessions.begin_request(request.session_id, _model_key(request)))
         previous = session_request.previous_link
         return [previous] if isinstance(previous, SpanContext) else []
 

@@ -131,8 +131,10 @@ def _timeline(span: ReadableSpan, chunk_events: frozenset[str]) -> Timeline | No
 def _timeline_of_chunk_events(span: ReadableSpan, chunks: list[int]) -> Timeline:
     """Build a timeline from the timestamps of another instrumentation.
 
-    They do not show how the consumer behaved, which therefore counts as waiting all the time.
+    They do not show how the consumer behaved, which therefore counts as waiting all the time; nor which chunks are
+    reasoning, so that the tokens of a stream with reasoning have no pace.
     """
+    attributes = span.attributes or {}
     started = span.start_time or chunks[0]
     arrived = sorted(unix_ns - started for unix_ns in chunks)
     failed = span.status.status_code is StatusCode.ERROR
@@ -143,7 +145,8 @@ def _timeline_of_chunk_events(span: ReadableSpan, chunks: list[int]) -> Timeline
         kinds=bytes([Kind.ANSWER]) * len(arrived),
         end=(span.end_time or max(chunks)) - started,
         outcome=Outcome.ERROR if failed else Outcome.COMPLETED,
-        output_tokens=_count(span.attributes or {}, names.USAGE_OUTPUT_TOKENS),
+        output_tokens=_count(attributes, names.USAGE_OUTPUT_TOKENS),
+        is_reasoning_partial=bool(_count(attributes, names.USAGE_REASONING_TOKENS)),
     )
 
 

@@ -23,12 +23,15 @@ class SpanHandle:
     """
 
     __slots__ = (
+        "claim_delivery",
         "claim_report",
         "context",
+        "finished",
         "is_own",
         "noted_ends",
         "recorded_elsewhere",
         "records_standard",
+        "report",
         "session_request",
         "span",
     )
@@ -50,8 +53,14 @@ class SpanHandle:
         self.recorded_elsewhere: frozenset[str] = frozenset()
         """Standard metrics that another instrumentation records all the same."""
         self.claim_report: Callable[[], bool] = partial(Lock().acquire, blocking=False)
-        """Returns True to its first caller alone, which reports the stream. No function of ours, so that none can fail
-        between the claim and its result."""
+        """Returns True to its first caller alone, which computes the report of the stream. No function of ours, so that
+        none can fail between the claim and its result."""
+        self.claim_delivery: Callable[[], bool] = partial(Lock().acquire, blocking=False)
+        """Likewise, to the one that delivers the report."""
+        self.finished: FinishedStream | None = None
+        """The stream, from the computing of its report to its delivery."""
+        self.report: StreamReport | None = None
+        """The report, likewise; None: it could not be computed."""
 
     @property
     def is_adopted(self) -> bool:
@@ -71,6 +80,12 @@ class SpanHandle:
         self.span, self.is_own, self.records_standard = start(), True, True
         self.context = set_span_in_context(self.span)
         self.recorded_elsewhere = recorded_elsewhere
+
+    def release(self) -> None:
+        """Drop the span and the report, when that was delivered."""
+        self.span, self.context = INVALID_SPAN, Context()
+        self.is_own = self.records_standard = False
+        self.finished = self.report = self.session_request = None
 
     def adopt_span(self, span: Span, recorded_elsewhere: frozenset[str]) -> None:
         """Report to the span that the SDK has started for this very request, instead of one of our own.

@@ -14,6 +14,7 @@ from otel_itl.conventions import Where
 from otel_itl.core.timeline import Outcome
 from otel_itl.export.stream_report import StreamReport
 from otel_itl.recording.batch_queue import BatchQueue
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 
 PRINT_SECONDS: Final = 0.05
@@ -48,14 +49,16 @@ class SummaryLines:
 
     Args:
         errors: counts the lines that are dropped.
+        sections: the critical sections of the process.
     """
 
-    def __init__(self, errors: InternalErrors) -> None:
+    def __init__(self, errors: InternalErrors, sections: CriticalSections) -> None:
         self._errors = errors
         self.queue: BatchQueue[_Summary] = BatchQueue(
             "summary",
             errors,
             self._print,
+            sections,
             where=Where.SUMMARY_PRINT,
             interval=PRINT_SECONDS,
             max_waiting=MAX_WAITING,

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from _thread import RLock
 from collections import deque
 from collections.abc import Callable, Sequence
-from threading import Event, RLock
+from threading import Event
 from time import monotonic
 from typing import Generic, TypeVar
 
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.periodic_thread import PeriodicThread
+from otel_itl.recording.periodic_thread import NOW, PeriodicThread
 
 T = TypeVar("T")
 
-MAX_PATIENCE = 1.0
-"""Seconds that a fork waits for a batch that is being processed."""
 FLUSH_STEP = 0.02
 """Seconds after which a flush looks whether the thread is still there."""
 
@@ -28,6 +28,7 @@ class BatchQueue(Generic[T]):
         name: names the queue where it is counted, and its thread.
         errors: where a batch that fails, and what a full queue drops, is reported.
         process: takes one batch; what it raises is counted under `where`, and the batch is dropped.
+        sections: the critical sections of the process.
         where: the identifier that a failed batch is counted under.
         interval: seconds between two batches.
         max_waiting: items that may wait.
@@ -39,6 +40,7 @@ class BatchQueue(Generic[T]):
         name: str,
         errors: InternalErrors,
         process: Callable[[Sequence[T]], object],
+        sections: CriticalSections,
         *,
         where: str,
         interval: float,
@@ -46,13 +48,25 @@ class BatchQueue(Generic[T]):
         max_batch: int,
     ) -> None:
         self._name, self._errors, self._process, self._where = name, errors, process, where
+        self._sections = sections
         self._max_waiting, self._max_batch = max_waiting, max_batch
-        self._thread = PeriodicThread(f"otel_itl {name}", interval, self._process_batch, self._has_work)
+        self._thread = PeriodicThread(
+            f"otel_itl {name}",
+            interval,
+            make_round=self._make_round,
+            has_work=self._has_work,
+            errors=errors,
+            sections=sections,
+        )
         self._forget()
 
     def _forget(self) -> None:
         self._waiting: deque[T | Event] = deque()
-        self._processing = RLock()
+
+    @property
+    def in_round(self) -> RLock:
+        """Held while a batch is processed. A fork waits for it."""
+        return self._thread.in_round
 
     def forget_after_fork(self) -> None:
         """Drop what waits, which is the parent's to process, and the parent's thread."""
@@ -69,10 +83,7 @@ class BatchQueue(Generic[T]):
             self._errors.count_dropped(f"queue.{self._name}")
             return
         self._waiting.append(item)
-        try:
-            self._thread.wake()
-        except RuntimeError:  # the interpreter is shutting down and starts no thread: the last flush processes it
-            return
+        self._thread.wake()
 
     def flush(self, seconds: float) -> bool:
         """Process what waits now, on the thread where that runs, else here; returns False where `seconds` are too few.
@@ -84,7 +95,8 @@ class BatchQueue(Generic[T]):
         self._waiting.append(done)
         while not done.is_set():
             if not self._thread.is_alive:
-                self._process_batch()
+                with self._sections.current, self.in_round:
+                    self._process_batch()
             elif monotonic() > deadline:
                 return False
             else:
@@ -92,30 +104,24 @@ class BatchQueue(Generic[T]):
                 done.wait(FLUSH_STEP)
         return True
 
-    def pause(self) -> Callable[[], None]:
-        """Keep batches from being processed, for a fork; returns what lets them go on."""
-        lock = self._processing
-        return lock.release if lock.acquire(timeout=MAX_PATIENCE) else _do_nothing
-
     def _has_work(self) -> bool:
         return bool(self._waiting)
 
-    def _process_batch(self) -> bool:
-        """Process one batch and set the events of the flushes in it; returns whether more waits. A round."""
-        with self._processing:
-            taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
-            batch = [item for item in taken if not isinstance(item, Event)]
-            try:
-                if batch:
-                    self._process(batch)
-            except Exception as error:  # noqa: BLE001 - the guard: the thread processes later batches as well
-                self._errors.report(self._where, error)
-            finally:
-                for item in taken:
-                    if isinstance(item, Event):
-                        item.set()
-        return bool(self._waiting)
+    def _make_round(self) -> float | None:
+        """Process one batch. A round of the thread."""
+        self._process_batch()
+        return NOW if self._waiting else None
 
-
-def _do_nothing() -> None:
-    """Do nothing."""
+    def _process_batch(self) -> None:
+        """Process one batch, and set the events of the flushes in it."""
+        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
+        batch = [item for item in taken if not isinstance(item, Event)]
+        try:
+            if batch:
+                self._process(batch)
+        except Exception as error:  # noqa: BLE001 - the guard: the thread processes later batches as well
+            self._errors.report(self._where, error)
+        finally:
+            for item in taken:
+                if isinstance(item, Event):
+                    item.set()

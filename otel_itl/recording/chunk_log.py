@@ -122,6 +122,11 @@ class ChunkLog:
             self.codes.append(kind)
             self.asked.append(now)
 
+    def clear(self) -> None:
+        """Free the memory of the entries, when they were reported. What iterates over the stream still appends here."""
+        for entries in (self.asked, self.arrived, self.codes):
+            del entries[:]
+
     def _start_waiting(self, _: int) -> None:
         self.is_waiting = True
 

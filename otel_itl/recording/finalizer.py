@@ -1,51 +1,58 @@
-"""The finalizer: reports each stream that ended exactly once, where it ended, or later if the collector dropped it."""
+"""The finalizer: reports each stream that ended exactly once, where it ended, or later where that is not safe."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
-from time import monotonic, sleep
 from typing import Final
 
 from otel_itl.conventions import Where
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
 from otel_itl.core.timeline import Outcome
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.finished import finish_stream, finish_without_facts, snapshot_stream
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
-from otel_itl.recording.periodic_thread import PeriodicThread
+from otel_itl.recording.periodic_thread import NOW, PeriodicThread
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.under_way import UnderWay
 
 INTERVAL_SECONDS: Final = 0.1
-MAX_ABANDONED: Final = 16_384
-"""Dropped streams that may wait for the finalizer. More are lost, and counted as `queue.abandoned`."""
+MAX_QUEUED: Final = 16_384
+"""Streams that may wait for the finalizer. More are lost, and counted as `queue.abandoned`."""
 MAX_DEFERRED: Final = 64
 """Long streams that may wait for the finalizer. More are finalized where they end."""
 HELPED_WITH: Final = 2
-"""Dropped streams that a new or an ending stream finalizes: no more are dropped than are opened, so these suffice."""
+"""Queued streams that a new or an ending stream finalizes: no more are queued than are opened, so these suffice."""
 MAX_PER_ROUND: Final = 64
 ROUNDS_BETWEEN_SEARCHES: Final = 50
 """Rounds of the thread between two searches for lost streams, each of which looks at every open stream."""
 LONG_STREAM: Final = 4_096
 """Chunks from which on a stream is not finalized on its event loop, which that would block for over a millisecond."""
 PATIENCE_SECONDS: Final = 1.0
-"""How long a flush waits for another thread that is finalizing, which may need a lock of the flush's caller."""
+"""How long a flush or a collection waits for what another thread computes. No code of the application runs there."""
+DELIVERY_SECONDS: Final = 0.05
+"""How long a flush waits for what another thread delivers, where a processor of the application may block."""
 
 
 class Finalizer:
-    """Reports streams that ended, and owns the thread that does so for those that were dropped.
+    """Reports streams that ended, and owns the thread that does so for those that were queued.
 
-    The garbage collector may drop a stream anywhere, also inside a lock of the OpenTelemetry SDK. `add_abandoned`
-    therefore only appends to a deque. What waits there is finalized by the thread of this class, every 0.1 s, by each
-    stream that opens or ends (`help`), and by each flush.
+    A stream is finalized in two steps. *Computing* makes its figures and queues its metrics; no code of the application
+    runs there. *Delivering* describes it in log events and on its span and ends that: processors of the application run
+    there, and may block.
+
+    The garbage collector or a handler of a signal may end a stream anywhere, also inside a lock of ours or of the
+    OpenTelemetry SDK. `add_queued` therefore only appends to a deque. What waits there is finalized by the thread of
+    this class, by each stream that opens or ends (`help`), and by each flush.
 
     Args:
         open_streams: the registry that streams are removed from.
         errors: where failures of our own are reported.
         find_pauses: returns the intervals, up to a moment (ns), in which the process did not run.
-        interval: seconds between the rounds of the thread.
+        sections: the critical sections of the process: what ends inside of them is queued.
+        interval: seconds until the thread begins with what was queued.
     """
 
     def __init__(
@@ -53,127 +60,168 @@ class Finalizer:
         open_streams: OpenStreams,
         errors: InternalErrors,
         find_pauses: Callable[[int], list[Lag]],
+        sections: CriticalSections,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
         self.errors = errors
         self._open_streams = open_streams
         self._find_pauses = find_pauses
+        self._sections = sections
         self._rounds = 0
         self._round_tasks: list[Callable[[], object]] = []
-        self.thread = PeriodicThread("otel_itl finalizer", interval, self._make_round, self._has_work)
+        self._due: list[Callable[[], bool]] = []
+        self.thread = PeriodicThread(
+            "otel_itl finalizer",
+            interval,
+            make_round=self._make_round,
+            has_work=self._has_work,
+            errors=errors,
+            sections=sections,
+        )
         self._forget()
 
     def _forget(self) -> None:
-        self.abandoned: deque[StreamRecorder] = deque()
+        self.queued: deque[StreamRecorder] = deque()
         self._deferred: deque[tuple[StreamRecorder, Concurrency]] = deque()
-        self._finalizing = threading.RLock()
+        self._undelivered: deque[StreamRecorder] = deque()
+        self._computing, self._delivering = UnderWay(), UnderWay()
 
     def forget_after_fork(self) -> None:
         """Drop what waits, which is the parent's to report, and the parent's thread."""
-        for recorder in (*self.abandoned, *(recorder for recorder, _ in self._deferred)):
+        for recorder in (*self.queued, *(recorder for recorder, _ in self._deferred), *self._undelivered):
             recorder.end_unreported()
         self._forget()
         self.thread.forget_after_fork()
 
-    def add_round_task(self, task: Callable[[], object]) -> None:
-        """Have a function called in every round of the thread, after the dropped streams."""
+    def add_round_task(self, task: Callable[[], object], is_due: Callable[[], bool] = lambda: False) -> None:
+        """Have a function called in every round and every flush, after the queued streams.
+
+        Args:
+            task: the function.
+            is_due: whether there is enough for it to do that the thread makes rounds for it.
+        """
         self._round_tasks.append(task)
+        self._due.append(is_due)
 
     @property
     def pending(self) -> int:
         """The number of ended streams that wait to be finalized."""
-        return len(self.abandoned) + len(self._deferred)
-
-    def pause(self) -> Callable[[], None]:
-        """Keep the thread from finalizing, for a fork; returns what lets it go on.
-
-        A lock of the OpenTelemetry SDK that the thread held during a fork would stay locked in the child.
-        """
-        lock = self._finalizing
-        return lock.release if lock.acquire(timeout=PATIENCE_SECONDS) else _do_nothing
+        return len(self.queued) + len(self._deferred) + len(self._undelivered)
 
     # --- Streams that end ------------------------------------------------------------------------------------------
 
     def finalize_ended(self, recorder: StreamRecorder) -> None:
-        """Report a stream that ended, in the thread that ended it; a long one on an event loop is deferred."""
-        if self._can_be_deferred(recorder):
-            self._deferred.append((recorder, self._remove(recorder)))
-            self.thread.hurry()
-        else:
-            self._finalize(recorder)
+        """Report a stream that ended, in the thread that ended it.
+
+        It is queued instead where the thread is inside a critical section, and a long one on an event loop is deferred.
+        """
+        if self._sections.is_inside:
+            self.add_queued(recorder)
+            return
+        with self._sections.current:
+            if self._can_be_deferred(recorder):
+                self._deferred.append((recorder, self._remove(recorder)))
+                self.thread.hurry()
+                if not self.thread.is_alive:  # none can be started
+                    self._finalize_next()
+            else:
+                self._finalize(recorder)
         self.help()
 
-    def add_abandoned(self, recorder: StreamRecorder) -> None:
-        """Take a stream that was dropped. Takes no lock and calls no OpenTelemetry API."""
-        if len(self.abandoned) < MAX_ABANDONED:
-            self.abandoned.append(recorder)
+    def add_queued(self, recorder: StreamRecorder) -> None:
+        """Take a stream that ended where nothing may be waited for. Takes no lock and calls no OpenTelemetry API."""
+        if len(self.queued) < MAX_QUEUED:
+            self.queued.append(recorder)
+            self.thread.wake()
         else:
             self.errors.count_dropped(Where.QUEUE_ABANDONED)
+            recorder.leave_loop()
 
     @never_raises(Where.STREAM_FINALIZE, None)
     def help(self) -> None:
-        """Finalize a few dropped streams, so that none pile up while the thread gets no CPU."""
-        if self.abandoned and self._finalizing.acquire(blocking=False):
-            try:
+        """Finalize a few queued streams, so that none pile up while the thread gets no CPU, and log noted failures."""
+        if self._sections.is_inside:
+            return
+        self.errors.log_noted()
+        if self.queued:
+            with self._sections.current:
                 for _ in range(HELPED_WITH):
                     self._finalize_next()
-            finally:
-                self._finalizing.release()
 
-    def snapshot(self, recorder: StreamRecorder) -> FinishedStream:
-        """Return a stream as if it ended now, for a span of another instrumentation that ends before it."""
-        concurrency = self._open_streams.concurrency_of(recorder.key)
-        return snapshot_stream(recorder, concurrency, self._find_pauses(recorder.clock()))
+    def snapshot(self, recorder: StreamRecorder) -> FinishedStream | None:
+        """Return a stream as if it ended now, for a span of another instrumentation that ends before it.
+
+        Returns None where the stream was reported already.
+        """
+        if recorder.is_reported:
+            return None
+        with self._sections.current:
+            monitor = recorder.stall_monitor
+            concurrency = self._open_streams.concurrency_of(recorder.key)
+            snapshot = snapshot_stream(recorder, concurrency, self._find_pauses(recorder.clock()))
+            if monitor is not None:
+                monitor.deliver_reports()
+            return snapshot
 
     # --- Streams that wait -----------------------------------------------------------------------------------------
 
     @never_raises(Where.STREAM_FINALIZE, None)
-    def finalize_pending(self, patience: float = PATIENCE_SECONDS) -> None:
-        """Finalize what waits now, and wait for what another thread is finalizing, for up to `patience` seconds."""
-        is_locked = self._finalizing.acquire(timeout=patience)
-        try:
+    def finalize_pending(self, patience: float = DELIVERY_SECONDS) -> None:
+        """Finalize what waits now, and wait for what another thread is finalizing.
+
+        Args:
+            patience: how many seconds to wait for the processors of the application in other threads.
+        """
+        if self._sections.is_inside:  # this thread may hold a lock that finalizing needs
+            self.thread.hurry()
+            return
+        with self._sections.current:
             for _ in range(self.pending):
                 self._finalize_next()
-        finally:
-            if is_locked:
-                self._finalizing.release()
-        self._run_round_tasks()
+            self._computing.wait(PATIENCE_SECONDS)
+            self._delivering.wait(patience)
+            self._run_round_tasks()
 
-    def wait_until_finalized(self) -> None:
-        """Wait until the thread has finalized what waits, for up to a second.
+    @never_raises(Where.STREAM_FINALIZE, None)
+    def count_pending(self) -> None:
+        """Have the metrics of the streams that ended queued, and leave the rest of the report to the thread.
 
-        For callers that hold locks which finalizing may need: finalizing themselves, they would wait for themselves.
+        For collections, which hold locks of the OpenTelemetry SDK and may run on an event loop: no code of the
+        application runs here, and none is waited for.
         """
-        deadline = monotonic() + PATIENCE_SECONDS
-        while self.pending and monotonic() < deadline:
+        if self._sections.is_inside:
+            return
+        with self._sections.current:
+            for _ in range(len(self.queued) + len(self._deferred)):
+                self._compute_next()
+            self._computing.wait(PATIENCE_SECONDS)
+        if self._undelivered:
             self.thread.hurry()
-            sleep(0.001)
-        if self._finalizing.acquire(timeout=PATIENCE_SECONDS):
-            self._finalizing.release()
 
     @never_raises(Where.STREAM_DROP, None)
     def abandon_all(self, patience: float = PATIENCE_SECONDS) -> None:
         """End every open stream as abandoned and finalize it: the process ends, or `uninstrument()` was called.
 
         Args:
-            patience: how many seconds to wait for what another thread is finalizing.
+            patience: how many seconds to wait for the processors of the application in other threads.
         """
         for recorder in self._open_streams.recorders():
             recorder.abandon_from_gc()
         self.finalize_pending(patience)
 
     def _has_work(self) -> bool:
-        return bool(self._open_streams or self.abandoned or self._deferred)
+        return self.pending > 0 or any(is_due() for is_due in self._due)
 
-    @never_raises(Where.STREAM_FINALIZE, default=False)
-    def _make_round(self) -> bool:
-        """Finalize up to `MAX_PER_ROUND` streams that wait; returns whether more wait. A round of the thread."""
-        with self._finalizing:
-            for _ in range(min(self.pending, MAX_PER_ROUND)):
-                self._finalize_next()
-            self._rounds += 1
-            self._run_round_tasks(looks_for_lost=self._rounds % ROUNDS_BETWEEN_SEARCHES == 0)
-        return self.pending > 0
+    @never_raises(Where.STREAM_FINALIZE, default=INTERVAL_SECONDS)
+    def _make_round(self) -> float | None:
+        """Finalize up to `MAX_PER_ROUND` streams that wait. A round of the thread: returns the pause until the next."""
+        for _ in range(min(self.pending, MAX_PER_ROUND)):
+            self._finalize_next()
+        self._rounds += 1
+        self._run_round_tasks(looks_for_lost=self._rounds % ROUNDS_BETWEEN_SEARCHES == 0)
+        if self.pending:
+            return NOW
+        return self.thread.interval if self._has_work() else None
 
     def _run_round_tasks(self, *, looks_for_lost: bool = True) -> None:
         """Run what is due in every round and every flush: forget lost streams, log noted errors, record metrics."""
@@ -188,39 +236,72 @@ class Finalizer:
 
     def _finalize_next(self) -> None:
         """Finalize one stream that waits, if there is one."""
-        concurrency = None
+        self._delivering.do(self._deliver_next)
+
+    def _deliver_next(self) -> None:
+        """Deliver the report of one stream that waits, which is computed first where none is."""
+        if not self._undelivered:
+            self._compute_next()
         try:
-            recorder, concurrency = self._deferred.popleft()
+            recorder = self._undelivered.popleft()
         except IndexError:
-            try:
-                recorder = self.abandoned.popleft()
-            except IndexError:
-                return
+            return
+        self._deliver(recorder)
+
+    def _compute_next(self) -> None:
+        """Compute the report of one stream that waits, if there is one, and have it wait for its delivery."""
+        self._computing.do(self._compute_waiting)
+
+    def _compute_waiting(self) -> None:
+        """Do what `_compute_next` does."""
+        recorder, concurrency = None, None
         try:
-            self._finalize(recorder, concurrency)
+            try:
+                recorder, concurrency = self._deferred.popleft()
+            except IndexError:
+                recorder = self.queued.popleft() if self.queued else None
+            if recorder is not None:
+                self._compute(recorder, concurrency)
         except Exception as error:  # noqa: BLE001 - the guard: nothing else holds a stream that waited
             self.errors.report(Where.STREAM_FINALIZE, error)
-            self._finalize(recorder, concurrency)
+            if recorder is not None:
+                self._compute(recorder, concurrency)
+        finally:
+            if recorder is not None:
+                self._undelivered.append(recorder)
 
     # --- One stream ------------------------------------------------------------------------------------------------
 
-    def _finalize(self, recorder: StreamRecorder, concurrency: Concurrency | None = None) -> None:
-        """Report one stream, unless that was done. Whatever fails on the way, its span ends and its outcome is counted.
+    def _finalize(self, recorder: StreamRecorder) -> None:
+        """Report one stream, unless that was done. Whatever fails, its span ends and its outcome is counted."""
+        self._compute(recorder)
+        self._deliver(recorder)
+
+    def _compute(self, recorder: StreamRecorder, concurrency: Concurrency | None = None) -> None:
+        """Compute the report of one stream, unless that was done.
 
         Args:
             recorder: of the stream.
             concurrency: how many streams were open beside it; None: it is still to be removed from those.
         """
-        if recorder.is_reported:
+        if recorder.is_computed:
             return
         finished = None
         try:
             concurrency = concurrency or self._remove(recorder)
             finished = finish_stream(recorder, concurrency, self._find_pauses(recorder.ended))
-            recorder.report(finished)
+            recorder.compute_report(finished)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
-            recorder.report(finished or finish_without_facts(recorder), is_last_try=True)
+            recorder.compute_report(finished or finish_without_facts(recorder), is_last_try=True)
+
+    def _deliver(self, recorder: StreamRecorder) -> None:
+        """Deliver the report of one stream, unless that was done: its log events, its span."""
+        try:
+            recorder.deliver_report()
+        except Exception as error:  # noqa: BLE001 - the guard
+            self.errors.report(Where.STREAM_END, error)
+            recorder.deliver_report(is_last_try=True)
 
     @never_raises(Where.STREAM_END, ALONE)
     def _remove(self, recorder: StreamRecorder) -> Concurrency:
@@ -237,7 +318,3 @@ class Finalizer:
             monitor is not None and monitor.is_stalled
         )
         return not emits_log_events and len(self._deferred) < MAX_DEFERRED
-
-
-def _do_nothing() -> None:
-    """Do nothing."""

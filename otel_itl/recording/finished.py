@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 
+from otel_itl.conventions import FETCH_OPERATIONS
 from otel_itl.core.chunk_code import unpack_codes
 from otel_itl.core.columns import FEW, Columns, LaneError
-from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
+from otel_itl.core.stream import ALONE, Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline
 from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
 from otel_itl.recording.recorder import StreamRecorder
@@ -71,7 +72,9 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
         pauses: intervals in which the process did not run (ns). They are charged to the consumer, as is the time in
             which the event loop of the stream was blocked.
     """
+    # The usage of a response that is fetched again, or from its middle on, is that of other chunks than these.
     log, response = recorder.log, recorder.response
+    usage = ResponseInfo() if recorder.request.operation in FETCH_OPERATIONS else response
     chunks = min(len(log.codes), len(log.arrived), len(log.asked))
     codes = unpack_codes(log.codes[:chunks])
     asked, arrived, headers = log.asked[:chunks], log.arrived[:chunks], recorder.headers
@@ -92,9 +95,10 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
         headers=None if headers is None else _since_request(recorder, headers),
         end=_since_request(recorder, recorder.ended),
         outcome=recorder.outcome,
-        input_tokens=response.input_tokens,
-        output_tokens=response.output_tokens,
-        reasoning_tokens=response.reasoning_tokens,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        is_reasoning_partial=response.is_reasoning_partial,
         attempts=recorder.attempts,
     )
 

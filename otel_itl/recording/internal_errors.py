@@ -41,7 +41,7 @@ class InternalErrors:
         """Count a failure without logging it: safe inside the garbage collector. `log_noted` logs it later."""
         self.counts[where] += 1
         if self.counts[where] == 1:
-            self._unlogged.append((where, type(error).__qualname__, _location(error)))
+            self._unlogged.append((where, type(error).__qualname__, locate(error)))
 
     def count_dropped(self, queue: str) -> None:
         """Count one item that a full queue dropped. Takes no lock and logs nothing.
@@ -101,8 +101,8 @@ def never_raises(
     return guard
 
 
-def _location(error: BaseException) -> str:
-    """File and line where `error` was raised, without reading the file."""
+def locate(error: BaseException) -> str:
+    """Return file and line where an exception was raised, without reading the file."""
     traceback = error.__traceback__
     if traceback is None:
         return "an unknown place"

@@ -7,19 +7,23 @@ stream that waited meanwhile was kept waiting by its own process, not by the ups
 from __future__ import annotations
 
 import asyncio
-import threading
 from array import array
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sized
+from contextvars import Context
 from time import perf_counter_ns
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet, ref
+from weakref import WeakKeyDictionary, ref
 
 from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 TIMER_SECONDS: Final = 0.02
+SILENT_TIMER_SECONDS: Final = 0.4
+"""The timer's interval when no stream of the loop got a chunk in the last second: a wake-up costs 0.1 ms."""
+SILENT_AFTER_NS: Final = 1_000_000_000
 TOLERANCE_NS: Final = 5_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
 MAX_LAGS: Final = 512
@@ -40,41 +44,61 @@ class LoopLag:
         self.errors = errors
         # Weakly: the loop holds what its timer calls, and would otherwise never be freed.
         self._loop = ref(loop)
-        self._lock = threading.Lock()
-        self._streams: WeakSet[object] = WeakSet()
-        """A stream that is dropped without having been removed keeps the timer up no longer."""
-        self._is_running = False
+        self._growing: dict[int, Sized] = {}
+        """What grows with each chunk of a stream of the loop, by a number for the stream."""
+        self._idle: list[None] = [None]
+        """Has an entry while no timer is running. Who takes the entry out starts it: `list.pop` is atomic."""
+        self._context = Context()
+        """What the timer runs in. A copy of the caller's would keep its request alive."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_slow = False
+        self._chunks = 0
+        self._last_chunk = 0
+        """When a firing of the timer last found new chunks (ns)."""
         self._due = 0
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
 
-    def add_stream(self, stream: object) -> None:
-        """Count a stream among those of the loop, and start the timer with the first. Called from the loop."""
-        self._streams.add(stream)
-        with self._lock:
-            starts, self._is_running = not self._is_running, True
-        if starts:
-            self._schedule()
+    def add_stream(self, stream: int, growing: Sized) -> None:
+        """Count a stream among those of the loop, and start the timer with the first. Called from the loop.
 
-    def remove_stream(self, stream: object) -> None:
-        """Stop counting a stream. Called from any thread, any number of times."""
-        self._streams.discard(stream)
+        Args:
+            stream: a number for the stream, which `remove_stream` takes.
+            growing: grows with each chunk of the stream.
+        """
+        self._growing[stream] = growing
+        self._last_chunk = perf_counter_ns()
+        try:
+            self._idle.pop()
+        except IndexError:
+            if not self._is_slow:
+                return
+            if self._timer is not None:
+                self._timer.cancel()
+        self._schedule(is_slow=False)
+
+    def remove_stream(self, stream: int) -> None:
+        """Stop counting a stream. Called from any thread, any number of times, also by the garbage collector."""
+        self._growing.pop(stream, None)
 
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""
-        return [lag for lag in tuple(self._lags) if lag.end > moment + TOLERANCE_NS]
+        lags = tuple(self._lags)  # in order of time
+        return list(lags[bisect_right(lags, moment + TOLERANCE_NS, key=_end_of) :])
 
     def since_including_current(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns), and the one that lasts at `now`."""
         lags = self.since(moment)
-        if self._is_running and now - self._due > TOLERANCE_NS:
+        if not self._idle and now - self._due > TOLERANCE_NS:
             lags.append(Lag(self._due, now))
         return lags
 
-    def _schedule(self) -> None:
+    def _schedule(self, *, is_slow: bool) -> None:
+        """Start the timer, with its long interval or with its short one, unless the loop is gone."""
         loop = self._loop()
         if loop is not None and not loop.is_closed():
-            self._due = perf_counter_ns() + round(TIMER_SECONDS * 1e9)
-            loop.call_later(TIMER_SECONDS, self._fire)
+            seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
+            self._is_slow, self._due = is_slow, perf_counter_ns() + round(seconds * 1e9)
+            self._timer = loop.call_later(seconds, self._fire, context=self._context)
 
     @never_raises(Where.EVENT_LOOP_WATCH, None)
     def _fire(self) -> None:
@@ -82,10 +106,18 @@ class LoopLag:
         now = perf_counter_ns()
         if now - self._due > TOLERANCE_NS:
             self._lags.append(Lag(self._due, now))
-        with self._lock:
-            self._is_running = len(self._streams) > 0
-        if self._is_running:
-            self._schedule()
+        if not self._growing:
+            self._timer = None
+            self._idle.append(None)
+            return  # streams are added in this thread: none comes in between
+        chunks = sum(map(len, list(self._growing.values())))
+        if chunks != self._chunks:
+            self._chunks, self._last_chunk = chunks, now
+        self._schedule(is_slow=now - self._last_chunk > SILENT_AFTER_NS)
+
+
+def _end_of(lag: Lag) -> int:
+    return lag.end
 
 
 class LoopLags:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from itertools import count
 from time import perf_counter_ns
 from typing import NamedTuple
 from weakref import ref
@@ -40,8 +41,11 @@ class OpenStreams:
 
     def _forget(self) -> None:
         """Begin with no open stream and a new lock: at the start, and in a forked process."""
-        self._lock = threading.Lock()
+        # Re-entrant: a handler of a signal may open a stream while this thread registers another one. What the sum of
+        # the load misses then are microseconds.
+        self._lock = threading.RLock()
         self._entries = {}
+        self._keys = count()
         self._newest_key = -1
         self._load_ns = 0
         self._changed = self._clock()
@@ -62,8 +66,9 @@ class OpenStreams:
 
     @property
     def newest_key(self) -> int:
-        """The highest key that was registered; -1: none."""
-        return self._newest_key
+        """The highest key that was registered; -1: none. No lower key is registered later."""
+        with self._lock:
+            return self._newest_key
 
     def get(self, key: int) -> StreamRecorder | None:
         """Return the recorder with this key; None where its stream ended or was dropped."""
@@ -78,9 +83,10 @@ class OpenStreams:
         """Register an open stream, and give its recorder a key."""
         with self._lock:
             now = self._advance()
-            self._newest_key += 1
-            recorder.set_key(self._newest_key)
-            self._entries[self._newest_key] = _Entry(ref(recorder), now, self._load_ns, len(self._entries) + 1)
+            entry = _Entry(ref(recorder), now, self._load_ns, len(self._entries) + 1)
+            self._entries[key := next(self._keys)] = entry
+            recorder.set_key(key)
+            self._newest_key = max(key, self._newest_key)
 
     def remove(self, key: int) -> Concurrency:
         """Remove a stream that ended; returns how many streams were open beside it."""
@@ -97,11 +103,12 @@ class OpenStreams:
     def remove_lost(self) -> None:
         """Remove streams that are gone and were never finalized: a failure of our own, or a full queue, lost them."""
         with self._lock:
-            lost = [key for key, entry in self._entries.items() if entry.recorder() is None]
+            # No pairs are made, as the collector may run there and change what is iterated over.
+            lost = [key for key in list(self._entries) if self.get(key) is None]
             if lost:
                 self._advance()
             for key in lost:
-                del self._entries[key]
+                self._entries.pop(key, None)
 
     def _concurrency(self, entry: _Entry | None, now: int) -> Concurrency:
         """Return how many streams were open together with this one; None: it is not registered, and counts alone."""

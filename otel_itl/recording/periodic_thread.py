@@ -2,90 +2,139 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from otel_itl.conventions import Where
+from otel_itl.recording.critical_sections import CriticalSections
+from otel_itl.recording.internal_errors import InternalErrors
+
+NOW: Final = 0.0
+"""What a round returns when the next one is to follow at once."""
 
 
 class PeriodicThread:
-    """Calls a function every `interval` seconds while `has_work()`; started when it is first woken.
+    """Makes rounds, each after the time that the one before it asked for; started when it is first woken.
+
+    Waking it takes no lock and waits for nothing, so that the garbage collector and the handlers of signals may do it.
+    `threading.Event` and `threading.Thread.start()` would deadlock there.
 
     Args:
         name: the thread's name.
-        interval: seconds between two rounds.
-        make_round: one round; returns True where more work waits already, and the next round is to follow at once.
-        has_work: whether another round is to be made; else the thread sleeps until `wake()`.
+        interval: seconds from waking up to the first round.
+        make_round: makes one round; returns the seconds until the next one, or None to sleep until `wake()`.
+        has_work: whether there is something to do: asked once more before the thread sleeps.
+        errors: counts the threads that could not be started, as `thread.start`.
+        sections: a round is one of them: nothing ends in place there.
         before_sleep: called with the seconds until the next round, just before the thread waits for it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by keyword
         self,
         name: str,
         interval: float,
-        make_round: Callable[[], bool],
+        *,
+        make_round: Callable[[], float | None],
         has_work: Callable[[], bool],
+        errors: InternalErrors,
+        sections: CriticalSections,
         before_sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.interval = interval
         self._name = name
         self._make_round = make_round
         self._has_work = has_work
+        self._errors = errors
+        self._sections = sections
         self._before_sleep = before_sleep
         self.forget_after_fork()
 
     def forget_after_fork(self) -> None:
         """Drop the parent's thread: the next `wake()` starts one."""
-        self._lock = threading.Lock()
-        self._awake = threading.Event()
-        self._hurry = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._running: list[None] = []
-        """Has an entry while the thread runs: looking at the thread itself takes ten times as long."""
+        self.in_round = _thread.RLock()
+        """Held while a round is made. A fork waits for it: a lock that a round holds would stay locked in the child."""
+        self._is_awake = self._is_hurried = False
+        self._alarm: _thread.LockType | None = None
+        """Released to wake the thread, which acquires it to wait; None: no thread was started."""
+        self._claims: list[None] = [None]
+        """Has an entry while the thread does not run. Who takes the entry out starts it: `list.pop` is atomic."""
 
     @property
     def is_alive(self) -> bool:
         """Whether the thread runs, asleep or not."""
-        return self._thread is not None and self._thread.is_alive()
+        return not self._claims
 
     @property
     def is_awake(self) -> bool:
         """Whether rounds are being made."""
-        return self._awake.is_set()
+        return self._is_awake
 
     def wake(self) -> None:
         """Have rounds made from here on. Costs nothing while they are."""
-        if not self._awake.is_set():
-            self._awake.set()
-        if not self._running:
-            with self._lock:
-                if not self.is_alive:
-                    self._thread = threading.Thread(
-                        target=self._run, args=(self._awake, self._hurry, self._running), name=self._name, daemon=True
-                    )
-                    self._thread.start()
+        if not self._is_awake:
+            self._is_awake = True
+            self._ring()
+        if self._claims:
+            self._start()
 
     def hurry(self) -> None:
         """Have the next round made at once."""
-        self._hurry.set()
-        self.wake()
+        self._is_hurried = True
+        self._is_awake = True
+        self._ring()
+        if self._claims:
+            self._start()
 
-    def _run(self, awake: threading.Event, hurry: threading.Event, running: list[None]) -> None:
-        """Make rounds until the process ends, and note that the thread runs. Runs on the thread."""
-        running.append(None)
+    def _ring(self) -> None:
+        if self._alarm is not None:
+            with suppress(RuntimeError):  # it rings already
+                self._alarm.release()
+
+    def _start(self) -> None:
+        """Start the thread unless another one is just doing so. Where none can be started, that is counted."""
         try:
-            self._make_rounds(awake, hurry)
-        finally:
-            running.clear()
+            self._claims.pop()
+        except IndexError:
+            return
+        try:
+            # Made here, as what replaces threads by something else (gevent) may have been imported after us.
+            self._alarm = alarm = _thread.allocate_lock()
+            _thread.start_new_thread(self._run, (alarm, self._claims))
+        except RuntimeError as error:  # no more threads for this process or user, or the interpreter is shutting down
+            self._claims.append(None)
+            self._errors.note(Where.THREAD_START, error)
 
-    def _make_rounds(self, awake: threading.Event, hurry: threading.Event) -> None:
-        """Make one round per interval while there is work, and wait for more."""
-        while awake.wait():
-            if self._before_sleep is not None:
-                self._before_sleep(self.interval)
-            hurry.wait(self.interval)
-            hurry.clear()
-            while self._make_round():
-                pass
-            if not self._has_work():
-                awake.clear()
-                if self._has_work():  # something came in between
-                    awake.set()
+    def _run(self, alarm: _thread.LockType, claims: list[None]) -> None:
+        """Make rounds until the process ends. Runs on the thread."""
+        threading.current_thread().name = self._name
+        try:
+            while True:
+                self._make_rounds(alarm)
+        finally:
+            claims.append(None)
+
+    def _make_rounds(self, alarm: _thread.LockType) -> None:
+        """Sleep until there is work, and make rounds until there is none."""
+        while not self._is_awake:
+            alarm.acquire()
+        pause: float | None = self.interval
+        while pause is not None:
+            self._wait(alarm, pause)
+            with self._sections.current, self.in_round:
+                pause = self._make_round()
+        self._is_awake = False
+        if self._has_work():  # something came in between
+            self._is_awake = True
+
+    def _wait(self, alarm: _thread.LockType, seconds: float) -> None:
+        """Wait for a number of seconds, or until `hurry()`."""
+        if seconds > 0 and self._before_sleep is not None:
+            self._before_sleep(seconds)
+        due = monotonic() + seconds
+        while not self._is_hurried and (left := due - monotonic()) > 0:
+            alarm.acquire(timeout=left)
+        self._is_hurried = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import RLock
 from time import perf_counter_ns
 from typing import Final
 from weakref import ref
@@ -12,6 +11,7 @@ from weakref import ref
 from otel_itl.conventions import Where
 from otel_itl.core.progress import Progress
 from otel_itl.core.timeline import SECOND
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.periodic_thread import PeriodicThread
 from otel_itl.recording.recorder import StreamRecorder
@@ -48,25 +48,29 @@ class ProgressRounds:
 
     Args:
         errors: where failures of our own are reported.
+        sections: the critical sections of the process.
         clock: a monotonic clock in nanoseconds.
     """
 
-    def __init__(self, errors: InternalErrors, clock: Callable[[], int] = perf_counter_ns) -> None:
+    def __init__(
+        self, errors: InternalErrors, sections: CriticalSections, clock: Callable[[], int] = perf_counter_ns
+    ) -> None:
         self.errors = errors
         self._clock = clock
-        self.thread = PeriodicThread("otel_itl progress", 0.25, self._make_round, self._has_work)
+        self.thread = PeriodicThread(
+            "otel_itl progress",
+            0.25,
+            make_round=self._make_round,
+            has_work=self._has_work,
+            errors=errors,
+            sections=sections,
+        )
         self.forget_after_fork()
 
     def forget_after_fork(self) -> None:
         """Drop the parent's streams and its thread."""
         self._followed: dict[int, _Followed] = {}
-        self._in_round = RLock()
         self.thread.forget_after_fork()
-
-    def pause(self) -> Callable[[], None]:
-        """Keep the thread from making rounds, for a fork; returns what lets it go on."""
-        lock = self._in_round
-        return lock.release if lock.acquire(timeout=1.0) else _do_nothing
 
     def follow(self, recorder: StreamRecorder, emit: Emit, interval: float) -> None:
         """Follow a stream that has been registered, until it ends.
@@ -97,10 +101,9 @@ class ProgressRounds:
                 followed.emitted = now
                 self._emit(followed.emit, progress)
 
-    def _make_round(self) -> bool:
-        with self._in_round:
-            self.make_round(self._clock())
-        return False
+    def _make_round(self) -> float | None:
+        self.make_round(self._clock())
+        return self.thread.interval if self._followed else None
 
     def _has_work(self) -> bool:
         return bool(self._followed)
@@ -117,6 +120,7 @@ def _look(recorder: StreamRecorder, since: int, now: int) -> Progress:
     log, requested = recorder.log, recorder.requested
     until = min(len(log.codes), since + MAX_CHUNKS_PER_LOOK)
     is_pulling = len(log.asked) > len(log.codes)
+    last_asked = log.asked[-1:]  # empty where the stream has just been reported
     headers = recorder.headers
     return Progress(
         request_unix_ns=recorder.unix_ns,
@@ -126,9 +130,5 @@ def _look(recorder: StreamRecorder, since: int, now: int) -> Progress:
         codes=log.codes[since:until].tolist(),
         headers=None if headers is None else headers - requested,
         looked=now - requested,
-        waited=max(now - log.asked[-1], 0) if is_pulling else None,
+        waited=max(now - last_asked[0], 0) if is_pulling and last_asked else None,
     )
-
-
-def _do_nothing() -> None:
-    """Do nothing."""

@@ -41,16 +41,16 @@ class EndHandler(Protocol):
         ...
 
     @property
-    def abandoned(self) -> deque[StreamRecorder]:
-        """The streams that were dropped and are still to be reported."""
+    def queued(self) -> deque[StreamRecorder]:
+        """The streams that ended and are still to be reported."""
         ...
 
     def finalize_ended(self, recorder: StreamRecorder) -> None:
         """Report a stream that ended, in the thread that ended it."""
         ...
 
-    def add_abandoned(self, recorder: StreamRecorder) -> None:
-        """Take a stream that was dropped, from inside the garbage collector: takes no lock, calls nothing."""
+    def add_queued(self, recorder: StreamRecorder) -> None:
+        """Take a stream that ended, perhaps inside the garbage collector: takes no lock, calls no OpenTelemetry API."""
         ...
 
 
@@ -74,10 +74,11 @@ class StreamRecorder:
         "__weakref__",
         "_abort",
         "_before_outcome",
+        "_compute",
+        "_deliver",
         "_end_handler",
         "_loop_lags",
         "_name_error",
-        "_on_finished",
         "_open",
         "_ownership",
         "attempts",
@@ -142,7 +143,8 @@ class StreamRecorder:
         self._end_handler = end_handler
         self._loop_lags = loop_lags
         self._name_error: ErrorNamer = name_class
-        self._on_finished: Callable[[FinishedStream], None] | None = None
+        self._compute: Callable[[FinishedStream], object] | None = None
+        self._deliver: Callable[[], object] | None = None
         self._ownership = Ownership()
         self._abort = AbortSwitch(end_handler.errors)
         self._open = [True]
@@ -164,10 +166,22 @@ class StreamRecorder:
         self.key = key
 
     def report_to(
-        self, on_finished: Callable[[FinishedStream], None], span_handle: Any, *, may_be_deferred: bool = False
+        self,
+        compute: Callable[[FinishedStream], object],
+        deliver: Callable[[], object],
+        span_handle: Any,
+        *,
+        may_be_deferred: bool = False,
     ) -> None:
-        """Set what takes the finished stream, and the handle of its span, which means nothing here."""
-        self._on_finished = on_finished
+        """Set what takes the finished stream.
+
+        Args:
+            compute: computes the report of it. It runs no code of the application.
+            deliver: delivers that report, which may run code of the application.
+            span_handle: the handle of its span, which means nothing here.
+            may_be_deferred: a flush reaches the stream also before it is finalized.
+        """
+        self._compute, self._deliver = compute, deliver
         self.span_handle = span_handle
         self.may_be_deferred = may_be_deferred
 
@@ -221,14 +235,16 @@ class StreamRecorder:
         if loop_lag is self.loop_lag or self.is_over:
             return
         self.leave_loop()
-        if loop_lag is not None:
-            loop_lag.add_stream(self)
         self.loop_lag = loop_lag
+        if loop_lag is not None:
+            loop_lag.add_stream(self.key, self.log.codes)
+            if not self._open:  # ended meanwhile, in another thread
+                self.leave_loop()
 
     def leave_loop(self) -> None:
         """Stop counting the stream among those of its event loop."""
         if self.loop_lag is not None:
-            self.loop_lag.remove_stream(self)
+            self.loop_lag.remove_stream(self.key)
 
     # --- While the stream is read ----------------------------------------------------------------------------------
 
@@ -339,7 +355,7 @@ class StreamRecorder:
     def abandon_from_gc(self) -> None:
         """End a stream that was dropped. Takes no lock and calls no OpenTelemetry API: it runs in finalizers."""
         if self._claim_end(Outcome.ABANDONED):
-            self._end_handler.add_abandoned(self)
+            self._end_handler.add_queued(self)
 
     @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def end_iterator_closed(self) -> None:
@@ -349,26 +365,47 @@ class StreamRecorder:
         this may run in a finalizer.
         """
         if self._claim_end(Outcome.CLOSED if self._ownership.is_held else Outcome.ABANDONED):
-            self._end_handler.add_abandoned(self)
+            self._end_handler.add_queued(self)
 
     def end_unreported(self) -> None:
         """End the recording without a report: it could not be opened, or belongs to the parent of this process."""
         self._open.clear()
-        self._on_finished = None
+        self._compute = self._deliver = None
 
     @property
     def is_reported(self) -> bool:
-        """Whether the finished stream was handed over, or is never to be."""
-        return self._on_finished is None
+        """Whether the report of the finished stream was delivered, or is never to be."""
+        return self._deliver is None
 
-    def report(self, finished: FinishedStream, *, is_last_try: bool = False) -> None:
-        """Hand the finished stream to what reports it, unless that was done; after the last try it counts as done."""
-        on_finished = self._on_finished
+    @property
+    def is_computed(self) -> bool:
+        """Whether the report of the finished stream was computed, or is never to be."""
+        return self._compute is None
+
+    def compute_report(self, finished: FinishedStream, *, is_last_try: bool = False) -> None:
+        """Compute the report of the finished stream, unless that was done; after the last try it counts as done."""
+        compute = self._compute
         if is_last_try:
-            self._on_finished = None
-        if on_finished is not None:
-            on_finished(finished)
-            self._on_finished = None
+            self._compute = None
+        if compute is not None:
+            compute(finished)
+            self._compute = None
+
+    def deliver_report(self, *, is_last_try: bool = False) -> None:
+        """Deliver the report once it was computed, unless that was done; after the last try it counts as done.
+
+        The chunks and the span are released: the application may keep the stream for long.
+        """
+        deliver, monitor = self._deliver, self.stall_monitor
+        if is_last_try:
+            self._deliver = None
+        if deliver is None or not self.is_computed:
+            return
+        if monitor is not None:
+            monitor.deliver_reports()
+        deliver()
+        self._deliver = self.stall_monitor = None
+        self.log.clear()
 
     def _end_aborted(self) -> BaseException | None:
         """End the stream if `abort()` was called; returns the exception that its reader gets then, else None."""
@@ -388,7 +425,7 @@ class StreamRecorder:
                 self._end_handler.finalize_ended(self)
         except Exception:
             if not self._open:
-                self._end_handler.add_abandoned(self)  # a second try, elsewhere
+                self._end_handler.add_queued(self)  # a second try, elsewhere
             raise
 
     def _claim_end(self, outcome: Outcome, error_type: str | None = None) -> bool:
@@ -404,11 +441,11 @@ class StreamRecorder:
         return True
 
     def __del__(self) -> None:
-        if getattr(self, "_on_finished", None) is None:
+        if getattr(self, "_deliver", None) is None:
             return
         try:
             self._claim_end(Outcome.ABANDONED)
-            self._end_handler.add_abandoned(self)
+            self._end_handler.add_queued(self)
         except Exception as error:  # noqa: BLE001 - the guard
-            self._end_handler.abandoned.append(self)  # by no function of ours: it is lost unless this succeeds
+            self._end_handler.queued.append(self)  # by no function of ours: it is lost unless this succeeds
             self._end_handler.errors.note(Where.STREAM_DROP, error)

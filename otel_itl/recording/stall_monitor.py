@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from threading import Lock
+from threading import RLock
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
@@ -16,6 +16,7 @@ from otel_itl.core.stall_detector import Silence, StallDetector, find_phase, jud
 from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Phase, Stall, StallPolicy
 from otel_itl.core.timeline import OUTPUT, SECOND, Outcome
 from otel_itl.recording.chunk_log import ChunkLog
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.host_delay import HostDelay
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.loop_lag import Lag, LoopLag
@@ -70,12 +71,14 @@ class StallReporting:
         callback_threads: the thread that the application's callback is called on.
         find_pauses: returns the intervals, up to a moment (ns), in which the process did not run.
         errors: where failures of our own are reported.
+        sections: the critical sections of the process.
     """
 
     log_threads: ReporterThreads
     callback_threads: ReporterThreads
     find_pauses: Callable[[int], list[Lag]]
     errors: InternalErrors
+    sections: CriticalSections
 
 
 class _Changes(NamedTuple):
@@ -137,7 +140,7 @@ class StreamStallMonitor:
         self._reports: OrderedReports | None = None
         self._on_stall = on_stall
         self._detector: StallDetector | None = None
-        self._lock = Lock()
+        self._lock = RLock()  # a handler of a signal may abort a stream that this thread looks at
         self._stalls: dict[int, Stall] = {}
         self._is_finished = False
 
@@ -185,7 +188,7 @@ class StreamStallMonitor:
         stream = self._stream()
         if stream is None or stream.is_over:
             return False
-        with self._lock:
+        with self._reporting.sections.current, self._lock:
             if self._is_finished or stream.is_over:
                 return False
             changes = self._judge(stream, self._start_detecting(stream).check(now, stream.headers), now)
@@ -200,7 +203,7 @@ class StreamStallMonitor:
         return True
 
     def finish(self, *, is_over: bool) -> tuple[Stall, ...]:
-        """Return every stall of the stream, those that end with it reported in this thread.
+        """Return every stall of the stream; the reports of those that end with it wait for `deliver_reports`.
 
         Args:
             is_over: the stream has ended; False: this is a snapshot.
@@ -216,9 +219,12 @@ class StreamStallMonitor:
                 changes = self._judge(stream, found, stream.ended)
             stalls = tuple(self._stalls.values())
         self._count(changes)
+        return stalls
+
+    def deliver_reports(self) -> None:
+        """Emit the log events that wait, in this thread, but for what another thread is emitting just now."""
         if self._reports is not None:
             self._reports.deliver()
-        return stalls
 
     def is_ongoing(self, after: int, now: int) -> bool:
         """Return whether the stall behind the chunk with index `after` lasts at `now` (ns)."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
-from threading import RLock
 from time import perf_counter_ns
 from typing import Final
 
 from otel_itl.conventions import Where
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
@@ -21,13 +21,18 @@ from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.wake_lateness import WakeLateness
 
 INTERVAL_SECONDS: Final = 0.1
+"""The shortest time from one round to the next."""
+LONGEST_PAUSE: Final = 2
+"""The longest time from one round to the next, in intervals: waking up costs 0.1 ms."""
+LONGEST_WITHOUT_DEADLINE: Final = 3
+"""The same while no stream has a deadline."""
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
 MAX_PAUSES: Final = 512
 """Intervals that are kept; the oldest are dropped."""
 MAX_SKIPPED_PER_ROUND: Final = 100_000
 """Keys of streams that ended which one round may pass over: a few milliseconds."""
-ROUNDS_PER_LOOK: Final = 3
+ROUNDS_PER_LOOK: Final = 2
 """Rounds from one look at the streams that are held to the next."""
 ROUNDS_BETWEEN_CLEANINGS: Final = 100
 """Rounds between two searches for streams that ended while nothing was due for them."""
@@ -48,15 +53,18 @@ class Watchdog:
         open_streams: the registry of open streams.
         errors: where failures of our own are reported.
         clock: a monotonic clock in nanoseconds.
-        interval: seconds between the rounds of the thread.
+        sections: the critical sections of the process.
+        interval: the fewest seconds between two rounds of the thread.
         lateness: takes how late each round is; None: nothing does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by keyword
         self,
         open_streams: OpenStreams,
         errors: InternalErrors,
+        sections: CriticalSections,
         clock: Callable[[], int] = perf_counter_ns,
+        *,
         interval: float = INTERVAL_SECONDS,
         lateness: WakeLateness | None = None,
     ) -> None:
@@ -65,7 +73,13 @@ class Watchdog:
         self._clock = clock
         self._lateness = lateness
         self.thread = PeriodicThread(
-            "otel_itl watchdog", interval, self._make_round, self._has_work, self.expect_round_in
+            "otel_itl watchdog",
+            interval,
+            make_round=self._make_round,
+            has_work=self._has_work,
+            errors=errors,
+            sections=sections,
+            before_sleep=self.expect_round_in,
         )
         self._forget()
 
@@ -79,17 +93,11 @@ class Watchdog:
         self._held = QuietStreams()
         self._rounds = 0
         self._last_look = self._clock()
-        self._in_round = RLock()
 
     def forget_after_fork(self) -> None:
         """Drop the parent's deadlines and its thread."""
         self._forget()
         self.thread.forget_after_fork()
-
-    def pause(self) -> Callable[[], None]:
-        """Keep the thread from making rounds, for a fork; returns what lets it go on."""
-        lock = self._in_round
-        return lock.release if lock.acquire(timeout=1.0) else _do_nothing
 
     def find_pauses(self, now: int) -> list[Lag]:
         """Return the intervals in which the process did not run, one that lasts up to `now` (ns) included.
@@ -121,14 +129,23 @@ class Watchdog:
             if recorder is not None:
                 self._check(recorder, now)
 
-    def _make_round(self) -> bool:
-        """Make a round of the thread, and note how late it is; nothing more is to be done at once."""
+    def _make_round(self) -> float | None:
+        """Make a round of the thread, and note how late it is; returns the seconds until the next one."""
         now = self._clock()
         if self._lateness is not None and self._due < now:
             self._lateness.end_sleep(now - self._due)
-        with self._in_round:
-            self.make_round(now)
-        return False
+        self.make_round(now)
+        return self._find_pause(now) if self._has_work() else None
+
+    def _find_pause(self, now: int) -> float:
+        """Return the seconds from `now` (ns) to the next round: to the next deadline, but one to three intervals.
+
+        Deadlines that come one after the other share a round: a silence is found at most an interval late.
+        """
+        interval = self.thread.interval
+        if not self._deadlines:
+            return LONGEST_WITHOUT_DEADLINE * interval
+        return min(max((self._deadlines[0][0] - now) / SECOND, interval), LONGEST_PAUSE * interval)
 
     def _has_work(self) -> bool:
         return len(self._open_streams) > 0
@@ -188,7 +205,3 @@ class Watchdog:
     def _overdue(self, now: int) -> list[Lag]:
         due = self._due
         return [Lag(due, now)] if now - due > PAUSE_NS else []
-
-
-def _do_nothing() -> None:
-    """Do nothing."""

@@ -160,8 +160,8 @@ class _ModelCollector:
         self._outcomes: Counter[str] = Counter()
         self._samples = array("d")
         self._first_tokens = array("d")
-        self._decode_time = 0
-        self._later_tokens = 0
+        self._paced_time = 0
+        self._paced_tokens = 0
         self._sums: Counter[str] = Counter()
         self._stalls: list[StallFacts] = []
         self._buffering = BufferingCollector()
@@ -183,9 +183,9 @@ class _ModelCollector:
         self._server_times.add(stream)
         if measures.time_to_first_token is not None:
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
-        if measures.decode_time and measures.time_per_output_token:
-            self._decode_time += round(measures.decode_time * SECOND)
-            self._later_tokens += round(measures.decode_time / measures.time_per_output_token)
+        if measures.time_per_output_token:
+            self._paced_time += round(measures.time_per_output_token * measures.paced_tokens * SECOND)
+            self._paced_tokens += measures.paced_tokens
         self._sums.update(
             output_tokens=measures.token_count,
             output_chunks=measures.output_chunk_count,
@@ -200,7 +200,7 @@ class _ModelCollector:
     def summary(self, provider: str, model: str) -> ModelSummary:
         """Summarize the streams that were added."""
         samples = sorted(self._samples)
-        per_token = self._decode_time / self._later_tokens / SECOND if self._later_tokens else None
+        per_token = self._paced_time / self._paced_tokens / SECOND if self._paced_tokens else None
         return ModelSummary(
             provider=provider,
             model=model,

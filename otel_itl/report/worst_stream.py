@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import NamedTuple
 
 from otel_itl.core.arrivals import find_arrivals
-from otel_itl.core.timeline import OUTPUT, SECOND, Timeline
+from otel_itl.core.gaps import split_by_choice
+from otel_itl.core.timeline import SECOND, Timeline
 from otel_itl.report.other_tools import figures_as
 from otel_itl.report.reading.streams import StoredStream
 
@@ -54,11 +55,8 @@ def longest_latency(stream: StoredStream) -> float:
 def _find_gap(timeline: Timeline, longest: float) -> ChunkGap | None:
     """Find the gap that a sample (ns) comes from."""
     arrivals = find_arrivals(timeline).moments
-    by_choice: dict[int, list[int]] = {}
-    for index, kind in enumerate(timeline.kinds):
-        if kind & OUTPUT:
-            by_choice.setdefault(timeline.choices[index] if timeline.choices else 0, []).append(index)
-    for indexes in by_choice.values():
+    for selected in split_by_choice(timeline, timeline.output_flags):
+        indexes = list(compress(range(len(timeline)), selected))
         for position, (before, after) in enumerate(pairwise(indexes), start=2):
             start, end = arrivals[before], arrivals[after]
             tokens = timeline.tokens[after] if timeline.tokens else 1

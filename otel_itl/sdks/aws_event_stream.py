@@ -56,7 +56,7 @@ class EventStreams:
     def bind(self, response: dict[str, Any], recorder: StreamRecorder) -> dict[str, Any]:
         """Record the event stream in a response of the SDK; one of another make is recorded by a proxy."""
         metadata = response.get("ResponseMetadata", {})
-        recorder.response.response_id = metadata.get("RequestId")
+        recorder.response.request_id = metadata.get("RequestId")
         field = next((field for field in STREAM_FIELDS if field in response), None)
         if field is None:  # made by an event handler of the caller
             recorder.end_exhausted()

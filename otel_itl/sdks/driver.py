@@ -295,7 +295,7 @@ class Driver:
         if recorder is not None:
             self._opener.redescribe(recorder, description.request, description.classify)
         elif description.awaits_sdk_span:
-            open_later = partial(self._open, description, self._opener.prepare())
+            open_later = partial(self._open, description, self._opener.read_clocks())
             return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
             span = description.sdk_span
@@ -307,9 +307,9 @@ class Driver:
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
 
     @never_raises(Where.STREAM_OPEN, None)
-    def prepare(self) -> Moment | None:
-        """Do what the first recording needs, before the SDK starts its own span; returns the present moment."""
-        return self._opener.prepare()
+    def read_clocks(self) -> Moment | None:
+        """Return the present moment; None: the clocks failed."""
+        return self._opener.read_clocks()
 
     def _open(self, description: Description, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
         """Open the recording of a request made at `sent` (None: now), on the SDK's own span, or for None on ours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -45,6 +46,8 @@ def describe_interaction(call: Call, *, is_fetch: bool = False) -> Description |
         fields_of(body.get("generation_config")),
         is_vertex="/projects/" in str(configuration.globals.api_version),
     )
+    if body.get("last_event_id"):
+        request = replace(request, is_resumed=True)
     return Description(request, classify_interaction_event, body, fields_of(call.kwargs.get("extra_headers")))
 
 

@@ -38,8 +38,8 @@ class RecordingOpener(Protocol):
         """Where a request names its session; None: nowhere."""
         ...
 
-    def prepare(self) -> Moment:
-        """Do what the first recording needs, before the SDK starts its own span; returns the present moment."""
+    def read_clocks(self) -> Moment:
+        """Return the present moment."""
         ...
 
     def open(

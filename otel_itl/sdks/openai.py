@@ -12,7 +12,7 @@ SDK = StainlessSDK(
     routes=(
         Route("chat/completions", "chat", classify_chat),
         Route("responses", "chat", classify_response_event),
-        Route("responses/*", "fetch_response", classify_response_event, method="get"),
+        Route("responses/*", "fetch_response", classify_response_event, method="get", resumed_by="starting_after"),
         Route("completions", "text_completion", classify_text_completion),
     ),
     swallowed_event=SwallowedEvent("data", "[DONE]", mark_terminated, is_last=True),

@@ -49,6 +49,8 @@ class Route:
     operation: str
     classify: Classify
     method: str = "post"
+    resumed_by: str = ""
+    """Parameter of the query by which a response is fetched from its middle on; empty: there is none."""
 
     def matches(self, method: str, path: str) -> bool:
         """Return whether a request goes to this endpoint, under any prefix of the path."""
@@ -153,7 +155,9 @@ class RequestDescriber:
         if endpoint is None:
             return None
         body = {**_as_mapping(options.json_data), **_as_mapping(getattr(options, "extra_json", None))}
-        request = endpoint.make_request(short_str(body.get("model")), request_parameters(body))
+        resumed_by = endpoint.route.resumed_by
+        is_resumed = bool(resumed_by) and _as_mapping(options.params).get(resumed_by) is not None
+        request = endpoint.make_request(short_str(body.get("model")), request_parameters(body), is_resumed=is_resumed)
         headers, starts_span = _Headers(client, options), self._starts_span(client, options)
         return Description(request, endpoint.route.classify, body, headers, awaits_sdk_span=starts_span)
 
@@ -212,9 +216,9 @@ class _Endpoint:
         self._port = base_url.port or (443 if base_url.scheme == "https" else 80)
         self._requests: dict[tuple[Any, ...], Request] = {}
 
-    def make_request(self, model: str | None, parameters: dict[str, Any]) -> Request:
+    def make_request(self, model: str | None, parameters: dict[str, Any], *, is_resumed: bool) -> Request:
         """Return the request for a model with these parameters: the same object for the same values."""
-        key = (model, *parameters.items(), *map(type, parameters.values()))  # 1 and 1.0 are equal
+        key = (model, is_resumed, *parameters.items(), *map(type, parameters.values()))  # 1 and 1.0 are equal
         request = self._requests.get(key)
         if request is None:
             request = Request(
@@ -224,6 +228,7 @@ class _Endpoint:
                 server_address=self._address,
                 server_port=self._port,
                 parameters=parameters,
+                is_resumed=is_resumed,
             )
             if len(self._requests) >= MAX_REQUESTS:
                 self._requests.clear()

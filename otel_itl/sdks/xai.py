@@ -92,7 +92,7 @@ def _more_targets(driver: Driver) -> tuple[Target, ...]:
 
     def begin_request(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         """Note when a request begins."""
-        _begun.set(driver.prepare())
+        _begun.set(driver.read_clocks())
         return wrapped(*args, **kwargs)
 
     def make_channel(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:

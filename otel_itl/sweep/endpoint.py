@@ -9,6 +9,8 @@ from ipaddress import ip_address
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
+from otel_itl.core.without_secrets import show_address
+
 SDK = Literal["openai", "anthropic"]
 
 DEFAULT_TIMEOUT: Final = 600.0
@@ -48,9 +50,8 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The base URL without a user, a password or a query, to be shown."""
-        parts = urlsplit(self.url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+        """The base URL without what may be a secret, to be shown."""
+        return show_address(self.url)
 
     @property
     def host(self) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from socket import gaierror
 from ssl import SSLError
 from typing import Any, Final, NamedTuple
 
+from otel_itl.core.without_secrets import HIDDEN, show_address
 from otel_itl.sweep.retry_after import read_retry_after
 
 NO_TOKEN: Final = "NoToken"
@@ -50,9 +51,9 @@ def describe_failure(error: Exception) -> Failure:
     headers = headers if isinstance(headers, Mapping) else {}
     status = status if isinstance(status, int) else None
     if status in _REDIRECTS:
-        detail: str | None = f"a redirect to {shorten(headers.get('location', '?'))}, which is not followed"
+        detail: str | None = f"a redirect to {_show_redirect(headers)}, which is not followed"
     elif status is not None or getattr(error, "body", None) is not None:
-        detail = _find_message(getattr(error, "body", None))
+        detail = _find_message(getattr(error, "body", None), _find_keys(response))
     else:
         detail = _describe_cause(error)
     return Failure(type(error).__name__, status, read_retry_after(headers, time.time()), detail)
@@ -72,8 +73,22 @@ def shorten(text: str) -> str:
     return printable if len(printable) <= MAX_MESSAGE else f"{printable[: MAX_MESSAGE - 1]}…"
 
 
-def _find_message(body: object) -> str | None:
-    """Return the message in the body of an answer; None: it has none, or is a web page."""
+def _show_redirect(headers: Mapping[str, str]) -> str:
+    """Return the address that a request was redirected to, without what may be a secret."""
+    return shorten(show_address(headers.get("location", "?")))
+
+
+def _find_keys(response: Any) -> list[str]:
+    """Return the keys that the request of a response was sent with, which an endpoint may repeat in its message."""
+    headers = getattr(getattr(response, "request", None), "headers", None)
+    if not isinstance(headers, Mapping):
+        return []
+    sent = (headers.get(name) for name in ("authorization", "x-api-key", "api-key"))
+    return [value.rpartition(" ")[2] for value in sent if isinstance(value, str) and value.rpartition(" ")[2]]
+
+
+def _find_message(body: object, keys: Sequence[str]) -> str | None:
+    """Return the message in the body of an answer, without the request's keys; None: it has none, or is a web page."""
     for _ in range(len(_MESSAGE_KEYS)):
         if not isinstance(body, Mapping):
             break
@@ -82,6 +97,8 @@ def _find_message(body: object) -> str | None:
         body = json.dumps(body, ensure_ascii=False, default=str)
     if not isinstance(body, str) or not body.strip() or body.lstrip().startswith("<"):
         return None
+    for key in keys:
+        body = body.replace(key, HIDDEN)
     return shorten(body)
 
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from . import (
+    azure,
     bedrock,
     chat,
     cohere,
@@ -42,6 +43,7 @@ __all__ = [
     "ScriptedServer",
     "Sent",
     "Step",
+    "azure",
     "bedrock",
     "capture_telemetry",
     "chat",

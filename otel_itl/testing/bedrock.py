@@ -130,6 +130,7 @@ def reply(
     first: float = 0.0,
     gaps: Gaps = 0.0,
     reasoning: Tokens = 0,
+    hidden_reasoning: int = 0,
     tools: Iterable[ToolCall] = (),
     stop_reason: str | None = None,
 ) -> Script:
@@ -142,13 +143,16 @@ def reply(
         first: seconds from the headers to the first output event.
         gaps: seconds between successive output events, one number or exactly one each.
         reasoning: reasoning tokens before the answer, closed by a signature.
+        hidden_reasoning: further tokens of reasoning, which the usage counts and no event carries, as Claude's since
+            Claude 4: those of `reasoning` are a summary then.
         tools: tool calls after the answer; the block's start (the name) and each piece of the arguments are output.
         stop_reason: by default `tool_use` when there are tool calls, else `end_turn`.
     """
     answers, thoughts, calls = texts(tokens), texts(reasoning), called(tools)
     blocks: list[list[Step]] = []
-    if thoughts:
-        blocks.append([*(_reasoning(thought) for thought in thoughts), signature(), block_stop()])
+    if thoughts or hidden_reasoning:
+        signed = signature(messages.WITHHELD) if hidden_reasoning else signature()
+        blocks.append([*(_reasoning(thought) for thought in thoughts), signed, block_stop()])
     if answers:
         at = len(blocks)
         blocks.append([*(text(answer, index=at) for answer in answers), block_stop(index=at)])
@@ -157,7 +161,7 @@ def reply(
         arguments = (tool_arguments(piece, index=at) for piece in pieces)
         blocks.append([tool_start(name, index=at), *arguments, block_stop(index=at)])
     steps = [step for block in blocks for step in block]
-    output = sum(step.event.tokens for step in steps)
+    output = sum(step.event.tokens for step in steps) + hidden_reasoning
     reason = stop_reason or ("tool_use" if calls else "end_turn")
     return paced([start(), *steps, finish(reason), usage(output)], first, gaps)
 

@@ -121,6 +121,15 @@ def no_choices(*, after: float = 0.0) -> Step:
     return chunk("empty", after=after)
 
 
+def join(*steps: Step) -> Step:
+    """Make one chunk of several, with the choices of them all: some services answer with all choices at once."""
+    chunks = [json.loads(step.event.data) for step in steps]
+    choices = [choice for chunk in chunks for choice in chunk["choices"]]
+    tokens = sum(step.event.tokens for step in steps)
+    event = replace(steps[0].event, data=encode({**chunks[0], "choices": choices}), tokens=tokens)
+    return replace(steps[0], event=event)
+
+
 def ping(*, after: float = 0.0) -> Step:
     """Make a keep-alive: an SSE comment, which no SDK shows."""
     return Step(after, Event("ping", raw=b": ping\n\n"))
@@ -172,7 +181,9 @@ def reply(
     reasoning_field: ReasoningField = "reasoning_content",
     tools: Iterable[ToolCall] = (),
     refuse: bool = False,
+    hidden_reasoning: int = 0,
     choices: int = 1,
+    join_choices: bool = False,
     logprobs: bool = False,
     finish_reason: str | None = None,
     usage: bool = True,
@@ -190,7 +201,9 @@ def reply(
         reasoning_field: the field they come in.
         tools: tool calls after the answer; the name and each piece of the arguments are an output chunk each.
         refuse: send the answer as a refusal.
+        hidden_reasoning: further tokens of reasoning, which the usage counts and no chunk carries.
         choices: how many choices answer at once; their chunks take turns.
+        join_choices: each chunk has all the choices instead.
         logprobs: each answer chunk has the text of its token.
         finish_reason: by default `tool_calls` when there are any, else `stop`.
         usage: a last chunk with the token counts, as after `stream_options={"include_usage": True}`.
@@ -209,10 +222,13 @@ def reply(
         steps += [tool_call(name, call=call, index=index) for index in indexes]
         steps += [tool_arguments(piece, call=call, index=index) for piece in pieces for index in indexes]
     steps += [finish(finish_reason or ("tool_calls" if calls else "stop"), index=index) for index in indexes]
+    if join_choices:
+        steps = [join(*steps[at : at + choices]) for at in range(0, len(steps), choices)]
     if continuous_usage:
-        steps = _with_running_usage(steps)
+        steps = _with_running_usage(steps, hidden_reasoning)
     if usage:
-        steps.append(_usage(sum(step.event.tokens for step in steps), reasoning=len(thoughts) * choices))
+        output = sum(step.event.tokens for step in steps) + hidden_reasoning
+        steps.append(_usage(output, reasoning=len(thoughts) * choices + hidden_reasoning))
     return paced([*steps, done()], first, gaps)
 
 
@@ -220,9 +236,9 @@ def reply(
 _reasoning, _usage = reasoning, usage
 
 
-def _with_running_usage(steps: Iterable[Step]) -> list[Step]:
-    """Add the token counts so far to each chunk."""
-    counted, output, thought = [], 0, 0
+def _with_running_usage(steps: Iterable[Step], hidden: int) -> list[Step]:
+    """Add the token counts so far to each chunk; `hidden` tokens of reasoning came before the first."""
+    counted, output, thought = [], hidden, hidden
     for step in steps:
         output += step.event.tokens
         thought += step.event.tokens if step.event.kind == "reasoning" else 0

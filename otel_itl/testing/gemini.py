@@ -137,6 +137,7 @@ def reply(
     first: float = 0.0,
     gaps: Gaps = 0.0,
     thoughts: Tokens = 0,
+    hidden_thoughts: int = 0,
     tools: Iterable[ToolCall] = (),
     candidates: int = 1,
     finish_reason: str = "STOP",
@@ -152,6 +153,7 @@ def reply(
         first: seconds from the headers to the first output chunk.
         gaps: seconds between successive output chunks, one number or exactly one each.
         thoughts: tokens of a thought summary before the answer.
+        hidden_thoughts: further tokens of thoughts, which the usage counts and no chunk carries.
         tools: function calls after the answer; each is one output chunk, whatever the pieces of its arguments.
         candidates: how many candidates answer at once; their chunks take turns.
         finish_reason: why the model stopped.
@@ -168,8 +170,9 @@ def reply(
         for index in indexes
     ]
     if continuous_usage:
-        steps = _with_running_usage(steps)
-    counts = usage_object((len(answers) + len(calls)) * candidates, thoughts=len(thinking) * candidates)
+        steps = _with_running_usage(steps, hidden_thoughts)
+    thought_tokens = len(thinking) * candidates + hidden_thoughts
+    counts = usage_object((len(answers) + len(calls)) * candidates, thoughts=thought_tokens)
     ends = [_finish(finish_reason, index=index) for index in indexes]
     if usage:
         ends[-1] = _finish(finish_reason, index=indexes[-1], usage=counts)
@@ -179,9 +182,9 @@ def reply(
 _finish = finish
 
 
-def _with_running_usage(steps: Iterable[Step]) -> list[Step]:
-    """Add the token counts so far to each chunk."""
-    counted, output, thinking = [], 0, 0
+def _with_running_usage(steps: Iterable[Step], hidden: int) -> list[Step]:
+    """Add the token counts so far to each chunk; `hidden` tokens of thoughts came before the first."""
+    counted, output, thinking = [], 0, hidden
     for step in steps:
         if step.event.kind == "reasoning":
             thinking += step.event.tokens

@@ -6,9 +6,13 @@ Every function makes one `Step`, sent `after` seconds after the one before; `rep
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
 from .script import ID, MODEL, Event, Kind, Script, Step
+
+WITHHELD: Final = "ErUBCkYIARgCIkDy" + "4vbQ7xkN2mZp" * 27 + "GgwIARACGAIYAQ=="
+"""A signature as long as Claude's are, in which the reasoning itself is encrypted."""
 
 
 def event(
@@ -70,6 +74,11 @@ def signature(content: str = "c2lnbmF0dXJl", *, index: int = 0, after: float = 0
     return _delta("lifecycle", {"type": "signature_delta", "signature": content}, index=index, tokens=0, after=after)
 
 
+def withheld(*, index: int = 0, after: float = 0.0) -> Step:
+    """Make the signature of a block of which only a summary is streamed, or nothing."""
+    return signature(WITHHELD, index=index, after=after)
+
+
 def tool_arguments(piece: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
     """Make a delta of the JSON arguments of a tool call."""
     return _delta("tool", {"type": "input_json_delta", "partial_json": piece}, index=index, tokens=tokens, after=after)
@@ -115,8 +124,10 @@ def reply(
     first: float = 0.0,
     gaps: Gaps = 0.0,
     thinking: Tokens = 0,
+    hidden_thinking: int = 0,
     tools: Iterable[ToolCall] = (),
     stop_reason: str | None = None,
+    details: bool = True,
 ) -> Script:
     """Make a whole stream: `message_start`, blocks for thinking, text and tool calls, `message_delta`, `message_stop`.
 
@@ -127,13 +138,17 @@ def reply(
         first: seconds from the headers to the first output event.
         gaps: seconds between successive output events, one number or exactly one each.
         thinking: thinking tokens before the answer, closed by a signature.
+        hidden_thinking: further tokens of thinking, which the usage counts and no event carries, as since Claude 4:
+            those of `thinking` are a summary then.
         tools: tool calls after the answer; the block's start (the name) and each piece of the arguments are output.
         stop_reason: by default `tool_use` when there are tool calls, else `end_turn`.
+        details: the usage shows how many of the output tokens are thinking, which older services do not.
     """
     answers, thoughts, calls = texts(tokens), texts(thinking), called(tools)
     blocks: list[list[Step]] = []
-    if thoughts:
-        blocks.append([thinking_start(), *(_thinking(thought) for thought in thoughts), signature(), block_stop()])
+    if thoughts or hidden_thinking:
+        signed = withheld() if hidden_thinking else signature()
+        blocks.append([thinking_start(), *(_thinking(thought) for thought in thoughts), signed, block_stop()])
     if answers:
         at = len(blocks)
         blocks.append([text_start(index=at), *(text(answer, index=at) for answer in answers), block_stop(index=at)])
@@ -142,9 +157,10 @@ def reply(
         arguments = (tool_arguments(piece, index=at) for piece in pieces)
         blocks.append([tool_start(name, index=at), *arguments, block_stop(index=at)])
     steps = [step for block in blocks for step in block]
-    output = sum(step.event.tokens for step in steps)
+    output = sum(step.event.tokens for step in steps) + hidden_thinking
     reason = stop_reason or ("tool_use" if calls else "end_turn")
-    return paced([start(), *steps, finish(reason, output=output, thinking=len(thoughts)), stop()], first, gaps)
+    counted = len(thoughts) + hidden_thinking if details else 0
+    return paced([start(), *steps, finish(reason, output=output, thinking=counted), stop()], first, gaps)
 
 
 # `reply` has an argument of this name.

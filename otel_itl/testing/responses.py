@@ -62,14 +62,16 @@ def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[s
     }
 
 
-def created(*, after: float = 0.0) -> Step:
+def created(*, background: bool = False, after: float = 0.0) -> Step:
     """Make `response.created`."""
-    return event("lifecycle", "response.created", {"response": response_object("in_progress")}, after=after)
+    members = {"response": response_object("in_progress", background=background)}
+    return event("lifecycle", "response.created", members, after=after)
 
 
-def in_progress(*, after: float = 0.0) -> Step:
+def in_progress(*, background: bool = False, after: float = 0.0) -> Step:
     """Make `response.in_progress`."""
-    return event("lifecycle", "response.in_progress", {"response": response_object("in_progress")}, after=after)
+    members = {"response": response_object("in_progress", background=background)}
+    return event("lifecycle", "response.in_progress", members, after=after)
 
 
 def item_added(item: Mapping[str, object], *, index: int = 0, after: float = 0.0) -> Step:
@@ -124,10 +126,14 @@ def ping(*, after: float = 0.0) -> Step:
 
 
 def completed(
-    output: Sequence[Mapping[str, object]] = (), *, usage: Mapping[str, object] | None = None, after: float = 0.0
+    output: Sequence[Mapping[str, object]] = (),
+    *,
+    usage: Mapping[str, object] | None = None,
+    background: bool = False,
+    after: float = 0.0,
 ) -> Step:
     """Make the terminator `response.completed`: the whole response with its items and usage."""
-    members = {"response": response_object("completed", output, usage=usage)}
+    members = {"response": response_object("completed", output, usage=usage, background=background)}
     return event("finish", "response.completed", members, after=after)
 
 
@@ -255,9 +261,11 @@ def reply(
     gaps: Gaps = 0.0,
     reasoning: Tokens = 0,
     reasoning_summary: Tokens = 0,
+    hidden_reasoning: int = 0,
     tools: Iterable[ToolCall] = (),
     refuse: bool = False,
     logprobs: bool = False,
+    background: bool = False,
     end: Literal["completed", "incomplete", "failed"] = "completed",
 ) -> Script:
     """Make a whole stream: `response.created`, `response.in_progress`, the output items, `response.completed`.
@@ -270,9 +278,11 @@ def reply(
         gaps: seconds between successive output events, one number or exactly one each.
         reasoning: tokens of reasoning text before the answer.
         reasoning_summary: tokens of a reasoning summary before the answer.
+        hidden_reasoning: further tokens of reasoning, which the usage counts and no event carries.
         tools: function calls after the answer; the item's start (the name) and each piece of the arguments are output.
         refuse: send the answer as a refusal.
         logprobs: each text delta has the text of its token.
+        background: the response runs in the background, so that it can be fetched again.
         end: `completed`, `incomplete` or `failed`.
     """
     parts: list[tuple[list[Step], dict[str, object]]] = []
@@ -286,13 +296,15 @@ def reply(
         parts.append(function_call(name, pieces, index=len(parts)))
     steps = [step for part, _ in parts for step in part]
     items = [item for _, item in parts]
-    usage = usage_object(sum(step.event.tokens for step in steps), reasoning=len(thought) + len(summed))
+    thinking = len(thought) + len(summed) + hidden_reasoning
+    usage = usage_object(sum(step.event.tokens for step in steps) + hidden_reasoning, reasoning=thinking)
     ends: dict[str, Callable[[], Step]] = {
-        "completed": lambda: completed(items, usage=usage),
+        "completed": lambda: completed(items, usage=usage, background=background),
         "incomplete": lambda: incomplete(output=items, usage=usage),
         "failed": failed,
     }
-    return paced([created(), in_progress(), *steps, ends[end]()], first, gaps)
+    opening = [created(background=background), in_progress(background=background)]
+    return paced([*opening, *steps, ends[end]()], first, gaps)
 
 
 def _part_of(item: str, index: int) -> dict[str, object]:

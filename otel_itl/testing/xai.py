@@ -138,6 +138,7 @@ def reply(
     first: float = 0.0,
     gaps: Gaps = 0.0,
     reasoning: Tokens = 0,
+    hidden_reasoning: int = 0,
     tools: Iterable[ToolCall] = (),
     outputs: int = 1,
     finish_reason: str | None = None,
@@ -153,6 +154,7 @@ def reply(
         first: seconds from the headers to the first output chunk.
         gaps: seconds between successive output chunks, one number or exactly one each.
         reasoning: reasoning tokens before the answer.
+        hidden_reasoning: further tokens of reasoning, which the usage counts and no chunk carries.
         tools: tool calls after the answer; each is one output chunk, whatever the pieces of its arguments.
         outputs: how many outputs answer at once (`stream_batch`); their chunks take turns.
         finish_reason: why the model stopped; by default `REASON_TOOL_CALLS` when there are any, else `REASON_STOP`.
@@ -167,8 +169,9 @@ def reply(
         tool_call(name, json.loads("".join(pieces) or "{}"), index=index) for name, pieces in calls for index in indexes
     ]
     if continuous_usage:
-        steps = _with_running_usage(steps)
-    counts = usage_object((len(answers) + len(calls)) * outputs, reasoning=len(thoughts) * outputs)
+        steps = _with_running_usage(steps, hidden_reasoning)
+    thought_tokens = len(thoughts) * outputs + hidden_reasoning
+    counts = usage_object((len(answers) + len(calls)) * outputs, reasoning=thought_tokens)
     reason = finish_reason or ("REASON_TOOL_CALLS" if calls else "REASON_STOP")
     ends = [finish(reason, index=index) for index in indexes]
     if usage:
@@ -179,9 +182,9 @@ def reply(
 _reasoning = reasoning  # `reply` has an argument of this name
 
 
-def _with_running_usage(steps: Iterable[Step]) -> list[Step]:
-    """Add the token counts so far to each chunk."""
-    counted, output, thought = [], 0, 0
+def _with_running_usage(steps: Iterable[Step], hidden: int) -> list[Step]:
+    """Add the token counts so far to each chunk; `hidden` tokens of reasoning came before the first."""
+    counted, output, thought = [], 0, hidden
     for step in steps:
         if step.event.kind == "reasoning":
             thought += step.event.tokens

@@ -48,9 +48,13 @@ def draw_chunks(timeline: Timeline) -> DrawnChunks:
         for kind, observed in zip(timeline.kinds, arrivals.observed, strict=True)
     )
     selections = split_by_choice(timeline, timeline.output_flags)
+    measured: set[int] = set()
     for selected, gaps in zip(selections, find_gaps(timeline, arrivals), strict=True):
         indexes = list(compress(range(len(timeline)), selected))
-        _place_choice(timeline, arrivals, indexes, gaps.samples, (moments, shares, codes))
+        measured |= _place_choice(timeline, arrivals, indexes, gaps.samples, (moments, shares))
+    for index, is_output in enumerate(timeline.output_flags):
+        if is_output and index not in measured:
+            codes[index] |= UNMEASURED
     opened = [] if not timeline.asked else [timeline.asked[0] if timeline.headers is None else timeline.headers]
     holds = list(map(sub, timeline.asked, chain(opened, timeline.arrived)))
     return DrawnChunks(moments, bytes(codes), shares, timeline.asked, holds)
@@ -61,19 +65,18 @@ def _place_choice(
     arrivals: Arrivals,
     indexes: Sequence[int],
     samples: Sequence[float],
-    drawn: tuple[list[float], list[int], bytearray],
-) -> None:
-    """Set where the output chunks of one choice are drawn, in the lists of `drawn`.
+    drawn: tuple[list[float], list[int]],
+) -> set[int]:
+    """Set where the output chunks of one choice are drawn, in the lists of `drawn`; return those that have samples.
 
     Args:
         timeline: the chunks of the stream.
         arrivals: when each of them arrived, and which arrivals were observed.
         indexes: of the choice's output chunks.
         samples: ITL samples of the choice, in the order of its gaps.
-        drawn: moments, shares and codes of all chunks. A chunk with a hidden arrival is moved to where its samples
-            end; a chunk without samples gets the flag `UNMEASURED`.
+        drawn: moments and shares of all chunks. A chunk with a hidden arrival is moved to where its samples end.
     """
-    moments, shares, codes = drawn
+    moments, shares = drawn
     known = [place for place, index in enumerate(indexes) if arrivals.observed[index]]
     measured: set[int] = set()
     rest, used = iter(samples), 0
@@ -89,9 +92,7 @@ def _place_choice(
             moments[index] = moment if arrivals.observed[index] == 0 else moments[index]
             shares[index] = weight
         measured.update(run)
-    for index in indexes:
-        if index not in measured:
-            codes[index] |= UNMEASURED
+    return measured
 
 
 def _weigh_chunks(timeline: Timeline, run: Sequence[int]) -> list[int]:

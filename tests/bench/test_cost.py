@@ -23,6 +23,7 @@ from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.export.measured_stream import measured_stream
 from otel_itl.export.metrics import MetricsRegistry
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -136,7 +137,9 @@ def test_the_metrics_of_streams_that_end_together_are_recorded_together() -> Non
     finished = FinishedStream(Request(operation="chat", provider="openai"), ResponseInfo(), timeline, ALONE, None)
     stream = measured_stream(finished, measure(timeline), None, INVALID_SPAN_CONTEXT, records_standard=True)
     meter = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False).get_meter("test")
-    registry = MetricsRegistry(InternalErrors(), open_streams=list, before_collection=lambda: None)
+    registry = MetricsRegistry(
+        InternalErrors(), CriticalSections(), open_streams=list, before_collection=lambda: None, wake=lambda: None
+    )
     metrics = registry.create(meter, STANDARD_NAMES["operation"])
 
     def count_recording(streams: int) -> int:

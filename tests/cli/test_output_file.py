@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -92,6 +93,45 @@ def test_a_link_is_refused(path: Path) -> None:
     path.symlink_to(path.with_name("elsewhere"))
     with pytest.raises(CannotLaunchError, match="is not a regular file"):
         OutputFile(str(path)).begin(append=False)
+
+
+def test_the_file_of_an_earlier_run_that_others_may_read_is_restricted_to_its_owner(path: Path) -> None:
+    for part in (path, path.with_name("otel-itl.jsonl.1")):
+        part.write_text(LINE)
+        part.chmod(0o666)
+    OutputFile(str(path)).begin(append=False)
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert modes == dict.fromkeys(("otel-itl.jsonl", "otel-itl.jsonl.previous", "otel-itl.jsonl.previous.1"), 0o600)
+
+
+def test_a_file_that_is_added_to_is_restricted_to_its_owner(path: Path) -> None:
+    path.write_text(LINE)
+    path.chmod(0o666)
+    OutputFile(str(path)).begin(append=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_of_another_user_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text(LINE)
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(CannotLaunchError, match="it belongs to another user"):
+        OutputFile(str(path)).begin(append=False)
+
+
+def test_a_file_with_a_second_name_is_refused(path: Path) -> None:
+    path.write_text(LINE)
+    os.link(path, path.with_name("second"))
+    with pytest.raises(CannotLaunchError, match="it has another name"):
+        OutputFile(str(path)).begin(append=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes on this platform")
+def test_a_pipe_or_a_link_in_the_place_of_a_rotated_file_is_not_read(path: Path) -> None:
+    path.write_text(LINE)
+    os.mkfifo(path.with_name("otel-itl.jsonl.1"))
+    file = OutputFile(str(path))
+    file.begin(append=False)
+    assert file.parts == [path]
 
 
 def test_rotated_files_of_an_earlier_run_are_set_aside_and_those_of_others_kept(path: Path) -> None:

@@ -65,6 +65,112 @@ def test_signals_to_the_command_are_forwarded_once_and_the_exit_code_is_the_prog
     assert (ended.exit_code, ended.stdout, ended.stderr) == (7, b"", "")
 
 
+@pytest.fixture
+def in_a_group(plain_environ: dict[str, str], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """The counting program under the command, in a process group of their own; it is ready."""
+    (tmp_path / "app.py").write_text(COUNTING.replace("signal.SIGTERM:", "signal.SIGUSR2:"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "otel_itl", *OUTPUT],
+        cwd=tmp_path,
+        env=plain_environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def test_a_signal_to_the_whole_process_group_reaches_the_program_once(in_a_group: subprocess.Popen[str]) -> None:
+    expected = []
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGWINCH"):
+        os.killpg(in_a_group.pid, getattr(signal, name))
+        time.sleep(0.3)  # a second one would have arrived by then
+        in_a_group.send_signal(getattr(signal, name))  # is forwarded: what the group got before is forgotten
+        time.sleep(0.3)
+        expected += [f"got {name}"] * 2
+    os.killpg(in_a_group.pid, signal.SIGKILL)
+    assert in_a_group.communicate(timeout=50)[0].splitlines() == expected
+
+
+def test_signals_to_the_group_in_quick_succession_leave_nothing_that_keeps_a_later_one_back(
+    in_a_group: subprocess.Popen[str],
+) -> None:
+    for _ in range(50):
+        os.killpg(in_a_group.pid, signal.SIGUSR1)
+    time.sleep(0.5)
+    in_a_group.send_signal(signal.SIGUSR1)
+    time.sleep(0.3)
+    in_a_group.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    os.killpg(in_a_group.pid, signal.SIGKILL)
+    lines = in_a_group.communicate(timeout=50)[0].splitlines()
+    assert (lines[-1], lines.count("got SIGUSR1") in range(2, 52)) == ("got SIGHUP", True)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_no_process_of_the_group_outlives_the_command(in_a_group: subprocess.Popen[str], end: signal.Signals) -> None:
+    children = Path(f"/proc/{in_a_group.pid}/task/{in_a_group.pid}/children")
+    if not children.exists():
+        pytest.skip("this system does not list the children of a process")
+    started = [int(pid) for pid in children.read_text().split()]
+    os.kill(started[-1], signal.SIGKILL)  # the program: the other one is the witness
+    if end == signal.SIGKILL:
+        os.kill(in_a_group.pid, end)
+    in_a_group.wait(50)
+    until = time.monotonic() + 50
+    while any(
+        Path(f"/proc/{pid}/stat").exists() and " Z " not in Path(f"/proc/{pid}/stat").read_text() for pid in started
+    ):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert len(started) == 2
+
+
+def test_a_witness_that_was_killed_keeps_no_signal_back(in_a_group: subprocess.Popen[str]) -> None:
+    children = Path(f"/proc/{in_a_group.pid}/task/{in_a_group.pid}/children")
+    if not children.exists():
+        pytest.skip("this system does not list the children of a process")
+    os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
+    time.sleep(0.2)
+    in_a_group.send_signal(signal.SIGUSR2)
+    assert in_a_group.stdout is not None
+    assert in_a_group.stdout.readline() == "got SIGUSR2\n"
+    assert in_a_group.wait(50) == 7
+
+
+@pytest.mark.parametrize("name", ["SIGALRM", "SIGVTALRM", "SIGRTMIN"])
+def test_any_other_signal_is_forwarded_as_well(launch: Launch, name: str) -> None:
+    if not hasattr(signal, name):
+        pytest.skip(f"this system has no {name}")
+    running = launch(*OUTPUT, files={"app.py": SLEEPING})
+    wait_until_ready(running)
+    running.process.send_signal(getattr(signal, name))
+    assert running.end().exit_code == -getattr(signal, name)
+
+
+def test_ctrl_c_before_the_program_has_started_ends_the_command_by_it(
+    plain_environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text("print('started')")
+    code = (
+        "import sys, os, signal, otel_itl.cli.arguments as arguments\n"
+        "arguments.parse_arguments = lambda _: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from otel_itl.cli import main\n"
+        "sys.argv = ['otel-itl', 'run', 'app.py']\n"
+        "sys.exit(main())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=plain_environ, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "otel-itl: interrupted.\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_a_signal_that_ends_the_program_ends_the_command(launch: Launch, number: signal.Signals) -> None:
     running = launch(*OUTPUT, files={"app.py": SLEEPING})

@@ -66,7 +66,10 @@ class Receiver:
         """The line that an application without providers prints, once: where its telemetry goes."""
         exporter = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}[self.protocol]
         to = ", ".join(f"{signal}: {exporter} {self.url}" for signal in ("traces", "metrics", "logs"))
-        return f"No OpenTelemetry provider was set: otel_itl has set up the SDK from the OTEL_* environment ({to}).\n"
+        return (
+            "No OpenTelemetry provider was set: otel_itl exports its own telemetry as the OTEL_* environment has it "
+            f"({to}).\n"
+        )
 
     @property
     def raw(self) -> bytes:

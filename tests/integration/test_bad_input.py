@@ -94,9 +94,7 @@ def test_a_wrong_variable_is_one_warning_that_says_what_is_accepted(
     monkeypatch.setenv(variable, "nonsense")
     instrument()
     accepted, default = ACCEPTED[variable]
-    assert warnings(caplog) == [
-        f"{variable}='nonsense' is not accepted: it takes {accepted}. The default {default} is used."
-    ]
+    assert warnings(caplog) == [f"{variable} is not accepted: it takes {accepted}. The default {default} is used."]
 
 
 @pytest.mark.parametrize("variable", list(ACCEPTED))
@@ -120,7 +118,7 @@ def test_an_unknown_variable_is_one_warning_that_says_which_are_read(
     monkeypatch.setenv("OTEL_ITL_FOO", "1")
     instrument()
     (warning,) = warnings(caplog)
-    assert warning.startswith("OTEL_ITL_FOO='1' is not known to otel_itl, which reads OTEL_ITL_TOKEN_EVENTS, ")
+    assert warning.startswith("OTEL_ITL_FOO is not known to otel_itl, which reads OTEL_ITL_TOKEN_EVENTS, ")
 
 
 def test_two_wrong_variables_are_two_warnings(
@@ -129,7 +127,7 @@ def test_two_wrong_variables_are_two_warnings(
     monkeypatch.setenv("OTEL_ITL_FOO", "1")
     monkeypatch.setenv("OTEL_ITL_MODEL_LIMIT", "many")
     instrument()
-    assert sorted(warning.partition("=")[0] for warning in warnings(caplog)) == ["OTEL_ITL_FOO", "OTEL_ITL_MODEL_LIMIT"]
+    assert sorted(warning.partition(" ")[0] for warning in warnings(caplog)) == ["OTEL_ITL_FOO", "OTEL_ITL_MODEL_LIMIT"]
 
 
 def test_observing_stream_after_stream_says_what_is_wrong_once(

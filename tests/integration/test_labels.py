@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import openai
 import pytest
 
+import otel_itl
 from otel_itl.testing import CapturedTelemetry, Point, ScriptedServer, chat, faults
 
 if TYPE_CHECKING:
@@ -104,3 +105,16 @@ def test_a_model_that_is_other_in_the_metrics_keeps_its_name_on_the_span(
     for model in ("a", "b"):
         clients.chat(client, model=model)
     assert [(span.attributes or {})["gen_ai.request.model"] for span in captured_telemetry.spans] == ["a", "b"]
+
+
+def test_a_server_beyond_the_limit_is_named_on_spans_alone(
+    instrument: Instrument, clients: Clients, captured_telemetry: CapturedTelemetry
+) -> None:
+    instrument(model_limit=1)
+    for host in ("first.example", "second.example", "second.example"):
+        list(otel_itl.observe(iter(["a"]), provider="mine", model="m", server_address=host, server_port=443))
+    on_spans = [span.attributes["server.address"] for span in captured_telemetry.spans]
+    points = [(point.attributes, point.value) for point in captured_telemetry.metrics["itl.client.stream.outcomes"]]
+    counted = {(labels["server.address"], labels.get("server.port")): value for labels, value in points}
+    assert on_spans == ["first.example", "second.example", "second.example"]
+    assert counted == {("first.example", 443): 1, ("other", None): 2}

@@ -20,7 +20,7 @@ from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
 
 if TYPE_CHECKING:
-    from conftest import App, Clients, Instrument
+    from conftest import App, Clients, Instrument, Receiver
 
 WHO: dict[str, Any] = {"provider": "mistral_ai", "model": "small"}
 
@@ -498,19 +498,21 @@ def test_without_instrument_a_stream_is_measured_through_the_global_providers(st
     assert (app.stdout, app.stderr) == ("[2]\n", "")
 
 
-def test_without_instrument_and_providers_the_global_sdk_is_set_up(start_app: Callable[..., App]) -> None:
+def test_without_instrument_and_providers_a_stream_is_exported_and_no_provider_is_global(
+    start_app: Callable[..., App], receiver: Receiver
+) -> None:
     app = start_app(
         """
         import otel_itl
         from opentelemetry import trace
 
-        before = type(trace.get_tracer_provider()).__module__
         list(otel_itl.observe(iter(["Hel", "lo"]), provider="test", model="m"))
-        print(before, type(trace.get_tracer_provider()).__module__)
+        print(type(trace.get_tracer_provider()).__name__)
         """,
-        **{f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")},
+        receiver=receiver,
     ).wait()
-    assert (app.stdout, app.stderr) == ("opentelemetry.trace opentelemetry.sdk.trace\n", "")
+    assert (app.stdout, app.stderr) == ("ProxyTracerProvider\n", receiver.setup_notice)
+    assert [span.name for span in receiver.spans] == ["chat m"]
 
 
 def test_without_any_sdk_of_a_provider_installed_a_stream_is_measured(start_app: Callable[..., App]) -> None:
@@ -665,6 +667,22 @@ def test_counts_from_the_first_chunk_on_are_the_tokens_of_each_chunk(attributes:
     list(otel_itl.observe(iter([3, 5, 9]), **WHO, classify=classify))
     actual = attributes()
     assert (actual["itl.tokens_per_chunk"], actual["gen_ai.usage.output_tokens"]) == (3.0, 9)
+
+
+@pytest.mark.parametrize(("reasoning", "per_chunk"), [(1_000, 1.0), (None, None)])
+def test_a_summary_of_reasoning_that_classify_reports_is_in_no_pace(
+    reasoning: int | None, per_chunk: float | None, attributes: Attributes
+) -> None:
+    def classify(kind: Kind, response: otel_itl.ResponseFacts) -> Kind:
+        response.update(is_reasoning_partial=True)
+        if kind is Kind.USAGE:
+            response.update(output_tokens=1_003, reasoning_tokens=reasoning)
+        return kind
+
+    kinds = [Kind.REASONING, Kind.ANSWER, Kind.ANSWER, Kind.ANSWER, Kind.USAGE]
+    list(otel_itl.observe(iter(kinds), **WHO, classify=classify))
+    actual = attributes()
+    assert (actual.get("itl.tokens_per_chunk"), actual["itl.pace.answer_only"]) == (per_chunk, True)
 
 
 def test_a_failure_that_classify_reports_ends_the_stream_as_an_error(attributes: Attributes) -> None:

@@ -22,6 +22,7 @@ from otel_itl.core.sessions import TrackedRequest
 from otel_itl.export.other_instrumentations import FOREIGN_INFERENCE
 from otel_itl.export.pipeline import Pipeline
 from otel_itl.export.span import SpanStarter
+from otel_itl.export.stand_ins import StandIns
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.runtime import runtime
 from otel_itl.sdks import stainless
@@ -46,7 +47,6 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "make the monitor": (otel_itl.runtime, "StreamStallMonitor"),
     "set the monitor": (StreamRecorder, "watch_with"),
     "wake the watchdog": (runtime.watchdog.thread, "wake"),
-    "wake the finalizer": (runtime.finalizer.thread, "wake"),
     "help the finalizer": (runtime.finalizer, "help"),
     "record the headers": (StreamRecorder, "record_headers"),
     "add an owner": (StreamRecorder, "add_owner"),
@@ -54,7 +54,7 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "watch the body": (stainless, "watch_body"),
 }
 """What is done from the start of the span to the first chunk → the owner and the name of the function that does it."""
-BEFORE_THE_SPAN: Final = {"make the handle", "look for recorded metrics"}
+BEFORE_THE_SPAN: Final = {"help the finalizer", "make the handle", "look for recorded metrics"}
 """Steps that are done just before the span starts: where they fail, there is none."""
 
 
@@ -261,11 +261,11 @@ def test_uninstrument_while_a_stream_is_opened_ends_its_recording_as_abandoned(
 
 
 @pytest.mark.requirement("R66")
-def test_uninstrument_before_the_first_stream_has_its_providers_sets_up_no_sdk(
+def test_uninstrument_before_the_first_stream_has_its_providers_makes_no_exporters(
     ask: Ask, instrument: Instrument, monkeypatch: pytest.MonkeyPatch, captured_telemetry: CapturedTelemetry
 ) -> None:
-    set_up: list[str] = []
+    made: list[str] = []
     monkeypatch.setattr(otel_itl.runtime, "is_suppressed", otel_itl.uninstrument)
-    monkeypatch.setattr("otel_itl.export.providers.configure_sdk", lambda **_: set_up.append("the SDK"))
+    monkeypatch.setattr(StandIns, "read_environment", lambda _: made.append("exporters"))
     instrument()
-    assert (ask(), set_up, captured_telemetry.spans) == (CHUNKS, [], [])
+    assert (ask(), made, captured_telemetry.spans) == (CHUNKS, [], [])

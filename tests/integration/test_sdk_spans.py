@@ -155,13 +155,13 @@ with ScriptedServer() as server, anthropic.Anthropic(base_url=server.anthropic_u
 """
 
 
-def test_the_first_request_of_a_process_in_which_we_set_up_the_sdk_has_one_span_as_well() -> None:
+def test_where_no_provider_is_global_the_sdk_has_no_span_and_each_request_one_of_ours() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     exporters = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
     done = subprocess.run(
         [sys.executable, "-c", FIRST], env=environment | exporters, capture_output=True, text=True, check=True
     )
-    assert re.findall(r'^    "name": "(.*)"', done.stdout, re.MULTILINE) == [THEIRS, THEIRS]
+    assert re.findall(r'^    "name": "(.*)"', done.stdout, re.MULTILINE) == [OURS, OURS]
 
 
 # --- Where the SDK's span does not record ---------------------------------------------------------------------------

@@ -138,10 +138,8 @@ PROVEN: Final[set[Place]] = set()
 def _in_this_thread(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What waits is finalized and recorded by the test's own flushes alone."""
     monkeypatch.setattr(finalizer, "PATIENCE_SECONDS", 0.01)
-    resume = runtime.finalizer.pause()
-    with silence():
+    with runtime.finalizer.thread.in_round, silence():
         yield
-    resume()
 
 
 def live(life: Life, face: Face, arm: Arm, disarm: Arm) -> None:

@@ -106,7 +106,7 @@ from otel_itl.runtime import runtime
 
 handler = logging.StreamHandler()
 logging.getLogger().addHandler(handler)
-with runtime.finalizer._finalizing, handler.lock:
+with runtime.finalizer.thread.in_round, handler.lock:
     be_stopped()
 """
 READING: Final = """

@@ -102,7 +102,8 @@ def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
 ) -> None:
     async def scenario(surface: Surface, client: Any) -> tuple[int, list[str], list[int]]:
         gc.disable()
-        resume = runtime.finalizer.pause()  # else its thread may report the stream before it is counted here
+        in_round = runtime.finalizer.thread.in_round
+        in_round.acquire()  # else its thread may report the stream before it is counted here
         try:
             await leave_in_a_cycle(surface, client)
             recorded_locks.clear()
@@ -111,7 +112,7 @@ def test_the_garbage_collector_calls_no_opentelemetry_and_takes_no_lock(
             locks = [thread for thread in recorded_locks if thread == threading.get_ident()]
             return len(runtime.open_streams), called, locks
         finally:
-            resume()
+            in_round.release()
             gc.enable()
             await drop()
 

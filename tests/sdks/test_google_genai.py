@@ -291,7 +291,7 @@ def test_thoughts_and_tokens_are_told_from_the_answer_chunk_by_chunk(
     server.play(gemini.reply(2, thoughts=1, tools=[("f", ["{}"])], continuous_usage=True))
     play(read, CONTENTS, face, server)
     assert kinds_and_tokens(span_of(telemetry)) == [
-        (Kind.REASONING, 1),
+        (Kind.REASONING, 0),
         (Kind.ANSWER, 1),
         (Kind.ANSWER, 1),
         (Kind.TOOL, 1),

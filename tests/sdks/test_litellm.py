@@ -28,6 +28,7 @@ from otel_itl.testing import (
     CapturedTelemetry,
     Script,
     ScriptedServer,
+    bedrock,
     capture_telemetry,
     faults,
     gemini,
@@ -588,3 +589,30 @@ def test_the_responses_api_is_recorded(face: Face, is_cut: bool, server: Scripte
         "itl.stream.outcome": "truncated" if is_cut else "completed",
     }
     assert {name: attributes.get(name) for name in expected} == expected
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+SUMMARISED: Final = {
+    "Claude's thinking": (ANTHROPIC, messages.reply(9, thinking=5, hidden_thinking=3_000, gaps=0.002), 1.0),
+    "Claude's thinking, not counted": (
+        ANTHROPIC,
+        messages.reply(9, thinking=5, hidden_thinking=3_000, details=False, gaps=0.002),
+        None,
+    ),
+    "Gemini's thoughts": (GEMINI, gemini.reply(9, thoughts=5, hidden_thoughts=3_000, gaps=0.002), 1.0),
+    "Claude's thinking on Bedrock": (BEDROCK, bedrock.reply(9, reasoning=5, hidden_reasoning=3_000, gaps=0.002), None),
+}
+
+
+@pytest.mark.parametrize("case", SUMMARISED)
+def test_tokens_of_reasoning_that_is_not_streamed_are_in_no_chunk(
+    case: str, face: Face, server: ScriptedServer
+) -> None:
+    if not is_newest_litellm():
+        pytest.skip("this release of litellm counts no reasoning")
+    route, script, expected = SUMMARISED[case]
+    server.play(script)
+    with measuring() as telemetry:
+        ask(read, route, face, server)
+    assert span_of(telemetry).attributes.get("itl.tokens_per_chunk") == expected

@@ -53,6 +53,7 @@ def http(status: str, headers: bytes = b"", body: bytes = b"") -> bytes:
 EVENTS: Final = b"content-type: text/event-stream\r\n"
 FAILURES: Final = {
     "error.message": (http("401 U", JSON, b'{"error": {"message": "wrong key"}}'), 401, "wrong key"),
+    "key": (http("401 U", JSON, b'{"error": {"message": "wrong key: none."}}'), 401, "wrong key: …."),
     "error": (http("404 N", JSON, b'{"error": "model m is not loaded"}'), 404, "model m is not loaded"),
     "detail": (http("404 N", JSON, b'{"detail": "Not Found"}'), 404, "Not Found"),
     "text": (
@@ -62,9 +63,9 @@ FAILURES: Final = {
     ),
     "page": (http("502 B", b"content-type: text/html\r\n", b"<html>Bad Gateway</html>"), 502, None),
     "redirect": (
-        http("307 T", b"location: /v1/\r\n"),
+        http("307 T", b"location: https://u:p@h/v1/?token=1\r\n"),
         307,
-        "a redirect to /v1/, which is not followed",
+        "a redirect to https://h/v1/, which is not followed",
     ),
     "event": (http("200 OK", EVENTS, b'data: {"error": {"message": "no memory"}}\n\n'), None, "no memory"),
     "no JSON": (http("200 OK", EVENTS, b"data: {x\n\n"), None, "an event of the stream is no JSON"),

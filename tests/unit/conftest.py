@@ -12,6 +12,7 @@ import pytest
 from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Timeline
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.finalizer import Finalizer
 from otel_itl.recording.finished import build_timeline
 from otel_itl.recording.internal_errors import InternalErrors
@@ -50,8 +51,11 @@ class Machinery:
         self.errors = InternalErrors()
         self.open_streams = OpenStreams(self.clock)
         self.loop_lags = LoopLags(self.errors)
-        self.watchdog = Watchdog(self.open_streams, self.errors, self.clock, interval)
-        self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses, interval)
+        self.sections = CriticalSections()
+        self.watchdog = Watchdog(self.open_streams, self.errors, self.sections, self.clock, interval=interval)
+        self.finalizer = Finalizer(
+            self.open_streams, self.errors, self.watchdog.find_pauses, self.sections, interval=interval
+        )
 
     def open(
         self,
@@ -71,7 +75,7 @@ class Machinery:
             requested=self.clock(),
             clock=self.clock,
         )
-        recorder.report_to(on_finished, None, may_be_deferred=may_be_deferred)
+        recorder.report_to(on_finished, lambda: None, None, may_be_deferred=may_be_deferred)
         self.open_streams.add(recorder)
         return recorder
 

@@ -24,8 +24,8 @@ def ended(
     outcome: Outcome = Outcome.COMPLETED, *reasons: str, operation: str = "chat", **parameters: Any
 ) -> FinishedStream:
     response = ResponseInfo()
-    for reason in reasons:
-        response.add_finish_reason(reason)
+    for choice, reason in enumerate(reasons):
+        response.add_finish_reason(reason, choice)
     response.update_token_counts(
         input_tokens=20, output_tokens=14, reasoning_tokens=6, cache_read_tokens=8, cache_creation_tokens=4
     )
@@ -101,6 +101,32 @@ def test_a_finish_reason_that_came_is_what_is_reported(outcome: Outcome) -> None
 def test_each_of_several_choices_has_a_finish_reason(reasons: tuple[str, ...], expected: tuple[str, ...]) -> None:
     finished = ended(Outcome.TRUNCATED, *reasons, **{"gen_ai.request.choice.count": 3})
     assert response_attributes(finished, "inference")[REASONS] == expected
+
+
+def test_a_missing_finish_reason_stands_in_the_place_of_its_choice() -> None:
+    finished = ended(Outcome.TRUNCATED, **{"gen_ai.request.choice.count": 3})
+    finished.response.add_finish_reason("stop", 2)
+    assert response_attributes(finished, "inference")[REASONS] == ("error", "error", "stop")
+
+
+def test_finish_reasons_are_in_the_order_of_their_choices() -> None:
+    finished = ended()
+    for choice, reason in ((2, "length"), (0, "stop"), (1, "tool_calls")):
+        finished.response.add_finish_reason(reason, choice)
+    assert response_attributes(finished, "operation")[REASONS] == ("stop", "tool_calls", "length")
+
+
+def test_a_filter_that_cuts_off_a_finished_answer_replaces_its_finish_reason() -> None:
+    finished = ended(Outcome.COMPLETED, "stop")
+    finished.response.add_finish_reason("content_filter")
+    assert response_attributes(finished, "operation")[REASONS] == ("content_filter",)
+
+
+@pytest.mark.parametrize("choice", [127, 128, 10**12])
+def test_an_odd_choice_costs_no_memory(choice: int) -> None:
+    finished = ended(Outcome.TRUNCATED)
+    finished.response.add_finish_reason("stop", choice)
+    assert len(response_attributes(finished, "inference")[REASONS]) == 128
 
 
 @pytest.mark.parametrize(("choices", "expected"), [(10**9, 128), (-5, 1), ("many", 1)])

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from otel_itl.recording.batch_queue import BatchQueue
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 
 
@@ -51,6 +52,7 @@ def make(output: Output, errors: InternalErrors) -> MakeQueue:
             "test",
             errors,
             output.process,
+            CriticalSections(),
             where="test.process",
             interval=interval,
             max_waiting=max_waiting,
@@ -147,10 +149,9 @@ def test_a_forked_process_drops_what_is_its_parent_s(make: MakeQueue, output: Ou
     assert output.batches == [[2]]
 
 
-def test_while_it_is_paused_for_a_fork_nothing_is_processed(make: MakeQueue, output: Output) -> None:
+def test_while_a_fork_holds_the_rounds_nothing_is_processed(make: MakeQueue, output: Output) -> None:
     queue = make()
-    resume = queue.pause()
-    queue.add(1)
-    is_flushed = queue.flush(0.05)
-    resume()
+    with queue.in_round:
+        queue.add(1)
+        is_flushed = queue.flush(0.05)
     assert (is_flushed, queue.flush(10), output.batches) == (False, True, [[1]])

@@ -206,12 +206,21 @@ def test_text_that_is_found_without_decoding_is_that_of_the_field(delta: dict[st
 
 def test_llama_counts_the_tokens_of_each_chunk() -> None:
     info = ResponseInfo()
-    counts = [(("a", 1), 1), (("bc", 3), 2), (("", 4), 0), (("d", None), 0), (("e", 6), 2)]
+    counts = [(("a", 1), 1), (("bc", 3), 2), (("", 4), 0), (("d", 5), 2), (("e", 6), 1)]
     codes = [
         classify_invocation_chunk(chunk({"generation": text, "generation_token_count": total}), info)
         for (text, total), _ in counts
     ]
     assert list(unpack_codes(codes).tokens) == [tokens for _, tokens in counts]
+
+
+def test_after_a_chunk_without_a_count_the_tokens_of_none_are_known() -> None:
+    info = ResponseInfo()
+    codes = [
+        classify_invocation_chunk(chunk({"generation": text, "generation_token_count": total}), info)
+        for text, total in (("a", 1), ("b", None), ("c", 9))
+    ]
+    assert list(unpack_codes(codes).tokens) == [1, 0, 0]
 
 
 def test_the_counts_of_bedrock_stand_where_the_model_has_none() -> None:

@@ -78,13 +78,13 @@ def test_plain_text_with_a_count_is_recognized_by_attributes() -> None:
     assert (tokens, response.output_tokens, response.reasoning_tokens) == ([1, 1, 3, 0, 1, 0, 1], 8, 3)
 
 
-def test_tokens_of_each_chunk_are_the_counts_since_the_one_before() -> None:
+def test_tokens_of_each_chunk_of_the_answer_are_the_counts_since_the_one_before() -> None:
     kinds, tokens, response = classified(
         chunk({"text": "x", "thought": True}, usage=counts(None, 30)),
         chunk({"text": "x"}, usage=counts(4, 30)),
         chunk({"text": "x"}, usage=counts(9, 30), finish_reason="STOP"),
     )
-    assert (kinds, tokens) == ([REASONING, ANSWER, ANSWER | FINISH], [30, 4, 5])
+    assert (kinds, tokens) == ([REASONING, ANSWER, ANSWER | FINISH], [0, 4, 5])
     assert (response.input_tokens, response.output_tokens, response.reasoning_tokens) == (7, 39, 30)
 
 

@@ -50,6 +50,16 @@ def parts(code: int) -> tuple[Kind, int, int]:
     return Kind(code & 0xFF), code >> 8 & 0xFFFFFF, code >> 32
 
 
+def test_a_signature_in_what_litellm_sends_shows_a_summary() -> None:
+    info = ResponseInfo()
+    shown = []
+    for signature in ("", "E" * 300):
+        block = {"type": "thinking", "thinking": "", "signature": signature}
+        classify_chat(chat({"content": "", "thinking_blocks": [block]}), info)
+        shown.append(info.is_reasoning_partial)
+    assert shown == [False, True]
+
+
 # --- Chat completions ----------------------------------------------------------------------------------------------
 
 
@@ -97,6 +107,27 @@ CHAT: dict[str, tuple[dict[str, Any], Kind, int, int]] = {
     "reasoning": (chat({"reasoning": "Hm"}), REASONING, 0, 0),
     "role and reasoning": (chat({"role": "assistant", "content": "", "reasoning_content": "Hm"}), REASONING, 0, 0),
     "empty reasoning": (chat({"reasoning_content": ""}), EMPTY, 0, 0),
+    "reasoning details alone": (
+        chat({"reasoning_details": [{"type": "reasoning.summary", "summary": "x"}]}),
+        REASONING,
+        0,
+        0,
+    ),
+    "odd reasoning details": (
+        chat({"content": "Hi", "reasoning_details": [None, {"type": [1], "format": 7}]}),
+        ANSWER,
+        0,
+        0,
+    ),
+    "odd thinking blocks": (chat({"content": "Hi", "thinking_blocks": {"signature": "x" * 500}}), ANSWER, 0, 0),
+    "a thought of Gemini's": (chat({"content": "x", "extra_content": {"google": {"thought": True}}}), REASONING, 0, 0),
+    "other extra content": (
+        chat({"content": "x", "extra_content": {"google": {"thought_signature": "s"}}}),
+        ANSWER,
+        0,
+        0,
+    ),
+    "odd extra content": (chat({"content": "x", "extra_content": [1]}), ANSWER, 0, 0),
     "reasoning and content": (chat({"reasoning_content": "Hm", "content": "Hi"}), REASONING | ANSWER, 0, 0),
     "content and tool call": (chat({"content": "Hi", **call(name="f")}), ANSWER | TOOL, 0, 0),
     "tool name": (chat(call(name="f", arguments="")), TOOL, 0, 0),

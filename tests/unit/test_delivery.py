@@ -102,7 +102,7 @@ def guarded(exporter: Exporter, backend: Backend, notices: DeliveryNotices, erro
     [
         ("localhost:4317", ("localhost:4317", "localhost", 4317)),
         ("http://localhost:4318/v1/traces", ("http://localhost:4318", "localhost", 4318)),
-        ("https://key:secret@collector/v1/traces", ("https://collector", "collector", 443)),
+        ("https://collector/v1/traces", ("https://collector", "collector", 443)),
         ("collector", ("collector", "collector", 443)),
         ("http://[::1]:4318", ("http://[::1]:4318", "::1", 4318)),
     ],
@@ -209,14 +209,22 @@ def test_the_oldest_that_are_too_many_are_dropped_and_counted(
     assert (exporter.exported, errors.counts) == ([3, 4, 5], {"queue.unsent": 2})
 
 
-def test_a_forked_process_sends_nothing_that_its_parent_kept(
+def test_a_forked_process_sends_nothing_and_leaves_the_exporter_of_its_parent_alone(
     guarded: GuardedExporter, backend: Backend, exporter: Exporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     guarded.export([1])
     backend.listen()
     monkeypatch.setattr("os.getpid", lambda: 0)
     guarded.export([2])
-    assert exporter.exported == [2]
+    guarded.shutdown()
+    assert (exporter.exported, exporter.was_shut_down) == ([], False)
+
+
+def test_an_exporter_that_was_shut_down_logs_as_ever(
+    guarded: GuardedExporter, exporter: Exporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    guarded.shutdown()
+    assert logging.getLogger("opentelemetry.exporter.test").filters == []
 
 
 # --- A backend that takes some signals -------------------------------------------------------------------------------

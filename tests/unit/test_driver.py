@@ -42,7 +42,7 @@ class Opener:
         if self.is_suppressed:
             return None
         recorder = self.machinery.open(classify=classify, request=request)
-        recorder.report_to(self.finished.append, SimpleNamespace(context=request.model))
+        recorder.report_to(self.finished.append, lambda: None, SimpleNamespace(context=request.model))
         return recorder
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Any) -> None:

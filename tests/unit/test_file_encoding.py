@@ -20,9 +20,21 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 from otel_itl import conventions as names
 from otel_itl.export.file.encoding import encode_spans, is_written, to_line
 from otel_itl.export.file.metrics import encode_metrics
+from otel_itl.report.reading.skipped_input import SkippedInput
+from otel_itl.view.server.assembler import Assembler
+from otel_itl.view.server.records import read_json
+from otel_itl.view.server.store import Store
 
 SECRET = "the prompt"
-RESOURCE = Resource({"service.name": "chat", "process.command_line": f"app --key={SECRET}"})
+PATIENT = "Jane Doe"
+RESOURCE = Resource(
+    {
+        "service.name": "chat",
+        "process.command_line": f"app --key={SECRET}",
+        "process.owner": PATIENT,
+        "process.executable.path": f"/home/{PATIENT}/python",
+    }
+)
 
 
 class Spans:
@@ -56,8 +68,9 @@ def test_a_span_is_encoded_as_opentelemetry_s_own_encoder_does(spans: Spans) -> 
     linked = SpanContext(1, 2, is_remote=False)
     with (
         spans.tracer.start_as_current_span("parent"),
-        spans.tracer.start_as_current_span("chat", kind=SpanKind.CLIENT, links=[Link(linked)]) as span,
+        spans.tracer.start_as_current_span("chat m", kind=SpanKind.CLIENT, links=[Link(linked)]) as span,
     ):
+        span.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"})
         span.set_attribute("itl.text", "ü\ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"))
         span.set_attributes({"itl.int": 2**60, "itl.float": 0.1, "itl.bool": True, "itl.texts": ("a", "b")})
         span.set_attributes({"itl.floats": (0.5, 1.5), "itl.bools": (True, False), "itl.none": ()})
@@ -104,7 +117,7 @@ def test_of_a_foreign_span_no_content_is_written(spans: Spans) -> None:
             "exception.message": SECRET,
             "exception.stacktrace": SECRET,
         })  # fmt: skip
-        span.set_attributes({"gen_ai.request.model": "gpt-4o", "http.response.status_code": 200})
+        span.set_attributes({"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-4o"})
         span.add_event("gen_ai.user.message", {"content": SECRET})
         span.add_event("itl.tokens", {"content": SECRET, "itl.tokens.recorded": 1})
         span.record_exception(ValueError(SECRET))
@@ -115,9 +128,66 @@ def test_of_a_foreign_span_no_content_is_written(spans: Spans) -> None:
     assert (written["name"], written["status"], attributes_of(written)) == (
         "chat gpt-4o",
         {"code": 2},
-        {"gen_ai.request.model": {"stringValue": "gpt-4o"}, "http.response.status_code": {"intValue": "200"}},
+        {"gen_ai.operation.name": {"stringValue": "chat"}, "gen_ai.request.model": {"stringValue": "gpt-4o"}},
     )
     assert [attributes_of(event) for event in written["events"]] == [{"itl.tokens.recorded": {"intValue": "1"}}]
+
+
+ANYWHERE = {
+    **dict.fromkeys(
+        ("http.route", "url.path", "http.target", "db.query.text", "db.statement", "peer.service"), PATIENT
+    ),
+    **dict.fromkeys(("rpc.method", "rpc.service", "messaging.destination.name", "enduser.id", "user.name"), PATIENT),
+    **dict.fromkeys(
+        ("gen_ai.agent.name", "gen_ai.tool.name", "gen_ai.request.stop_sequences", "server.address"), PATIENT
+    ),
+    **dict.fromkeys(("http.request.method", "http.method", "http.response.status_code", "http.status_code"), PATIENT),
+    "gen_ai.operation.name": PATIENT,
+}
+"""Attributes of other instrumentations that may hold a person's name."""
+
+
+@pytest.mark.requirement("R68")
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({}, "internal"),
+        ({"http.request.method": "POST", "http.response.status_code": 404}, "POST"),
+        ({"http.method": "GET", "session.id": PATIENT}, "GET"),
+        ({"http.request.method": f"GET /{PATIENT}"}, "internal"),
+        ({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": PATIENT}, "execute_tool"),
+        ({"gen_ai.operation.name": f"ask about {PATIENT}"}, "internal"),
+        (ANYWHERE, "internal"),
+    ],
+)
+def test_the_name_of_another_instrumentation_s_span_is_made_of_what_is_written(
+    spans: Spans, attributes: dict[str, Any], expected: str
+) -> None:
+    spans.tracer.start_span(f"visit of {PATIENT}", attributes=attributes).end()
+    document = encode_spans(spans.ended)
+    assert (only_span(document)["name"], PATIENT in to_line(document).decode()) == (expected, False)
+
+
+def test_of_another_span_of_a_model_only_what_the_page_draws_is_written(spans: Spans) -> None:
+    drawn = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.response.model": "gpt-4o-2024",
+        "error.type": "Timeout",
+        "session.id": "s1",
+    }
+    spans.tracer.start_span(
+        "ask", attributes={**drawn, "gen_ai.usage.input_tokens": 7, "gen_ai.response.id": "r"}
+    ).end()
+    assert attributes_of(only_span(encode_spans(spans.ended))).keys() == drawn.keys()
+
+
+def test_a_measured_span_of_another_instrumentation_has_what_ours_has(spans: Spans) -> None:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 7, "itl.stream.outcome": "completed"}
+    spans.tracer.start_span(f"ask {PATIENT}", attributes={**attributes, "http.route": PATIENT}).end()
+    written = only_span(encode_spans(spans.ended))
+    assert (written["name"], attributes_of(written).keys()) == ("chat", attributes.keys())
 
 
 @pytest.mark.parametrize("name", sorted(value for value in vars(names).values() if isinstance(value, str)))
@@ -159,3 +229,14 @@ def test_where_there_are_no_metrics_of_ours_nothing_is_written() -> None:
     provider.get_meter("foreign").create_counter("foreign").add(1)
     data: Any = reader.get_metrics_data()
     assert encode_metrics([data]) == {}
+
+
+def test_the_page_draws_another_span_of_a_model_from_what_is_written_and_no_other_span(spans: Spans) -> None:
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-4o"}
+    spans.tracer.start_span(f"ask {PATIENT}", attributes=attributes).end()
+    spans.tracer.start_span(f"GET /{PATIENT}", attributes={"http.request.method": "GET"}).end()
+    store = Store(10)
+    assembler = Assembler(store, SkippedInput())
+    assembler.add(read_json(json.loads(to_line(encode_spans(spans.ended)))))
+    drawn = [(span["kind"], span["name"], span["provider"], span["model"]) for span in store.documents()]
+    assert (drawn, assembler.foreign) == ([("span", "chat gpt-4o", "openai", "gpt-4o")], 1)

@@ -91,14 +91,14 @@ def test_streams_that_end_keep_up_with_as_many_that_are_dropped(machinery: Machi
 def test_what_is_dropped_beyond_the_bound_is_lost_and_counted(
     machinery: Machinery, monkeypatch: pytest.MonkeyPatch, bound: int
 ) -> None:
-    monkeypatch.setattr(finalizer, "MAX_ABANDONED", bound)
+    monkeypatch.setattr(finalizer, "MAX_QUEUED", bound)
     for _ in range(10):
         machinery.open()
     assert (machinery.finalizer.pending, machinery.errors.counts) == (bound, {"queue.abandoned": 10 - bound})
 
 
 def test_what_was_lost_is_not_taken_to_be_open(machinery: Machinery, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finalizer, "MAX_ABANDONED", 0)
+    monkeypatch.setattr(finalizer, "MAX_QUEUED", 0)
     machinery.open()
     machinery.finalizer.finalize_pending()
     assert len(machinery.open_streams) == 0
@@ -156,16 +156,18 @@ def test_no_thread_runs_before_the_first_stream(brisk: Machinery) -> None:
 
 
 def test_one_thread_serves_all_streams(brisk: Machinery) -> None:
+    rounds: list[int] = []
+    brisk.finalizer.add_round_task(lambda: rounds.append(threading.get_ident()), lambda: True)
     recorders = [opened(brisk) for _ in range(20)]
-    names = [thread.name for thread in threading.enumerate() if thread is brisk.finalizer.thread._thread]
-    assert (len(recorders), names) == (20, ["otel_itl finalizer"])
+    assert (eventually(lambda: len(rounds) > 20), len(set(rounds)), len(recorders)) == (True, 1, 20)
 
 
 def test_the_thread_does_not_keep_the_process_alive(brisk: Machinery) -> None:
+    threads: list[threading.Thread] = []
+    brisk.finalizer.add_round_task(lambda: threads.append(threading.current_thread()), lambda: not threads)
     recorder = opened(brisk)
-    thread = brisk.finalizer.thread._thread
-    assert thread is not None
-    assert (thread.daemon, recorder.is_over) == (True, False)
+    assert eventually(lambda: bool(threads))
+    assert (threads[0].daemon, threads[0].name, recorder.is_over) == (True, "otel_itl finalizer", False)
 
 
 @pytest.mark.requirement("R25")
@@ -181,15 +183,16 @@ def test_the_thread_sleeps_when_nothing_is_open(brisk: Machinery) -> None:
     assert (eventually(lambda: not thread.is_awake), thread.is_alive) == (True, True)
 
 
-def test_the_thread_stays_awake_while_a_stream_is_open(brisk: Machinery) -> None:
-    rounds: list[int] = []
-    brisk.finalizer.add_round_task(lambda: rounds.append(1))
+def test_the_thread_sleeps_while_streams_are_open_and_none_ends(brisk: Machinery) -> None:
     recorder = opened(brisk)
-    assert (eventually(lambda: len(rounds) > 3), brisk.finalizer.thread.is_awake, recorder.is_over) == (
-        True,
-        True,
-        False,
-    )
+    assert (eventually(lambda: not brisk.finalizer.thread.is_awake), recorder.is_over) == (True, False)
+
+
+def test_the_thread_makes_rounds_while_a_task_is_due(brisk: Machinery) -> None:
+    rounds: list[int] = []
+    brisk.finalizer.add_round_task(lambda: rounds.append(1), lambda: len(rounds) < 4)
+    recorder = opened(brisk)
+    assert (eventually(lambda: len(rounds) == 4), recorder.is_over) == (True, False)
 
 
 def test_the_thread_wakes_with_the_next_stream(brisk: Machinery) -> None:
@@ -208,7 +211,7 @@ def test_the_thread_survives_a_round_task_that_fails(brisk: Machinery) -> None:
         rounds.append(1)
         raise RuntimeError
 
-    brisk.finalizer.add_round_task(fail)
+    brisk.finalizer.add_round_task(fail, lambda: len(rounds) < 4)
     recorder = opened(brisk)
     assert (eventually(lambda: len(rounds) > 2, seconds=1.0), recorder.is_over) == (True, False)
 

@@ -9,7 +9,8 @@ from time import monotonic
 import pytest
 
 import otel_itl
-from otel_itl.flushing import Flusher, flushes_of
+from otel_itl.export.flushes import flushes_of
+from otel_itl.flushing import Flusher
 
 SECONDS = 10.0
 SHORT_SECONDS = 0.2

@@ -43,11 +43,11 @@ STREAMS = (
     START
     + """
     ended, dropped = opened("ended"), opened("dropped")
-    parents_thread = runtime.finalizer.thread._thread
+    parents_thread = runtime.watchdog.thread._alarm
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        facts = {"open": len(runtime.open_streams), "thread": runtime.finalizer.thread.is_alive}
+        facts = {"open": len(runtime.open_streams), "thread": runtime.watchdog.thread.is_alive}
         ended.end_closed()
         del dropped
         gc.collect()
@@ -55,7 +55,7 @@ STREAMS = (
         facts["reported of the parent's"] = len(telemetry.spans)
         own = opened("own")
         facts["open with its own"] = len(runtime.open_streams)
-        facts["a thread of its own"] = runtime.finalizer.thread._thread is not parents_thread
+        facts["a thread of its own"] = runtime.watchdog.thread._alarm is not parents_thread
         del own
         gc.collect()
         eventually(lambda: telemetry.spans)

@@ -73,11 +73,11 @@ def test_a_blocked_loop_is_noticed() -> None:
         lag = LoopLags(InternalErrors()).of_running_loop()
         assert lag is not None
         began = time.perf_counter_ns()
-        lag.add_stream(lag)
+        lag.add_stream(1, [])
         await asyncio.sleep(0.05)
         time.sleep(0.2)  # noqa: ASYNC251 - the point
         await asyncio.sleep(0.05)
-        lag.remove_stream(lag)
+        lag.remove_stream(1)
         return lag.since(began)
 
     longest = max(asyncio.run(blocked()), key=lambda lag: lag.end - lag.start)
@@ -87,10 +87,10 @@ def test_a_blocked_loop_is_noticed() -> None:
 def test_the_beat_stops_when_no_stream_is_open() -> None:
     async def beaten() -> bool:
         lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
-        lag.add_stream(lag)
-        lag.remove_stream(lag)
+        lag.add_stream(1, [])
+        lag.remove_stream(1)
         await asyncio.sleep(0.06)
-        return lag._is_running
+        return not lag._idle
 
     assert asyncio.run(beaten()) is False
 
@@ -100,8 +100,8 @@ def test_a_loop_that_is_done_is_not_kept() -> None:
     async def joined() -> weakref.ref[asyncio.AbstractEventLoop]:
         lag = LoopLags(InternalErrors()).of_running_loop()
         assert lag is not None
-        lag.add_stream(lag)
-        lag.remove_stream(lag)
+        lag.add_stream(1, [])
+        lag.remove_stream(1)
         return weakref.ref(asyncio.get_running_loop())
 
     loop = asyncio.run(joined())

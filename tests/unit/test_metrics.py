@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import Histogram, MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -30,9 +30,10 @@ from otel_itl.core.request import Request
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.attributes import of_metrics
-from otel_itl.export.cardinality import OTHER_MODEL, ModelNames
+from otel_itl.export.cardinality import OTHER, LabelCaps
 from otel_itl.export.measured_stream import MeasuredStream, measured_stream
-from otel_itl.export.metrics import MetricsRegistry, StreamMetrics
+from otel_itl.export.metrics import ZERO_REPORTS, MetricsRegistry, StreamMetrics
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.testing import CapturedTelemetry
 
 MS = 1_000_000
@@ -117,8 +118,10 @@ def registry(
 ) -> MetricsRegistry:
     return MetricsRegistry(
         errors or Errors(),
+        CriticalSections(),
         open_streams=lambda: [(request, False) for request in in_flight()],
         before_collection=before_collection,
+        wake=lambda: None,
     )
 
 
@@ -410,23 +413,79 @@ def test_models_beyond_the_limit_are_one_series(telemetry: CapturedTelemetry) ->
 
 
 def test_a_model_that_is_known_keeps_its_name() -> None:
-    models = ModelNames(1)
-    assert [models.cap_request_model(model) for model in ("a", "b", "a")] == ["a", OTHER_MODEL, "a"]
+    models = LabelCaps(1)
+    assert [models.cap_request_model(model) for model in ("a", "b", "a")] == ["a", OTHER, "a"]
 
 
 @pytest.mark.requirement("R59")
 def test_models_that_answer_take_no_place_from_those_that_are_asked_for() -> None:
-    models = ModelNames(2)
+    models = LabelCaps(2)
     asked = Request(operation="chat", provider="x", model="a")
     answering = [of_metrics(asked, answer, models)["gen_ai.response.model"] for answer in ("b", "c", "d")]
-    assert (answering, models.cap_request_model("e")) == (["b", "c", OTHER_MODEL], "e")
+    assert (answering, models.cap_request_model("e")) == (["b", "c", OTHER], "e")
+
+
+def labels_of_hosts(caps: LabelCaps, *hosts: tuple[str | None, int | None]) -> list[tuple[Any, Any]]:
+    """Address and port on the metrics of requests to these hosts."""
+    asked = [
+        Request(operation="chat", provider="x", server_address=address, server_port=port) for address, port in hosts
+    ]
+    labels = [of_metrics(request, None, caps) for request in asked]
+    return [(each.get("server.address"), each.get("server.port")) for each in labels]
+
+
+def test_servers_beyond_the_limit_are_one_without_a_port() -> None:
+    hosts = labels_of_hosts(LabelCaps(2), ("a", 1), ("b", 2), ("c", 3), ("a", 1))
+    assert hosts == [("a", 1), ("b", 2), (OTHER, None), ("a", 1)]
+
+
+def test_each_port_of_a_server_counts() -> None:
+    assert labels_of_hosts(LabelCaps(2), ("a", 1), ("a", 2), ("a", 3)) == [("a", 1), ("a", 2), (OTHER, None)]
+
+
+def test_a_server_without_an_address_has_no_port() -> None:
+    assert labels_of_hosts(LabelCaps(2), (None, 1)) == [(None, None)]
+
+
+@pytest.mark.parametrize("label", ["provider", "operation"])
+def test_names_that_an_application_makes_up_are_capped(label: str) -> None:
+    caps = LabelCaps(100)
+    requests = [Request(**{"operation": "chat", "provider": "x", label: f"n{number}"}) for number in range(150)]
+    values = {of_metrics(request, None, caps)[f"gen_ai.{label}.name"] for request in requests}
+    assert (len(values), OTHER in values) == (101, True)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 3))), st.integers(1, 4))
+def test_servers_on_metrics_are_no_more_than_the_limit_and_one(hosts: list[tuple[str, int]], limit: int) -> None:
+    labels = labels_of_hosts(LabelCaps(limit), *hosts)
+    kept = [(host, label) for host, label in zip(hosts, labels, strict=True) if label != (OTHER, None)]
+    assert (len({label for _, label in kept}) <= limit, all(host == label for host, label in kept)) == (True, True)
+
+
+def test_three_thousand_hosts_of_tenants_are_a_hundred_and_one_series(telemetry: CapturedTelemetry) -> None:
+    streams = stream_metrics(telemetry)
+    for tenant in range(3_000):
+        request = Request(
+            operation="chat", provider="x", model="m", server_address=f"t{tenant}.example", server_port=443
+        )
+        streams.add(measured(request=request, response_model=None))
+    counted = {one.attributes["server.address"]: one.value for one in telemetry.metrics["itl.client.stream.outcomes"]}
+    assert (len(counted), counted[OTHER], sum(counted.values())) == (101, 2_900, 3_000)
+
+
+def test_streams_to_servers_beyond_the_limit_share_one_set_of_labels(telemetry: CapturedTelemetry) -> None:
+    instruments = stream_metrics(telemetry, limit=1).instruments
+    requests = [Request(operation="chat", provider="x", server_address=host) for host in "abc"]
+    _, second, third = [instruments.labels_of(measured(request=one, response_model=None)) for one in requests]
+    assert second is third
 
 
 @pytest.mark.requirement("R59")
 def test_a_model_that_answers_for_many_counts_with_each() -> None:
-    models = ModelNames(2)
+    models = LabelCaps(2)
     requests = [Request(operation="chat", provider="x", model=model) for model in ("a", "b", "c")]
-    assert [of_metrics(asked, "m", models)["gen_ai.response.model"] for asked in requests] == ["m", "m", OTHER_MODEL]
+    assert [of_metrics(asked, "m", models)["gen_ai.response.model"] for asked in requests] == ["m", "m", OTHER]
 
 
 # --- When ----------------------------------------------------------------------------------------------------------
@@ -572,7 +631,9 @@ def test_open_streams_are_counted_by_request(telemetry: CapturedTelemetry) -> No
 
 def test_open_streams_are_active_or_stalled(telemetry: CapturedTelemetry) -> None:
     states = [(REQUEST, False), (REQUEST, True), (REQUEST, True)]
-    process = MetricsRegistry(Errors(), open_streams=lambda: states, before_collection=lambda: None)
+    process = MetricsRegistry(
+        Errors(), CriticalSections(), open_streams=lambda: states, before_collection=lambda: None, wake=lambda: None
+    )
     stream_metrics(telemetry, into=process)
     points = telemetry.metrics["itl.client.stream.count"]
     assert {one.attributes["itl.stream.state"]: one.value for one in points} == {"active": 1, "stalled": 2}
@@ -584,6 +645,19 @@ def test_streams_that_are_open_no_more_are_zero(telemetry: CapturedTelemetry) ->
     first = active(telemetry)
     in_flight.clear()
     assert (first, active(telemetry)) == (2, 0)
+
+
+@pytest.mark.requirement("R26")
+def test_streams_that_were_reported_as_zero_often_enough_are_forgotten(telemetry: CapturedTelemetry) -> None:
+    in_flight = [REQUEST]
+    made = registry(lambda: in_flight)
+    stream_metrics(telemetry, into=made)
+    known = []
+    for _ in range(ZERO_REPORTS + 2):
+        _ = telemetry.metrics
+        known.append(len(made._reported))
+        in_flight.clear()
+    assert known == [1] * (ZERO_REPORTS + 1) + [0]
 
 
 def test_two_sets_of_metrics_on_one_meter_are_both_collected(telemetry: CapturedTelemetry) -> None:

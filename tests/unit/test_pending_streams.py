@@ -14,6 +14,7 @@ import pytest
 
 from otel_itl.core.timeline import Outcome
 from otel_itl.export.pending_streams import MAX_PENDING, RECORDED_PER_ADD, PendingStreams
+from otel_itl.recording.critical_sections import CriticalSections
 
 
 class Errors:
@@ -27,9 +28,10 @@ class Errors:
 
 
 class Recorded:
-    """Stands for a set of instruments: keeps what is recorded."""
+    """Stands for a set of instruments, and for what names it: keeps what is recorded."""
 
     def __init__(self, record: Callable[[Any], None] = lambda stream: None) -> None:
+        self.instruments = self
         self.streams: list[Any] = []
         self.counted: list[Any] = []
         self.outcomes = SimpleNamespace(add=lambda count, labels, _: self.counted.append((count, labels)))
@@ -57,7 +59,7 @@ def errors() -> Errors:
 
 @pytest.fixture
 def pending(errors: Errors) -> Any:
-    return PendingStreams(errors)
+    return PendingStreams(errors, CriticalSections())
 
 
 def test_streams_wait_in_the_order_of_their_ends(pending: Any) -> None:
@@ -87,6 +89,14 @@ def test_each_is_recorded_into_its_own_instruments(pending: Any) -> None:
     add(pending, second, "b")
     pending.record_all()
     assert (first.streams, second.streams) == (["a"], ["b"])
+
+
+def test_what_waits_is_recorded_into_the_instruments_that_took_the_place_of_those_before(pending: Any) -> None:
+    before, after = Recorded(), Recorded()
+    add(pending, before, "a")
+    before.instruments = after
+    pending.record_all()
+    assert (before.streams, after.streams) == ([], ["a"])
 
 
 # --- The bound -----------------------------------------------------------------------------------------------------

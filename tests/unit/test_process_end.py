@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # no types
 import ctypes
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from otel_itl.flushing import Flusher
-from otel_itl.process_end import SIGNALS, ProcessEnd
+from otel_itl.process_end import SIGNALS, DefaultHandler, ProcessEnd
 from otel_itl.recording.internal_errors import InternalErrors
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has no signals that ask a process to end")
@@ -48,7 +49,7 @@ def own_handler(*_: Any) -> None:
 
 def is_handled(signum: int) -> bool:
     """Whether it is ours that handles a signal."""
-    return isinstance(getattr(signal.getsignal(signum), "__self__", None), ProcessEnd)
+    return isinstance(_signal.getsignal(signum), DefaultHandler)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
@@ -75,6 +76,29 @@ def test_a_signal_that_c_code_handles_is_left_to_it(process_end: ProcessEnd) -> 
     assert (signal.getsignal(signal.SIGTERM), is_handled(signal.SIGHUP)) == (signal.SIG_DFL, True)
 
 
+def test_the_application_finds_the_default_disposition_where_ours_handles_a_signal(process_end: ProcessEnd) -> None:
+    process_end.watch_signals()
+    found = signal.getsignal(signal.SIGTERM)
+    replaced = signal.signal(signal.SIGTERM, own_handler)
+    assert (found is signal.SIG_DFL, replaced is signal.SIG_DFL) == (True, True)
+
+
+def test_an_application_that_restores_what_it_found_has_the_default_disposition(process_end: ProcessEnd) -> None:
+    process_end.watch_signals()
+    signal.signal(signal.SIGTERM, signal.signal(signal.SIGTERM, own_handler))
+    assert (is_handled(signal.SIGTERM), process_end.must_watch) == (False, True)
+    process_end.watch_signals()
+    assert (is_handled(signal.SIGTERM), process_end.must_watch) == (True, False)
+
+
+def test_a_server_that_takes_sigterm_after_the_first_stream_is_watched_with_the_next(process_end: ProcessEnd) -> None:
+    process_end.watch_signals()
+    server = uvicorn_server([signal.SIGTERM])
+    assert process_end.must_watch
+    process_end.watch_signals()
+    assert (type(server._captured_signals) is list, process_end.must_watch) == (False, False)
+
+
 def test_ctrl_c_is_left_to_python(process_end: ProcessEnd) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     process_end.watch_signals()
@@ -84,7 +108,8 @@ def test_ctrl_c_is_left_to_python(process_end: ProcessEnd) -> None:
 def test_the_end_of_the_instrumentation_restores_the_default(process_end: ProcessEnd) -> None:
     process_end.watch_signals()
     process_end.leave_signals()
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert [is_handled(signum) for signum in SIGNALS] == [False] * len(SIGNALS)
+    assert (signal.getsignal(signal.SIGTERM), process_end.errors.counts) == (signal.SIG_DFL, {})
 
 
 def test_the_end_of_the_instrumentation_leaves_a_handler_that_replaced_ours(process_end: ProcessEnd) -> None:
@@ -98,9 +123,9 @@ def test_another_thread_leaves_the_signals_to_the_main_one(process_end: ProcessE
     thread = threading.Thread(target=process_end.watch_signals)
     thread.start()
     thread.join()
-    assert (is_handled(signal.SIGTERM), process_end.awaits_main_thread) == (False, True)
+    assert (is_handled(signal.SIGTERM), process_end.must_watch) == (False, True)
     process_end.watch_signals()
-    assert (is_handled(signal.SIGTERM), process_end.awaits_main_thread, process_end.errors.counts) == (True, False, {})
+    assert (is_handled(signal.SIGTERM), process_end.must_watch, process_end.errors.counts) == (True, False, {})
 
 
 def uvicorn_server(captured: list[int]) -> Any:

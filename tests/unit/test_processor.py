@@ -121,6 +121,13 @@ def test_the_usage_on_the_span_gives_a_time_per_output_token(telemetry: Captured
 
 
 @pytest.mark.requirement("R36")
+def test_a_usage_with_reasoning_on_the_span_gives_no_time_per_output_token(telemetry: CapturedTelemetry) -> None:
+    # Which of the chunks are reasoning, and whether any is, a span with events for chunks does not show.
+    usage = {"gen_ai.usage.output_tokens": 900, "gen_ai.usage.reasoning.output_tokens": 890}
+    span(processed(telemetry, CHUNK), (100, 140, 180), attributes={**FOREIGN, **usage})
+    assert (found(telemetry, PER_TOKEN), found(telemetry, LATENCY).count) == (None, 2)
+
+
 def test_without_a_usage_on_the_span_there_is_no_time_per_output_token(telemetry: CapturedTelemetry) -> None:
     span(processed(telemetry, [CHUNK]), (500, 540, 700))
     assert found(telemetry, PER_TOKEN) is None

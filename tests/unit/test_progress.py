@@ -12,6 +12,7 @@ import otel_itl
 from otel_itl import conventions as names
 from otel_itl.core.progress import Progress
 from otel_itl.core.timeline import SECOND, Kind
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.progress import MAX_CHUNKS_PER_LOOK, QUIET_NS, ProgressRounds
 from otel_itl.testing import CapturedTelemetry, captured_telemetry
@@ -39,7 +40,7 @@ class Recorder:
 
 
 def rounds() -> ProgressRounds:
-    made = ProgressRounds(InternalErrors())
+    made = ProgressRounds(InternalErrors(), CriticalSections())
     made.thread.wake = lambda: None  # type: ignore[method-assign] # the rounds are made by the test
     return made
 

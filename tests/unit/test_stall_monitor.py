@@ -121,6 +121,7 @@ def watch(
         threads("callbacks", machinery.errors, where="callback.on_stall", max_threads=1, max_waiting=100),
         machinery.watchdog.find_pauses,
         machinery.errors,
+        machinery.sections,
     )
     watched.recorder.record_headers(None)
     watched.recorder.watch_with(
@@ -787,8 +788,8 @@ def many_watched(record: Any, count: int) -> list[Watched]:
 def test_a_stream_that_is_gone_is_forgotten(watched: Make) -> None:
     stream = watched()
     stream.wait(0.1)
-    stream.recorder.end_closed()
     dog, clock, monitor = stream.dog, stream.recording.clock, weakref.ref(stream.monitor)
+    stream.recorder.end_closed()
     del stream
     gc.collect()
     clock.advance(1)

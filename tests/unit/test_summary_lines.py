@@ -15,6 +15,7 @@ from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.export.summary_lines import SummaryLines
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 
 MS = 1_000_000
@@ -57,7 +58,7 @@ def printed(stream: Any, *reports: StreamReport, monkeypatch: pytest.MonkeyPatch
     """Print the lines of some streams on a standard error; returns the failures that were counted."""
     errors = InternalErrors()
     monkeypatch.setattr(sys, "stderr", stream)
-    lines = SummaryLines(errors)
+    lines = SummaryLines(errors, CriticalSections())
     for each in reports:
         lines(each)
     lines.queue.flush(10)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_itl.core.file_path import find_obstacle
+from otel_itl.core import private_file
+from otel_itl.core.file_path import find_obstacle, resolve_file_path
 from otel_itl.export.file import telemetry_file
 from otel_itl.export.file.telemetry_file import TelemetryFile
 
@@ -181,3 +182,129 @@ def test_what_may_not_be_written_is_an_obstacle(path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "access", lambda *_: False)  # the superuser may write everywhere
     found = [find_obstacle(path), find_obstacle(path.with_name("new"))]
     assert found == ["it may not be written", f"the directory {str(path.parent)!r} may not be written"]
+
+
+# --- A file that is not its owner's alone ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def of_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that exists, and that another user has made."""
+    path.write_text("{}\n")
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    return path
+
+
+@pytest.mark.parametrize("given", [0o666, 0o644, 0o640, 0o622, 0o777])
+def test_a_file_that_others_may_read_or_write_is_restricted_to_its_owner(path: Path, given: int) -> None:
+    path.touch()
+    path.chmod(given)
+    TelemetryFile(str(path)).append(b"{}\n")
+    assert (mode(path), path.read_text()) == (given & 0o700, "{}\n")
+
+
+def test_rotated_files_that_others_may_read_are_restricted_as_well(path: Path) -> None:
+    file = TelemetryFile(str(path), max_bytes=4)
+    for number in (1, 2):
+        rotated = path.with_name(f"{path.name}.{number}")
+        rotated.write_text("older\n")
+        rotated.chmod(0o666)
+    for line in (b"1\n", b"2\n", b"3\n"):
+        file.append(line)
+    assert {name.name: mode(name) for name in path.parent.iterdir()} == {
+        "otel-itl.jsonl": 0o600,
+        "otel-itl.jsonl.1": 0o600,
+        "otel-itl.jsonl.2": 0o600,
+        "otel-itl.jsonl.3": 0o600,
+    }
+
+
+def test_a_file_of_another_user_is_refused(of_another_user: Path) -> None:
+    with pytest.raises(PermissionError, match="it belongs to another user"):
+        TelemetryFile(str(of_another_user)).append(b"{}\n")
+    assert (find_obstacle(of_another_user), of_another_user.read_text()) == ("it belongs to another user", "{}\n")
+
+
+def test_a_file_with_a_second_name_is_refused(path: Path) -> None:
+    elsewhere = path.with_name("elsewhere")
+    elsewhere.write_text("ssh-rsa AAAA\n")
+    elsewhere.chmod(0o644)
+    os.link(elsewhere, path)
+    with pytest.raises(PermissionError, match="it has another name"):
+        TelemetryFile(str(path)).append(b"{}\n")
+    assert (elsewhere.read_text(), mode(elsewhere)) == ("ssh-rsa AAAA\n", 0o644)
+
+
+def test_permissions_that_cannot_be_changed_are_a_reason_to_refuse(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    path.touch()
+    path.chmod(0o644)
+    monkeypatch.setattr(os, "fchmod", refuse)
+    with pytest.raises(PermissionError, match="others have access to it, and its permissions cannot be changed"):
+        TelemetryFile(str(path)).append(b"{}\n")
+    assert path.read_text() == ""
+
+
+def test_a_file_system_without_permissions_of_its_own_is_written_to(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.touch()
+    path.chmod(0o644)
+    monkeypatch.setattr(os, "fchmod", lambda *_: None)
+    TelemetryFile(str(path)).append(b"{}\n")
+    assert path.read_text() == "{}\n"
+
+
+def test_a_refused_file_leaves_no_descriptor_open(of_another_user: Path) -> None:
+    folder = Path("/proc/self/fd")
+    if not folder.exists():
+        pytest.skip("this system does not list the open descriptors of a process")
+    before = len(list(folder.iterdir()))
+    for _ in range(5):
+        with pytest.raises(PermissionError):
+            TelemetryFile(str(of_another_user)).append(b"{}\n")
+    assert len(list(folder.iterdir())) == before
+
+
+def test_a_link_is_refused_where_the_system_cannot_open_without_following(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = path.with_name("target")
+    target.touch()
+    path.symlink_to(target)
+    monkeypatch.delattr(os, "O_NOFOLLOW")
+    monkeypatch.setattr(private_file, "_FLAGS", 0)
+    with pytest.raises(PermissionError, match="it is a symbolic link"):
+        TelemetryFile(str(path)).append(b"{}\n")
+    assert target.read_text() == ""
+
+
+def test_a_file_that_is_always_replaced_is_given_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry_file, "MAX_LOCK_WAIT", 0.05)
+    monkeypatch.setattr(TelemetryFile, "_is_current", lambda *_: False)
+    with pytest.raises(TimeoutError, match="it is replaced again and again"):
+        TelemetryFile(str(path)).append(b"{}\n")
+
+
+def test_the_permissions_of_a_file_that_holds_something_else_are_left_alone(path: Path) -> None:
+    path.write_text("import os\n")
+    path.chmod(0o644)
+    assert (find_obstacle(path), mode(path)) == ("it holds something else than OTLP JSON lines", 0o644)
+
+
+def test_a_named_pipe_that_takes_the_place_of_the_file_is_not_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.touch()
+    was_regular = path.lstat()
+    path.unlink()
+    os.mkfifo(path)
+    monkeypatch.setattr(type(path), "lstat", lambda *_: was_regular)
+    assert find_obstacle(path) == "it cannot be read: it is no regular file"
+
+
+def test_a_url_is_no_file_and_no_part_of_it_is_in_the_reason() -> None:
+    with pytest.raises(ValueError, match=r"^it is a URL$"):
+        resolve_file_path("https://user:secret@example.com/v1/traces")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_itl.core.chunk_code import choice_byte, choices_in
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import MICROSECOND, Kind, Timeline
 from otel_itl.view.moments import HIDDEN, UNMEASURED, draw_chunks
@@ -46,10 +47,10 @@ def samples_of(drawn_from: Timeline) -> list[float]:
     for index, (moment, code, share) in enumerate(zip(drawn.moments, drawn.codes, drawn.shares, strict=True)):
         if not code & 7:
             continue
-        choice = drawn_from.choices[index] if drawn_from.choices else 0
-        if not code & UNMEASURED:
-            samples += [(moment - last[choice]) / share] * share
-        last[choice] = moment
+        for choice in choices_in(drawn_from.choices[index] if drawn_from.choices else 0):
+            if not code & UNMEASURED and choice in last:
+                samples += [(moment - last[choice]) / share] * share
+            last[choice] = moment
     return sorted(samples)
 
 
@@ -74,6 +75,14 @@ def test_the_distances_between_drawn_chunks_are_the_samples_of_the_report(
     expected = measure(made).itl_samples.nanoseconds
     assert sum(expected) == pytest.approx(sum(samples_of(made)), abs=1)
     assert len(expected) == len(samples_of(made))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.floats(1.0, 50.0), st.sets(st.integers(0, 3), min_size=1)), max_size=30))
+def test_a_chunk_of_several_choices_has_a_sample_for_each(chunks: list[tuple[float, set[int]]]) -> None:
+    made = timeline(*[(0, gap, 2) for gap, _ in chunks], choices=bytes(choice_byte(several) for _, several in chunks))
+    expected = measure(made).itl_samples.nanoseconds
+    assert (sum(samples_of(made)), len(samples_of(made))) == (pytest.approx(sum(expected), abs=1), len(expected))
 
 
 def test_a_hidden_arrival_is_hollow_and_shares_the_time_between_the_observed_ones() -> None:

@@ -128,7 +128,7 @@ class Demo:
 
     def _send_requests(self, server: ScriptedServer, telemetry: FileTelemetry | EnvironmentTelemetry) -> None:
         """Send all requests, or those before Ctrl-C."""
-        workload = Workload(self._plans, server, telemetry.on_stream_opened)
+        workload = Workload(self._plans, server)
         telemetry.instrument(None if self._is_quiet else self._print_stall)
         for sdk in workload.sdks:
             self._line.show(f"loading {sdk}")

@@ -11,7 +11,6 @@ from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Final, cast
 
-from opentelemetry import _logs, trace
 from opentelemetry.exporter.otlp.json.file import FileMetricExporter, FileSpanExporter
 from opentelemetry.exporter.otlp.json.file._log_exporter import FileLogExporter
 from opentelemetry.sdk._logs import LoggerProvider
@@ -126,9 +125,6 @@ class FileTelemetry:
             logger_provider=self._logger_provider,
         )
 
-    def on_stream_opened(self) -> None:
-        """Do nothing: the exporters are in place already."""
-
     def finish(self, skipped: SkippedInput) -> Iterator[StoredStream]:
         """Stop measuring, and yield the streams as they are in the file."""
         otel_itl.uninstrument()
@@ -152,60 +148,34 @@ class FileTelemetry:
 
 
 class EnvironmentTelemetry:
-    """Traces, metrics and logs go where the `OTEL_*` variables direct them, through the global providers.
+    """Traces, metrics and logs go where the `OTEL_*` variables direct them.
 
-    A copy of spans and logs is kept in a temporary file for the report.
+    The telemetry file, a temporary one, has a copy for the report.
 
     Args:
-        is_shown: the streams are shown on a page while they run: the copy is written at once.
+        is_shown: the streams are shown on a page while they run.
     """
 
     def __init__(self, *, is_shown: bool = False) -> None:
         self._options = _options(is_shown=is_shown)
-        self._delay = _SHOWN_DELAY_MS if is_shown else None
         self._resources = ExitStack()
         folder = self._resources.enter_context(TemporaryDirectory(prefix="otel-itl-demo-"))
         self._path = Path(folder, DEFAULT_OUTPUT)
-        self._file = SharedFile(self._path)
-        self._resources.callback(self._file.close)
-        self._lock = threading.Lock()
-        self._copies: list[Any] = []
 
     @property
     def path(self) -> Path:
-        """The file that holds the copy of the streams."""
+        """The file that holds the copy of the streams; it may not be there yet."""
         return self._path
 
     def instrument(self, on_stall: OnStall | None) -> None:
-        """Start measuring; the providers are set up from the environment when the first stream opens."""
-        otel_itl.instrument(**self._options, on_stall=on_stall)
-
-    def on_stream_opened(self) -> None:
-        """Add the copies' processors once: when the providers are set up, and no stream has ended yet."""
-        with self._lock:
-            tracer_provider, logger_provider = trace.get_tracer_provider(), _logs.get_logger_provider()
-            is_set_up = isinstance(tracer_provider, TracerProvider) or isinstance(logger_provider, LoggerProvider)
-            if self._copies or not is_set_up:
-                return
-            spans_out, logs_out = (
-                FileSpanExporter(stream=_as_text(self._file)),
-                FileLogExporter(stream=_as_text(self._file)),
-            )
-            spans = BatchSpanProcessor(spans_out, schedule_delay_millis=self._delay)
-            logs = BatchLogRecordProcessor(logs_out, schedule_delay_millis=self._delay)
-            self._copies = [spans, logs]
-            if isinstance(tracer_provider, TracerProvider):
-                tracer_provider.add_span_processor(spans)
-            if isinstance(logger_provider, LoggerProvider):
-                logger_provider.add_log_record_processor(logs)
+        """Start measuring; the environment is read when the first stream opens."""
+        otel_itl.instrument(**self._options, on_stall=on_stall, file=self._path)
 
     def finish(self, skipped: SkippedInput) -> Iterator[StoredStream]:
         """Stop measuring, and yield the streams of the copy. The exporters finish when the process ends."""
         otel_itl.uninstrument()
-        for copy in self._copies:
-            copy.force_flush()
         with self._resources:
-            if self._path.stat().st_size:
+            if self._path.exists():
                 yield from read_streams([str(self._path)], skipped)
 
     def discard(self) -> None:

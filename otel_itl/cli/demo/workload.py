@@ -38,13 +38,10 @@ class Workload:
     Args:
         plans: the requests.
         server: answers them; the scripts are queued here.
-        on_stream_opened: called in any thread when a stream was opened, and again with its first chunk, as some SDKs
-            send the request no earlier.
     """
 
-    def __init__(self, plans: Sequence[Plan], server: ScriptedServer, on_stream_opened: Callable[[], None]) -> None:
+    def __init__(self, plans: Sequence[Plan], server: ScriptedServer) -> None:
         self.lanes = [Lane(plan) for plan in plans]
-        self._on_stream_opened = on_stream_opened
         self._server_url = server.url
         self._stopping = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -121,11 +118,8 @@ class Workload:
             while lane.done < lane.total and not self._stopping.is_set():
                 # A stream that breaks is part of the demo: its telemetry shows it.
                 with suppress(Exception), request(lane.model) as stream:
-                    self._on_stream_opened()
                     for chunks, _ in enumerate(stream, start=1):
                         lane.chunks += 1
-                        if chunks == 1:
-                            self._on_stream_opened()
                         if chunks == leaves_after or self._stopping.is_set():
                             break
                 lane.done += 1
@@ -156,13 +150,10 @@ class Workload:
         while lane.done < lane.total and not self._stopping.is_set():
             with suppress(Exception), _session_scope(lane):
                 async with await request(lane.model) as stream:
-                    self._on_stream_opened()
                     chunks = 0
                     async for _ in stream:
                         chunks += 1
                         lane.chunks += 1
-                        if chunks == 1:
-                            self._on_stream_opened()
                         if chunks == lane.plan.scenario.leaves_after:
                             break
             lane.done += 1

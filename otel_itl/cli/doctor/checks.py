@@ -101,7 +101,7 @@ def _check_switches(facts: Facts) -> Iterator[Check]:
         if facts.variables.get(name, "").strip().lower() == "true":
             yield _wrong(topic, name, "is true: nothing is measured", f"unset {name}")
     for sentence in facts.refused_variables:
-        variable = sentence.partition("=")[0]
+        variable = sentence.partition(" ")[0]
         yield _wrong(topic, variable, sentence.rstrip("."), f"correct or unset {variable}: see docs/configuration.md")
     disabled = facts.variables.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "")
     ours = [name.strip() for name in disabled.split(",") if name.strip().startswith(("itl_", "*"))]
@@ -192,7 +192,7 @@ def _check_sdk(sdk: SDKFacts, facts: Facts) -> Check:
 
 
 def _check_launcher(facts: Facts) -> Iterator[Check]:
-    """Check that a process of `opentelemetry-instrument` gets its SDK before the first request."""
+    """Check that a process of `opentelemetry-instrument` gets its SDK."""
     if facts.launcher is None:
         return
     if facts.has_distro:
@@ -201,9 +201,8 @@ def _check_launcher(facts: Facts) -> Iterator[Check]:
         yield _wrong(
             "providers",
             "distro",
-            f"{facts.launcher} finds no distro: the SDK is set up with the first stream, and the first span of a "
-            "worker loses its parent",
-            "pip install opentelemetry-distro, or set up the SDK in the program before the first request",
+            f"{facts.launcher} finds no distro, and sets up no SDK: spans of other instrumentations are not recorded",
+            "pip install opentelemetry-distro, or set up the SDK in the program",
         )
 
 
@@ -245,11 +244,13 @@ def _check_provider(signal: SignalFacts, facts: Facts) -> Check:
 
 
 def _check_missing_provider(signal: SignalFacts, facts: Facts) -> Check:
-    """Check whether a signal without a provider gets one with the first stream: only if no signal has one."""
+    """Check whether a signal without a provider gets one of ours with the first stream: only if no signal has one."""
     topic = "providers"
     others = [other for other in facts.signals if other.provider is not None]
     if not others:
-        return _note(topic, signal.name, "no provider is set; the first stream sets one up from the environment")
+        return _note(
+            topic, signal.name, "no provider is set; with the first stream, otel_itl exports by one of its own"
+        )
     if signal.name != "traces":
         return _note(topic, signal.name, "no provider is set: this signal is not made")
     return _wrong(

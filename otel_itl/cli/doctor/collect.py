@@ -35,10 +35,9 @@ _AUTO_INSTRUMENTATION: Final = "opentelemetry.instrumentation.auto_instrumentati
 _AUTO_VERSION: Final = "telemetry.auto.version"
 """The resource attribute that `opentelemetry-instrument` sets where it sets up the SDK."""
 _VARIABLES: Final = (
-    *("OTEL_SDK_DISABLED", "OTEL_ITL_DISABLED", "OTEL_ITL_SDKS", "OTEL_ITL_FILE", "OTEL_CONFIG_FILE"),
-    *("OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG", "OTEL_EXPORTER_OTLP_PROTOCOL"),
+    *("OTEL_SDK_DISABLED", "OTEL_ITL_DISABLED", "OTEL_ITL_SDKS", "OTEL_ITL_FILE", "OTEL_TRACES_SAMPLER"),
     *("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"),
-    *("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER"),
+    "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
 )
 """None of them holds a secret."""
 
@@ -97,7 +96,7 @@ def _describe_sdk(entry: SDKEntry) -> SDKFacts:
 def _providers() -> Mapping[str, Any]:
     """Return the provider in force of each signal, before the first stream a given or the global one."""
     given = runtime.providers
-    found = runtime.provider_choice.chosen or (
+    found = runtime.connection.chosen or (
         given.tracer_provider or trace.get_tracer_provider(),
         given.meter_provider or metrics.get_meter_provider(),
         given.logger_provider or _logs.get_logger_provider(),
@@ -130,19 +129,14 @@ def _describe_outlets(outlets: list[Any], signal: str) -> Iterator[ExporterFacts
 
 def _who_set(signal: str, provider: Any) -> str:
     """Return who has set a provider, in the words of the report."""
-    if runtime.providers.are_given and provider in (
-        runtime.providers.tracer_provider,
-        runtime.providers.meter_provider,
-        runtime.providers.logger_provider,
-    ):
+    if any(provider is given for given in runtime.providers):
         return "given to instrument()"
-    if runtime.file.path is not None and any(provider is own for own in runtime.file.own_providers()):
-        return "of otel_itl, for OTEL_ITL_FILE alone"
+    if provider in runtime.connection.stand_ins:
+        is_exported = runtime.connection.stand_ins.has_exporters
+        return f"of otel_itl, {'from the OTEL_* environment' if is_exported else 'for OTEL_ITL_FILE alone'}"
     resource = getattr(provider, "resource", None)
     if _AUTO_VERSION in getattr(resource, "attributes", {}):
         return "set by opentelemetry-instrument"
-    if runtime.provider_choice.has_set_up_sdk:
-        return "set up by otel_itl from the OTEL_* environment"
     variable = {"traces": "OTEL_PYTHON_TRACER_PROVIDER", "metrics": "OTEL_PYTHON_METER_PROVIDER"}.get(signal, "")
     return f"set by {variable}" if os.environ.get(variable) else "set by the application"
 

@@ -15,6 +15,7 @@ from otel_itl.cli.doctor.collect import collect_facts
 from otel_itl.cli.doctor.scripted_stream import send_scripted_stream
 from otel_itl.export.sdk_internals.outlets import can_find_outlets
 from otel_itl.launched import write_note
+from otel_itl.recording.internal_errors import locate
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 
@@ -57,7 +58,7 @@ class Inspector:
             facts = collect_facts(stream=stream, streams=streams, has_program=True)
             write_note({"pid": os.getpid(), "facts": facts.to_json()})
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever the doctor comes upon
-            write_note({"pid": os.getpid(), "inspection_error": f"{type(error).__name__}: {error}"})
+            write_note({"pid": os.getpid(), "inspection_error": f"{type(error).__name__} at {locate(error)}"})
 
     def _start_in_child(self) -> None:
         self._lock = threading.Lock()
@@ -93,7 +94,7 @@ def start() -> None:
 def _objects_that_end_at_exit() -> list[Any]:
     """Return what registers functions for the exit when it is made: the providers, and those that the runtime chose."""
     providers = [trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider()]
-    return [*providers, runtime.provider_choice.chosen]
+    return [*providers, runtime.connection.chosen]
 
 
 def _is_imported(sdk: str) -> bool:

@@ -66,7 +66,7 @@ def send_scripted_stream(server_url: str, names: Iterable[str]) -> StreamFacts |
 def flush_span() -> None:
     """Have the span of the scripted stream exported, so that it can be looked for at once."""
     with suppress(Exception):  # a provider of another make
-        chosen = runtime.provider_choice.chosen
+        chosen = runtime.connection.chosen
         if chosen is not None:
             chosen[0].force_flush(FLUSH_MILLISECONDS)
 

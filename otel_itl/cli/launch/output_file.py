@@ -12,10 +12,10 @@ from typing import Final
 from otel_itl.cli.exit_codes import BAD_USAGE
 from otel_itl.cli.launch.command import CannotLaunchError
 from otel_itl.core.file_path import OTLP_LINE
+from otel_itl.core.private_file import open_own, open_private
 
 DEFAULT_OUTPUT: Final = "otel-itl.jsonl"
 
-_OWNER_ONLY: Final = 0o600
 _OURS: Final = re.compile(rb'"(?:otel_itl|itl\.[a-z_.]+)"')
 """The name of our scope, or of an attribute of ours."""
 _PREVIOUS: Final = ".previous"
@@ -41,7 +41,7 @@ class OutputFile:
         rotated = []
         for number in range(1, _MAX_ROTATED):
             candidate = self.path.with_name(f"{self.path.name}.{number}")
-            if not candidate.exists():
+            if not _is_regular(candidate):
                 break
             rotated.append(candidate)
         return [*reversed(rotated), self.path]
@@ -67,9 +67,9 @@ class OutputFile:
                 for rotated in self.parts[:-1]:
                     if _is_ours(rotated):
                         self._move_aside(rotated)
-                if self.path.exists():
+                if _is_regular(self.path):
                     self._move_aside(self.path)
-            self._held = os.open(self.path, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+            self._held = open_private(self.path, os.O_RDWR | os.O_CREAT)
             _lock(self._held, exclusively=False)
         except OSError as error:
             raise CannotLaunchError(
@@ -92,6 +92,7 @@ class OutputFile:
         if part.stat().st_size == 0:
             part.unlink()
             return
+        os.close(open_private(part, os.O_RDONLY))  # restricts it to its owner
         aside = part.with_name(self.path.name + _PREVIOUS + part.name.removeprefix(self.path.name))
         self._set_aside[part] = part.replace(aside)
 
@@ -124,7 +125,7 @@ class OutputFile:
             CannotLaunchError: there is such a run.
         """
         with suppress(FileNotFoundError):
-            descriptor = os.open(self.path, os.O_RDWR)
+            descriptor = open_own(self.path, os.O_RDWR)
             try:
                 _lock(descriptor, exclusively=True)
             except (BlockingIOError, PermissionError):
@@ -149,10 +150,18 @@ def _lock(descriptor: int, *, exclusively: bool) -> None:
         fcntl.lockf(descriptor, (fcntl.LOCK_EX if exclusively else fcntl.LOCK_SH) | fcntl.LOCK_NB)
 
 
+def _is_regular(path: Path) -> bool:
+    """Return whether there is a regular file of this path: no link, no pipe, no directory."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def _is_ours(path: Path) -> bool:
     """Return whether a file holds OTLP JSON lines, ours among them, and nothing else; or nothing at all."""
     has_ours, is_empty = False, True
-    with path.open("rb") as file:
+    with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
         for line in file:
             is_empty = False
             if not OTLP_LINE.match(line):

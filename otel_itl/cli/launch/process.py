@@ -11,9 +11,18 @@ from contextlib import suppress
 from typing import Final
 
 from otel_itl.cli.launch.command import CANNOT_EXECUTE, CannotLaunchError, Command
+from otel_itl.cli.launch.group_witness import GroupWitness, run_witness
 
-_FORWARDED_NAMES: Final = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGWINCH")
-"""Not those of job control: SIGTSTP, SIGTTIN, SIGTTOU and SIGCONT stop and continue this process, too."""
+_NOT_FORWARDED: Final = frozenset(
+    getattr(signal, name)
+    for name in (
+        *("SIGKILL", "SIGSTOP"),  # which no process gets to see
+        *("SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"),  # of job control: they stop and continue this process, too
+        *("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"),  # of a fault of this process
+        *("SIGCHLD", "SIGPIPE", "SIGXFSZ"),  # of what this process does itself
+    )
+    if hasattr(signal, name)
+)
 _SENT_BY_KERNEL: Final = 0x80
 """`si_code` of a signal that the terminal sends: the program, which is in our process group, has it already."""
 
@@ -21,8 +30,8 @@ _SENT_BY_KERNEL: Final = 0x80
 def run_program(command: Command, environ: Mapping[str, str], *, stdout: int | None = None) -> int:
     """Run a program to its end, with our standard streams, and forward the signals that we get.
 
-    The terminal's own signals (Ctrl-C, Ctrl-Z, a resized window) reach the program without us. As process 1 of a
-    container, we also reap the orphans.
+    A signal that reaches our whole process group (Ctrl-C, a resized window, `kill -- -PGID`, the stop of a service)
+    reaches the program without us. As process 1 of a container, we also reap the orphans.
 
     Args:
         command: the program.
@@ -80,40 +89,46 @@ def _run_on_windows(command: Command, environ: Mapping[str, str], stdout: int | 
 def _run_on_posix(command: Command, environ: Mapping[str, str], stdout: int | None) -> int:
     """Run a program with our signals blocked, so that none is lost between its start and our waiting for it."""
     forwarded = {
-        number
-        for name in _FORWARDED_NAMES
-        if (number := getattr(signal, name, None)) is not None and signal.getsignal(number) is not signal.SIG_IGN
+        int(number)
+        for number in signal.valid_signals() - _NOT_FORWARDED
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would leave no exit code
-    former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded | {signal.SIGCHLD})
+    former_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*forwarded, signal.SIGCHLD})
     try:
-        pid = os.posix_spawn(
-            command.executable,
-            command.arguments,
-            dict(environ),
-            file_actions=[] if stdout is None else [(os.POSIX_SPAWN_DUP2, stdout, 1)],
-            setsigmask=former_mask,
-            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
-        )
-        return _forward_until_end(pid, forwarded)
+        with run_witness(forwarded) as witness:
+            pid = os.posix_spawn(
+                command.executable,
+                command.arguments,
+                dict(environ),
+                file_actions=[] if stdout is None else [(os.POSIX_SPAWN_DUP2, stdout, 1)],
+                setsigmask=former_mask,
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores
+            )
+            return _forward_until_end(pid, forwarded, witness)
     finally:
+        # One that came too late for the program: without us, it would have reached nothing.
+        while late := forwarded.intersection(signal.sigpending()):
+            signal.sigwait(late)
         signal.pthread_sigmask(signal.SIG_SETMASK, former_mask)
 
 
-def _forward_until_end(pid: int, forwarded: set[signal.Signals]) -> int:
+def _forward_until_end(pid: int, forwarded: set[int], witness: GroupWitness | None) -> int:
     """Forward signals to a process until it ends; returns its exit code, or -n for signal n."""
     while True:
-        number, is_from_terminal = _wait_for_signal(forwarded | {signal.SIGCHLD})
+        if witness is not None:
+            witness.forget_but(signal.sigpending())
+        number, is_from_terminal = _wait_for_signal({*forwarded, signal.SIGCHLD})
         if number == signal.SIGCHLD:
             exit_code = _reap(pid)
             if exit_code is not None:
                 return exit_code
-        elif not is_from_terminal:
+        elif not is_from_terminal and not (witness is not None and witness.has_got(number)):
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
 
-def _wait_for_signal(numbers: set[signal.Signals]) -> tuple[int, bool]:
+def _wait_for_signal(numbers: set[int]) -> tuple[int, bool]:
     """Wait for one of these signals; returns it, and whether the terminal sent it to our whole process group."""
     if hasattr(signal, "sigwaitinfo"):
         info = signal.sigwaitinfo(numbers)

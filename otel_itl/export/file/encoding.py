@@ -25,21 +25,39 @@ ATTRIBUTES: Final = frozenset({
     *(names.USAGE_CACHE_READ_TOKENS, names.USAGE_CACHE_CREATION_TOKENS, names.USAGE_CACHE_WRITE_TOKENS),
     *(names.SERVER_ADDRESS, names.SERVER_PORT, names.ERROR_TYPE, names.SESSION_ID, names.CONVERSATION_ID),
     *names.REQUEST_PARAMETERS.values(),
-    *("exception.type", "gen_ai.system", "gen_ai.agent.name", "gen_ai.tool.name", "gen_ai.output.type"),
-    *("http.request.method", "http.response.status_code", "http.route", "http.method", "http.status_code"),
-    *("rpc.system", "rpc.service", "rpc.method", "db.system", "db.system.name", "messaging.system"),
-    *("network.protocol.name", "network.protocol.version", "url.scheme"),
+    *("exception.type", "gen_ai.system", "gen_ai.output.type"),
 })  # fmt: skip
-"""The attributes of spans and log records that are written, besides those that begin with `itl.`. None holds content:
-no prompt, no completion, no URL with a query, no message of an exception."""
-LEFT_OUT_OF_RESOURCES: Final = "process.command"
-"""Resource attributes that begin with this are left out: a command line may hold a key."""
+"""The attributes of measured spans and of log records that are written, besides those that begin with `itl.`. None
+holds content: no prompt, no completion, no URL, no message of an exception."""
+OTHERS_GENAI_ATTRIBUTES: Final = frozenset({
+    *(names.OPERATION_NAME, names.PROVIDER_NAME, "gen_ai.system", names.REQUEST_MODEL, names.RESPONSE_MODEL),
+    *(names.ERROR_TYPE, names.SESSION_ID, names.CONVERSATION_ID),
+})  # fmt: skip
+"""The attributes that are written of another instrumentation's span of a model or an agent: the page draws them."""
+OTHERS_HTTP_ATTRIBUTES: Final = frozenset({
+    *("http.request.method", "http.method", "http.response.status_code", "http.status_code"),
+    names.ERROR_TYPE,
+})  # fmt: skip
+"""The attributes that are written of any other span of another instrumentation."""
+OPERATIONS: Final = frozenset({
+    *("chat", "text_completion", "generate_content", "embeddings", "retrieval", "fetch_response"),
+    *("create_agent", "invoke_agent", "invoke_workflow", "execute_tool"),
+})  # fmt: skip
+"""Values of `gen_ai.operation.name`. Any other is of the application's own making, and may hold anything."""
+METHODS: Final = frozenset({
+    *("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "OPTIONS", "TRACE", "QUERY", "_OTHER"),
+})  # fmt: skip
+"""Values of the attributes of the HTTP method. A server's span has what the client has sent."""
+LEFT_OUT_OF_RESOURCES: Final = ("process.command", "process.owner", "process.executable.path")
+"""Resource attributes that begin with one of these are left out: a command line may hold a key, and the others name the
+person who has started the process."""
 
 
 def encode_spans(spans: Iterable[ReadableSpan]) -> Document:
-    """Encode spans, ours and those of other instrumentations, with what the allow-list names.
+    """Encode spans, ours and those of other instrumentations, with what the allow-lists name.
 
-    Of the events only ours are kept, of links only the ids, of the status only the code.
+    Of the events only ours are kept, of links only the ids, of the status only the code. The name of a span is made of
+    attributes that are written: one that was given by somebody else may hold a person's name.
     """
     return _grouped(
         ((span.resource, span.instrumentation_scope, _span(span)) for span in spans),
@@ -66,7 +84,7 @@ def to_line(document: Document) -> bytes:
 
 
 def is_written(attribute: str) -> bool:
-    """Return whether the attribute of a span or a log record gets into the file."""
+    """Return whether the attribute of a measured span or a log record gets into the file."""
     return attribute.startswith(OWN_PREFIX) or attribute in ATTRIBUTES
 
 
@@ -100,14 +118,15 @@ def _scope(scope: Any) -> dict[str, Any]:
 def _span(span: ReadableSpan) -> Document:
     """Encode one span."""
     context = span.get_span_context()
+    attributes = _choose_attributes(span)
     return {
         **_ids(context),
         **({"parentSpanId": f"{span.parent.span_id:016x}"} if span.parent is not None else {}),
-        "name": span.name,
+        "name": _make_name(attributes, span.kind.name.lower()),
         "kind": span.kind.value + 1,  # OTLP counts from 1, as its 0 is "unspecified"
         "startTimeUnixNano": str(span.start_time or 0),
         "endTimeUnixNano": str(span.end_time or 0),
-        "attributes": _attributes(span.attributes or {}, is_written),
+        "attributes": _attributes(attributes, lambda _: True),
         "events": [
             {
                 "timeUnixNano": str(event.timestamp),
@@ -120,6 +139,33 @@ def _span(span: ReadableSpan) -> Document:
         "links": [_ids(link.context) for link in span.links],
         "status": {"code": span.status.status_code.value},
     }
+
+
+def _choose_attributes(span: ReadableSpan) -> Mapping[str, Any]:
+    """Return the attributes of a span that are written: more of a measured one than of another."""
+    attributes, scope = span.attributes or {}, span.instrumentation_scope
+    if (scope is not None and scope.name == names.SCOPE) or any(name.startswith(OWN_PREFIX) for name in attributes):
+        return {name: value for name, value in attributes.items() if is_written(name)}
+    is_genai = any(name in attributes for name in (names.OPERATION_NAME, names.PROVIDER_NAME, "gen_ai.system"))
+    kept = OTHERS_GENAI_ATTRIBUTES if is_genai else OTHERS_HTTP_ATTRIBUTES
+    return {name: value for name, value in attributes.items() if name in kept and _is_of_few_values(name, value)}
+
+
+def _is_of_few_values(name: str, value: object) -> bool:
+    """Return whether an attribute of a foreign span has one of its listed values, where these are listed."""
+    if name == names.OPERATION_NAME:
+        return isinstance(value, str) and value in OPERATIONS
+    if name.endswith("method"):
+        return isinstance(value, str) and value in METHODS
+    return isinstance(value, int) if name.endswith("status_code") else True
+
+
+def _make_name(attributes: Mapping[str, Any], kind: str) -> str:
+    """Return the name of a span with these attributes: operation and model, else the HTTP method, else its kind."""
+    operation, model = attributes.get(names.OPERATION_NAME), attributes.get(names.REQUEST_MODEL)
+    if operation:
+        return f"{operation} {model}" if model else str(operation)
+    return str(attributes.get("http.request.method") or attributes.get("http.method") or kind)
 
 
 def _log_record(record: Any) -> Document:

@@ -5,19 +5,19 @@
 from __future__ import annotations
 
 import logging
+from _thread import RLock
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet
-
-from opentelemetry import _logs, metrics, trace  # noqa: TC002 - annotations stay resolvable
+from typing import TYPE_CHECKING, Any, Final
 
 from otel_itl.conventions import Where
 from otel_itl.export.file.encoding import Document, encode_log_records, encode_spans, to_line
 from otel_itl.export.file.telemetry_file import TelemetryFile
+from otel_itl.export.identity_map import IdentityMap
 from otel_itl.export.sdk_internals.metric_readers import add_metric_reader
 from otel_itl.recording.batch_queue import BatchQueue
+from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 
 if TYPE_CHECKING:
@@ -37,14 +37,6 @@ MAX_BATCH: Final = 64
 """Pieces of telemetry of one write: a long stream's span is half a megabyte."""
 
 
-class OwnProviders(NamedTuple):
-    """Providers whose telemetry goes to the file alone. They are never the global ones."""
-
-    tracer_provider: trace.TracerProvider
-    meter_provider: metrics.MeterProvider
-    logger_provider: _logs.LoggerProvider
-
-
 class FileOutput:
     """Writes the telemetry of the providers that it is attached to. Each process has one; it is idle until `start()`.
 
@@ -52,20 +44,22 @@ class FileOutput:
 
     Args:
         errors: counts what could not be written.
+        sections: the critical sections of the process.
     """
 
-    def __init__(self, errors: InternalErrors) -> None:
+    def __init__(self, errors: InternalErrors, sections: CriticalSections) -> None:
         self._errors = errors
         self._file: TelemetryFile | None = None
-        self._own: OwnProviders | None = None
-        self._attached: WeakSet[Any] = WeakSet()
-        self._readers: WeakKeyDictionary[Any, FileMetricReader] = WeakKeyDictionary()
+        self._attached: IdentityMap[bool] = IdentityMap()
+        """Provider → whether it let itself be attached."""
+        self._readers: IdentityMap[FileMetricReader] = IdentityMap()
         self._collect_at = 0.0
         self._has_warned = False
         self._queue: BatchQueue[tuple[str, Any]] = BatchQueue(
             "file",
             errors,
             self._write,
+            sections,
             where=Where.FILE_WRITE,
             interval=WRITE_SECONDS,
             max_waiting=MAX_WAITING,
@@ -75,27 +69,13 @@ class FileOutput:
     def start(self, path: str | None) -> None:
         """Write to a file from now on; None: to none."""
         self._file = None if path is None else TelemetryFile(path)
-        self._own, self._has_warned = None, False
+        self._has_warned = False
         self._collect_at = monotonic() + COLLECT_SECONDS
 
     @property
     def path(self) -> str | None:
         """The file that is written to; None: there is none."""
         return None if self._file is None else self._file.path
-
-    def own_providers(self) -> OwnProviders:
-        """Return providers for the file alone; they are made with the first call, with the `OTEL_*` resource."""
-        if self._own is None:
-            from opentelemetry.sdk._logs import LoggerProvider
-            from opentelemetry.sdk.metrics import MeterProvider
-            from opentelemetry.sdk.trace import TracerProvider
-
-            self._own = OwnProviders(
-                TracerProvider(shutdown_on_exit=False),
-                MeterProvider(shutdown_on_exit=False),
-                LoggerProvider(shutdown_on_exit=False),
-            )
-        return self._own
 
     def attach(self, tracer_provider: Any, meter_provider: Any, logger_provider: Any) -> None:
         """Have what these providers produce written; what one of them does not let be attached is logged.
@@ -104,22 +84,27 @@ class FileOutput:
         """
         if self._file is None:
             return
-        refused = [
-            signal
-            for signal, provider, attach in (
-                ("spans", tracer_provider, self._attach_spans),
-                ("metrics", meter_provider, self._attach_metrics),
-                ("log events", logger_provider, self._attach_logs),
-            )
-            if provider not in self._attached and not attach(provider)
-        ]
-        self._attached.update((tracer_provider, meter_provider, logger_provider))
+        refused = []
+        for signal, provider, attach in (
+            ("spans", tracer_provider, self._attach_spans),
+            ("metrics", meter_provider, self._attach_metrics),
+            ("log events", logger_provider, self._attach_logs),
+        ):
+            if provider not in self._attached:
+                is_attached = self._attached[provider] = attach(provider)
+                refused += [] if is_attached else [signal]
         if refused:
             logger.warning(
                 "otel_itl writes no %s to %s: the application's provider of them does not take another exporter.",
                 " and no ".join(refused),
                 self._file.path,
             )
+
+    def detach(self, meter_provider: Any) -> None:
+        """Write no more metrics of a provider."""
+        reader = self._readers.pop(meter_provider)
+        if reader is not None:
+            reader.close()
 
     def flush(self, seconds: float) -> bool:
         """Write what waits, for at most `seconds`; returns whether that was enough."""
@@ -132,16 +117,13 @@ class FileOutput:
         self._collect()
         return self.flush(seconds)
 
-    def pause(self) -> Callable[[], None]:
-        """Keep the thread from writing, for a fork; returns what lets it go on."""
-        return self._queue.pause()
+    @property
+    def in_round(self) -> RLock:
+        """Held while the thread writes. A fork waits for it."""
+        return self._queue.in_round
 
     def forget_after_fork(self) -> None:
-        """Drop, in a forked child, what is the parent's to write, and the file's own providers, which hold its figures.
-
-        What is attached to the application's providers stays.
-        """
-        self._own = None
+        """Drop, in a forked child, what is the parent's to write. What is attached to providers stays."""
         self._queue.forget_after_fork()
 
     def _add(self, signal: str, item: Any) -> None:
@@ -180,7 +162,7 @@ class FileOutput:
     def _collect(self) -> None:
         """Collect the metrics of every provider; they are written with the next batch."""
         self._collect_at = monotonic() + COLLECT_SECONDS
-        for reader in list(self._readers.values()):
+        for reader in self._readers.values():
             try:
                 reader.collect()
             except Exception as error:  # noqa: BLE001 - the guard: a callback of the application may raise anything

@@ -77,9 +77,15 @@ class FileMetricReader(MetricReader):
         super().__init__()
         self._add = add
         self._flush = flush
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Hand over nothing more: a provider that was shut down, or is another process's, may be collected still."""
+        self._is_closed = True
 
     def _receive_metrics(self, metrics_data: MetricsData, *_: Any, **__: Any) -> None:
-        self._add("metrics", metrics_data)
+        if not self._is_closed:
+            self._add("metrics", metrics_data)
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:
         """Collect, and write what waits; False where that takes longer."""
@@ -89,3 +95,4 @@ class FileMetricReader(MetricReader):
     def shutdown(self, *_: Any, **__: Any) -> None:
         """Collect a last time, and write what waits."""
         self.force_flush(SHUTDOWN_SECONDS * 1_000)
+        self.close()

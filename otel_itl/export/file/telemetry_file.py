@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Final
+
+from otel_itl.core.private_file import open_private
 
 try:
     import fcntl
@@ -22,19 +23,9 @@ MAX_ROTATED_FILES: Final = 3
 MAX_LOCK_WAIT: Final = 5.0
 """Seconds to wait for another process that writes."""
 
-_OWNER_ONLY: Final = 0o600
 _NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 """Raised by file systems that have no locks: there each write is appended as it is."""
-_FLAGS: Final = (
-    os.O_RDWR
-    | os.O_CREAT
-    | os.O_APPEND
-    # A symbolic link, a named pipe or a device in place of the file is never written to, nor waited for.
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
 class TelemetryFile:
@@ -59,12 +50,15 @@ class TelemetryFile:
         """Append lines, each with its newline; all of them or none.
 
         Raises:
-            OSError: they cannot be written: the disk is full, the directory is gone, another process keeps the lock.
+            OSError: they cannot be written: the disk is full, the directory is gone, another process keeps the lock, or
+                the file is not this user's alone and cannot be made so.
         """
         deadline = monotonic() + MAX_LOCK_WAIT
         while True:
             with self._open(deadline) as descriptor:
                 if not self._is_current(descriptor):
+                    if monotonic() > deadline:
+                        raise TimeoutError(errno.ETIMEDOUT, "it is replaced again and again")
                     continue  # another process has rotated it meanwhile
                 size = os.fstat(descriptor).st_size
                 if size and size + len(lines) > self._max_bytes and self._rotate():
@@ -75,10 +69,8 @@ class TelemetryFile:
     @contextmanager
     def _open(self, deadline: float) -> Iterator[int]:
         """Open the file and lock it until the end of the block."""
-        descriptor = os.open(self.path, _FLAGS, _OWNER_ONLY)
+        descriptor = open_private(self.path, _FLAGS)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(f"{self.path} is no regular file")
             _lock(descriptor, deadline)
             try:
                 yield descriptor
@@ -99,6 +91,8 @@ class TelemetryFile:
         """Rename the file and the older ones; returns False where that is not possible, and the file just grows."""
         names = [self.path, *(f"{self.path}.{number}" for number in range(1, self._max_rotated + 1))]
         for older, newer in zip(reversed(names[2:]), reversed(names[1:-1]), strict=True):
+            with suppress(OSError):
+                os.close(open_private(newer, os.O_RDONLY))  # restricts it to its owner, if it is ours
             with suppress(OSError):
                 os.replace(newer, older)  # noqa: PTH105 - the paths are text
         try:
@@ -132,7 +126,7 @@ def _lock(descriptor: int, deadline: float) -> None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if monotonic() > deadline:
-                raise TimeoutError("another process keeps the file locked") from None
+                raise TimeoutError(errno.ETIMEDOUT, "another process keeps the file locked") from None
             sleep(0.002)
         except OSError as error:
             if error.errno not in _NO_LOCKS:

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
+
+from otel_itl.core.without_secrets import show_address
 
 _MESSAGES: Final = {
     "traces": ("trace", "ExportTraceServiceRequest"),
@@ -16,7 +17,6 @@ _MESSAGES: Final = {
     "logs": ("logs", "ExportLogsServiceRequest"),
 }
 """Signal → its package in `opentelemetry.proto.collector`, and the request of its service."""
-_CREDENTIALS: Final = re.compile(r"^(\w+://)?[^@/]*@")
 
 
 class Answer(NamedTuple):
@@ -82,11 +82,9 @@ def _trial() -> bool:
 
 
 def endpoint_of(outlet: Any) -> str | None:
-    """Return the endpoint of an OTLP exporter, without credentials and query; None where it has none."""
+    """Return the endpoint of an OTLP exporter, without what may be a secret; None where it has none."""
     endpoint = getattr(outlet, "_endpoint", None)
-    if not isinstance(endpoint, str):
-        return None
-    return _CREDENTIALS.sub(r"\1", endpoint).partition("?")[0]
+    return show_address(endpoint) if isinstance(endpoint, str) else None
 
 
 def is_otlp(outlet: Any) -> bool:

@@ -240,7 +240,7 @@ _TABLE = (
                    "gaps between output chunks as the upstream delivered them; a chunk of n tokens is n of gap / n",
                    SAME),
             Figure("tpot", "tpot_ms", "measures.time_per_output_token * one_second",
-                   f"{LAST_TO_FIRST}, N without reasoning that was not streamed", SAME),
+                   f"{LAST_TO_FIRST}; of the answer where reasoning was not streamed itself", SAME),
             Figure("", "time_per_output_chunk_ms", "measures.time_per_output_chunk * one_second",
                    "(t last - t first output chunk) / (output chunks - 1)"),
             Figure("e2e", "e2e_ms", "measures.duration * one_second", "end of the timeline", SAME),

@@ -7,6 +7,7 @@ from typing import Any, Final
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.formats.signatures import is_signature
 from otel_itl.sdks.values import fields_of, short_str, valid_count
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
@@ -20,6 +21,8 @@ DELTAS: Final = {
 }
 """Type of a content block's delta → what it carries, and the field that holds it."""
 
+FULL_REASONING: Final = "claude-3-7"
+"""In the name of the only model of Anthropic's that streams its reasoning itself."""
 OTHER_KINDS: Final = {"message_stop": FINISH, "error": FINISH, "ping": PING}
 """Type of an event that carries no output and is not part of the lifecycle → its kind."""
 
@@ -37,16 +40,12 @@ def classify_message_event(event: Any, response_info: ResponseInfo) -> int:
     fields = fields_of(event)
     name = short_str(fields.get("type"))
     if name == "content_block_delta":
-        delta = fields_of(fields.get("delta"))
-        kind, field = DELTAS.get(short_str(delta.get("type")) or "", (LIFECYCLE, "type"))
-        return kind if delta.get(field) else EMPTY
+        return _classify_delta(fields_of(fields.get("delta")), response_info)
     if name == "content_block_start":
-        block = fields_of(fields.get("content_block"))
-        return TOOL if (short_str(block.get("type")) or "").endswith("tool_use") and block.get("name") else LIFECYCLE
+        return _classify_block(fields_of(fields.get("content_block")), response_info)
     if name == "message_start":
         message = fields_of(fields.get("message"))
-        response_info.response_id = short_str(message.get("id"))
-        response_info.model = short_str(message.get("model"))
+        response_info.set_identity(short_str(message.get("id")), short_str(message.get("model")))
         # Its count of output tokens is that of the first event, not of the message.
         _record_usage(response_info, {**fields_of(message.get("usage")), "output_tokens": None})
     elif name == "message_delta":
@@ -72,6 +71,33 @@ def classify_legacy_completion(chunk: Any, response_info: ResponseInfo) -> int:
 def record_ping(recorder: StreamRecorder) -> None:
     """Record the arrival of a `ping` event, for which the SDK yields no chunk."""
     recorder.record_swallowed(PING)
+
+
+def _classify_delta(delta: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify a delta of a content block."""
+    kind, field = DELTAS.get(short_str(delta.get("type")) or "", (LIFECYCLE, "type"))
+    if kind == REASONING or "signature" in delta:
+        _record_reasoning(response_info, delta)
+    return kind if delta.get(field) else EMPTY
+
+
+def _classify_block(block: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Classify the start of a content block: the name of a tool is output."""
+    name = short_str(block.get("type")) or ""
+    if name.endswith("thinking"):
+        _record_reasoning(response_info, block)
+    return TOOL if name.endswith("tool_use") and block.get("name") else LIFECYCLE
+
+
+def _record_reasoning(response_info: ResponseInfo, fields: dict[str, Any]) -> None:
+    """Record whether a block of reasoning, or a delta of it, shows that the stream carries a summary, or nothing.
+
+    Claude's models have done so since Claude 4, and since then their signature shows it under any name of the model.
+    """
+    model = response_info.model or ""
+    is_claude = "claude" in model or is_signature(fields.get("signature"))
+    if (is_claude and FULL_REASONING not in model) or fields.get("type") == "redacted_thinking":
+        response_info.is_reasoning_partial = True
 
 
 def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:

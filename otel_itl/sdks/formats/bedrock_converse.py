@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.signatures import is_signature
 from otel_itl.sdks.values import fields_of, short_str, valid_count, valid_seconds
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
@@ -23,6 +24,8 @@ EVENTS: Final = (
 """The fields by which an event is recognized; it has one of them."""
 REASONING_FIELDS: Final = ("text", "redactedContent")
 """Fields of reasoning that hold output. Its `signature` is none."""
+REDACTED: Final = "[REDACTED]"
+"""What models of the family Nova send in place of their reasoning."""
 
 
 def classify_converse_event(event: Any, response_info: ResponseInfo) -> int:
@@ -38,7 +41,7 @@ def classify_converse_event(event: Any, response_info: ResponseInfo) -> int:
     fields = fields_of(event)
     kind = LIFECYCLE
     if "contentBlockDelta" in fields:
-        kind = _delta_kind(fields_of(fields_of(fields["contentBlockDelta"]).get("delta")))
+        kind = _delta_kind(fields_of(fields_of(fields["contentBlockDelta"]).get("delta")), response_info)
     elif "contentBlockStart" in fields:
         start = fields_of(fields_of(fields["contentBlockStart"]).get("start"))
         kind = TOOL if fields_of(start.get("toolUse")).get("name") else LIFECYCLE
@@ -58,12 +61,15 @@ def classify_converse_event(event: Any, response_info: ResponseInfo) -> int:
     return kind
 
 
-def _delta_kind(delta: dict[str, Any]) -> int:
-    """Return what a `delta` without text carries."""
+def _delta_kind(delta: dict[str, Any], response_info: ResponseInfo) -> int:
+    """Return what a `delta` without text carries; record whether it shows that the reasoning itself is withheld."""
     if fields_of(delta.get("toolUse")).get("input"):
         return TOOL
     if "reasoningContent" in delta:
         reasoning = fields_of(delta["reasoningContent"])
+        is_withheld = "redactedContent" in reasoning or reasoning.get("text") == REDACTED
+        if is_withheld or is_signature(reasoning.get("signature")):
+            response_info.is_reasoning_partial = True
         return REASONING if any(reasoning.get(field) for field in REASONING_FIELDS) else LIFECYCLE
     if fields_of(delta.get("image")).get("source"):
         return ANSWER

@@ -11,7 +11,7 @@ from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
 from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
 from otel_itl.sdks.formats.bedrock_converse import EVENTS, classify_converse_event
-from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion, record_metadata
+from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count, valid_seconds
 
 ANSWER, EMPTY, LIFECYCLE = int(Kind.ANSWER), int(Kind.EMPTY), int(Kind.LIFECYCLE)
@@ -66,11 +66,10 @@ def _anthropic(body: dict[str, Any], response_info: ResponseInfo) -> int:
 
 def _llama(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of the family Llama: each has the count of the tokens so far."""
-    before, total = response_info.streamed_tokens or 0, valid_count(body.get("generation_token_count"))
-    response_info.streamed_tokens = before if total is None else total
+    total = valid_count(body.get("generation_token_count"))
     response_info.update_token_counts(input_tokens=valid_count(body.get("prompt_token_count")), output_tokens=total)
     kind = _text_kind(body.get("generation"), body.get("stop_reason"), response_info)
-    return chunk_code(kind, max((total or 0) - before, 0) if kind & ANSWER else 0, 0)
+    return chunk_code(kind, response_info.count_streamed(kind, has_usage=total is not None) if kind & ANSWER else 0)
 
 
 def _titan(body: dict[str, Any], response_info: ResponseInfo) -> int:
@@ -85,8 +84,8 @@ def _titan(body: dict[str, Any], response_info: ResponseInfo) -> int:
 def _mistral(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of a model of Mistral that completes text."""
     kind = EMPTY
-    for output in map(fields_of, items_of(body.get("outputs"))):
-        kind |= _text_kind(output.get("text"), output.get("stop_reason"), response_info)
+    for choice, output in enumerate(map(fields_of, items_of(body.get("outputs")))):
+        kind |= _text_kind(output.get("text"), output.get("stop_reason"), response_info, choice)
     return kind
 
 
@@ -105,8 +104,6 @@ def _choices(body: dict[str, Any], response_info: ResponseInfo) -> int:
         }
         for choice in map(fields_of, items_of(body.get("choices")))
     ]
-    if response_info.model is None and "id" in body:
-        record_metadata(response_info, body)
     is_completion = any("text" in choice for choice in choices)
     classify = classify_text_completion if is_completion else classify_chat
     return classify({**body, "choices": choices}, response_info)
@@ -125,11 +122,11 @@ CLASSIFIERS: Final[dict[str, Callable[[dict[str, Any], ResponseInfo], int]]] = {
 """Field of a body → what classifies bodies that have it. The first field that is listed here counts."""
 
 
-def _text_kind(text: Any, reason: Any, response_info: ResponseInfo) -> int:
-    """Return what a text and a stop reason are, and record the reason."""
+def _text_kind(text: Any, reason: Any, response_info: ResponseInfo, choice: int = 0) -> int:
+    """Return what a text and a stop reason of a choice are, and record the reason."""
     reason = short_str(reason)
     if reason is not None:
-        response_info.add_finish_reason(reason)
+        response_info.add_finish_reason(reason, choice)
     return (ANSWER if text else EMPTY) | (EMPTY if reason is None else FINISH)
 
 

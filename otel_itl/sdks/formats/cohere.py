@@ -53,7 +53,7 @@ def _tool_call(_: dict[str, Any], delta: dict[str, Any], __: ResponseInfo) -> in
 
 def _message_start(fields: dict[str, Any], _: dict[str, Any], response_info: ResponseInfo) -> int:
     """Record the id of the response."""
-    response_info.response_id = short_str(fields.get("id"))
+    response_info.set_identity(short_str(fields.get("id")), None)
     return ROLE
 
 
@@ -91,7 +91,7 @@ def classify_v1_event(event: Any, response_info: ResponseInfo) -> int:
         kind = REASONING if fields.get("text") or call.get("text") else EMPTY
         return kind | (TOOL if call.get("name") or call.get("parameters") else EMPTY)
     if name == "stream-start":
-        response_info.response_id = short_str(fields.get("generation_id"))
+        response_info.set_identity(short_str(fields.get("generation_id")), None)
         return LIFECYCLE
     if name == "stream-end":
         meta = fields_of(fields.get("response")).get("meta")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import OUTPUT, Kind
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
@@ -37,14 +37,15 @@ def classify_content(chunk: Any, response_info: ResponseInfo) -> int:
             and part.function_call is None
             and candidate.finish_reason is None
             and not candidate.index
-            and response_info.response_id is not None
         ):
             usage = chunk.usage_metadata
-            if usage is None:
-                return ANSWER
-            tokens = _count_plain_text(usage, response_info)
-            if tokens is not None:
-                return chunk_code(ANSWER, tokens)
+            if response_info.is_settled:
+                if usage is None:
+                    return ANSWER
+            elif response_info.output_tokens is not None and usage is not None:
+                tokens = _count_plain_text(usage, response_info)
+                if tokens is not None:
+                    return chunk_code(ANSWER, tokens)
     except (AttributeError, TypeError, ValueError):
         pass  # no plain text
     return _classify_fields(fields_of(chunk), response_info)
@@ -53,21 +54,29 @@ def classify_content(chunk: Any, response_info: ResponseInfo) -> int:
 def _classify_fields(fields: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk by its fields, one by one: they may be of any type."""
     usage = fields_of(fields.get("usage_metadata"))
-    if response_info.response_id is None:
-        _record_metadata(response_info, fields, usage)
+    response_info.set_identity(short_str(fields.get("response_id")), short_str(fields.get("model_version")))
     kind = index = 0
-    for candidate in map(fields_of, items_of(fields.get("candidates"))):
-        index = valid_count(candidate.get("index")) or 0
+    choices: set[int] = set()
+    for position, candidate in enumerate(map(fields_of, items_of(fields.get("candidates")))):
+        given = valid_count(candidate.get("index"))
+        index = position if given is None else given
+        carried = 0
         for part in items_of(fields_of(candidate.get("content")).get("parts")):
-            kind |= _part_kind(fields_of(part))
-        kind |= _record_finish(response_info, candidate.get("finish_reason"))
+            carried |= _part_kind(fields_of(part))
+        if carried & OUTPUT:
+            choices.add(index)
+        kind |= carried | _record_finish(response_info, candidate.get("finish_reason"), index)
     if not fields.get("candidates"):
         reason = fields_of(fields.get("prompt_feedback")).get("block_reason")
-        kind |= _record_finish(response_info, reason, "blocked_")
-    tokens = _record_usage(response_info, usage, kind) if usage else 0
-    if usage and not kind & OUTPUT:
-        kind |= USAGE
-    return chunk_code(kind, tokens, index)
+        kind |= _record_finish(response_info, reason, prefix="blocked_")
+    if kind & REASONING:
+        response_info.is_reasoning_partial = True  # thoughts are streamed as summaries
+    has_counts = _record_usage(response_info, usage)
+    if not kind & OUTPUT:
+        return chunk_code(kind | USAGE if usage else kind, 0, choice_byte((index,)))
+    if max(choices):  # a usage counts the tokens of all candidates
+        response_info.is_settled = True
+    return chunk_code(kind, response_info.count_streamed(kind, has_usage=has_counts), choice_byte(choices))
 
 
 def _count_plain_text(usage: Any, response_info: ResponseInfo) -> int | None:
@@ -76,14 +85,13 @@ def _count_plain_text(usage: Any, response_info: ResponseInfo) -> int | None:
     Returns None where more than the count of the answer has changed, or a count is odd.
     """
     answered, thought = usage.candidates_token_count, response_info.reasoning_tokens
-    if response_info.streamed_tokens is None or type(answered) is not int or usage.thoughts_token_count != thought:
+    if type(answered) is not int or usage.thoughts_token_count != thought:
         return None
     total = answered + (thought or 0)
-    new = total - (response_info.output_tokens or 0)
-    if new < 0 or total >= 1 << 63:  # more than a span attribute can hold
+    if total < (response_info.output_tokens or 0) or total >= 1 << 63:  # more than a span attribute can hold
         return None
-    response_info.output_tokens = response_info.streamed_tokens = total
-    return new
+    response_info.output_tokens = total
+    return response_info.count_streamed(ANSWER, has_usage=True)
 
 
 def _part_kind(part: dict[str, Any]) -> int:
@@ -93,43 +101,33 @@ def _part_kind(part: dict[str, Any]) -> int:
     return next((kind for field, kind in OUTPUT_FIELDS.items() if fields_of(part.get(field))), EMPTY)
 
 
-def _record_finish(response_info: ResponseInfo, reason: Any, prefix: str = "") -> int:
-    """Record a finish reason in lower case, as the conventions write it; return the kind that it adds."""
+def _record_finish(response_info: ResponseInfo, reason: Any, choice: int = 0, *, prefix: str = "") -> int:
+    """Record a candidate's finish reason in lower case, as the conventions write it; return the kind that it adds."""
     text = short_str(reason)
     if text is None:
         return EMPTY
-    response_info.add_finish_reason(prefix + text.lower())
+    response_info.add_finish_reason(prefix + text.lower(), choice)
     return FINISH
 
 
-def _record_metadata(response_info: ResponseInfo, fields: dict[str, Any], usage: dict[str, Any]) -> None:
-    """Record the id and the model of the response from its first chunk, and whether every chunk counts its tokens."""
-    response_info.response_id = short_str(fields.get("response_id")) or ""
-    response_info.model = short_str(fields.get("model_version"))
-    if valid_count(usage.get("candidates_token_count")) or valid_count(usage.get("thoughts_token_count")):
-        # Counts from the first chunk on are counts on every chunk: the Gemini API sends them, Vertex AI does not.
-        response_info.streamed_tokens = 0
+def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> bool:
+    """Record the usage; return whether it has a count of output tokens.
 
-
-def _record_usage(response_info: ResponseInfo, usage: dict[str, Any], kind: int) -> int:
-    """Record the usage; return the tokens in this chunk where every chunk has a usage, else 0.
-
-    The tokens of thoughts are not among those of the candidates, nor the results of the service's own tools among those
-    of the prompt. Hidden thoughts are counted with the first chunk that follows them, and are no tokens of that chunk.
+    The Gemini API sends it with every chunk, Vertex AI with the last one. The tokens of thoughts are not among those of
+    the candidates, nor the results of the service's own tools among those of the prompt.
     """
+    if not usage:
+        return False
     answered, thought = valid_count(usage.get("candidates_token_count")), valid_count(usage.get("thoughts_token_count"))
     prompt, tools = valid_count(usage.get("prompt_token_count")), valid_count(usage.get("tool_use_prompt_token_count"))
     thought_before = response_info.reasoning_tokens or 0
     answered_before = (response_info.output_tokens or 0) - thought_before
-    if answered is not None or thought is not None:
+    has_counts = answered is not None or thought is not None
+    if has_counts:
         total = (answered_before if answered is None else answered) + (thought_before if thought is None else thought)
         response_info.update_token_counts(output_tokens=valid_count(total), reasoning_tokens=thought)
     response_info.update_token_counts(
         input_tokens=None if prompt is None else valid_count(prompt + (tools or 0)),
         cache_read_tokens=valid_count(usage.get("cached_content_token_count")),
     )
-    if response_info.streamed_tokens is None or not kind & OUTPUT:
-        return 0
-    response_info.streamed_tokens = response_info.output_tokens or 0
-    new = (thought or 0) - thought_before if kind & OUTPUT == REASONING else (answered or 0) - answered_before
-    return max(new, 0)
+    return has_counts

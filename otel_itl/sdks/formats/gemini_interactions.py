@@ -40,6 +40,8 @@ def classify_interaction_event(event: Any, response_info: ResponseInfo) -> int:
     if name == "step.delta":
         delta = fields_of(fields.get("delta"))
         kind, field = DELTAS.get(short_str(delta.get("type")) or "", (LIFECYCLE, "type"))
+        if kind == REASONING:
+            response_info.is_reasoning_partial = True
         return kind if delta.get(field) else EMPTY
     if name == "step.start":
         step = fields_of(fields.get("step"))
@@ -47,6 +49,7 @@ def classify_interaction_event(event: Any, response_info: ResponseInfo) -> int:
     if name in {"interaction.created", "interaction.completed"}:
         interaction = fields_of(fields.get("interaction"))
         response_info.response_id = short_str(interaction.get("id")) or response_info.response_id
+        response_info.is_background = True  # each can be fetched again
         response_info.model = short_str(interaction.get("model")) or response_info.model
         if name == "interaction.completed":
             return _record_end(response_info, interaction)

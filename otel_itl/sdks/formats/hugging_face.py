@@ -32,7 +32,7 @@ def classify_chat_output(chunk: Any, response_info: ResponseInfo) -> int:
             and choice.logprobs is None
             and not choice.index
             and chunk.usage is None
-            and response_info.response_id is not None
+            and response_info.is_settled
             and not (delta.get("reasoning") or delta.get("reasoning_content"))
         ):
             return ANSWER

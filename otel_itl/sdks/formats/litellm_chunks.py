@@ -11,9 +11,9 @@ import re
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.sdks.formats.openai_chat import ANSWER, DELTA_FIELDS, EMPTY, FINISH, REASONING, classify_chat
+from otel_itl.sdks.formats.openai_chat import ANSWER, EMPTY, REASONING, classify_chat
 from otel_itl.sdks.formats.openai_responses import classify_response_event
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+from otel_itl.sdks.values import fields_of, short_str, valid_count
 
 OWN_ID: Final = re.compile(r"chatcmpl-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """An id that litellm made up, for a provider that has none or whose id it does not pass on."""
@@ -42,7 +42,7 @@ def classify_litellm_chunk(chunk: Any, response_info: ResponseInfo) -> int:
             and known["logprobs"] is None
             and not known["index"]
             and chunk.__pydantic_extra__.get("usage") is None
-            and response_info.response_id is not None
+            and response_info.is_settled
         ):
             return ANSWER if not reasoning else REASONING | ANSWER if carried["content"] else REASONING
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -53,13 +53,9 @@ def classify_litellm_chunk(chunk: Any, response_info: ResponseInfo) -> int:
 def _classify_chat(chunk: Any, response_info: ResponseInfo) -> int:
     """Classify a chunk of chat completions."""
     fields = fields_of(chunk)
-    if response_info.response_id is None:
-        _record_metadata(fields, response_info)
-    reasons = len(response_info.finish_reasons)
-    code = _classify_counted(chunk, fields_of(fields.get("usage")), response_info)
-    if code & FINISH and reasons and hasattr(chunk, "vertex_ai_grounding_metadata"):
-        del response_info.finish_reasons[:reasons]  # it gives each chunk of Gemini one, "stop" where there is none yet
-    return code
+    if OWN_ID.fullmatch(short_str(fields.get("id")) or ""):
+        response_info.set_identity("", None)
+    return _classify_counted(chunk, fields_of(fields.get("usage")), response_info)
 
 
 def _classify_counted(chunk: Any, usage: dict[str, Any], response_info: ResponseInfo) -> int:
@@ -76,17 +72,6 @@ def _classify_counted(chunk: Any, usage: dict[str, Any], response_info: Response
         **{name: count for name, count in earlier.items() if not getattr(response_info, name)}
     )
     return code
-
-
-def _record_metadata(fields: dict[str, Any], response_info: ResponseInfo) -> None:
-    """Record the response's id and model, and whether usage is on every chunk, from the first chunk's fields."""
-    response_id = short_str(fields.get("id")) or ""
-    response_info.response_id = "" if OWN_ID.fullmatch(response_id) else response_id
-    response_info.model = short_str(fields.get("model")) or response_info.model
-    deltas = (fields_of(fields_of(choice).get("delta")) for choice in items_of(fields.get("choices")))
-    has_output = any(delta.get(name) for delta in deltas for name in DELTA_FIELDS)
-    if has_output and fields_of(fields.get("usage")):  # Anthropic's first chunk has usage, and the last one again
-        response_info.streamed_tokens = 0
 
 
 def _classify_own(chunk: dict[str, Any], response_info: ResponseInfo) -> int:

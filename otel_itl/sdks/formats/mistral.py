@@ -34,7 +34,7 @@ def classify_completion_event(event: Any, response_info: ResponseInfo) -> int:
             and choice.finish_reason is None
             and not choice.index
             and chunk.usage is None
-            and response_info.response_id is not None
+            and response_info.is_settled
             and not choice.__dict__.get("logprobs")
         ):
             return ANSWER
@@ -59,9 +59,7 @@ def classify_conversation_event(event: Any, response_info: ResponseInfo) -> int:
     fields = fields_of(fields_of(event).get("data"))
     name = short_str(fields.get("type"))
     if name == "message.output.delta":
-        if response_info.response_id is None:
-            response_info.response_id = short_str(fields.get("id")) or ""
-        response_info.model = short_str(fields.get("model")) or response_info.model
+        response_info.set_identity(short_str(fields.get("id")), short_str(fields.get("model")))
         content = fields.get("content")
         parts = content if isinstance(content, list) else [content] if fields_of(content) else None
         return (ANSWER if content else EMPTY) if parts is None else parts_kind(parts)

@@ -76,8 +76,7 @@ def _classify(fields: dict[str, Any], output: dict[str, Any], text: Any, respons
         kind |= TOOL
     if not kind and fields.get("total") is not None:  # the progress of an image
         kind = LIFECYCLE
-    if response_info.model is None:
-        response_info.model = short_str(fields.get("model"))
+    response_info.set_identity(None, short_str(fields.get("model")))
     if fields.get("done") is True:
         kind |= _record_end(fields, response_info)
     return chunk_code(kind, len(items_of(fields.get("logprobs"))))

@@ -7,7 +7,6 @@ from typing import Any, Final
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
-from otel_itl.sdks.formats.openai_chat import record_metadata
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 
 REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
@@ -28,6 +27,7 @@ DELTAS: Final = {
     "response.shell_call_command.delta": TOOL,
 }
 """Type of an event with a `delta` → what it carries."""
+SUMMARY: Final = "response.reasoning_summary_text.delta"
 
 ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 TOOL_CALL_ITEMS: Final = frozenset({"function_call", "custom_tool_call", "mcp_call"})
@@ -49,24 +49,27 @@ def classify_response_event(event: Any, response_info: ResponseInfo) -> int:
     name = short_str(fields.get("type")) or ""
     kind = DELTAS.get(name)
     if kind is not None:
+        if name == SUMMARY:
+            response_info.is_reasoning_partial = True
         return chunk_code(kind, len(items_of(fields.get("logprobs")))) if fields.get("delta") else EMPTY
     if name == "response.output_item.added":
         item = fields_of(fields.get("item"))
         return TOOL if short_str(item.get("type")) in TOOL_CALL_ITEMS and item.get("name") else LIFECYCLE
-    if name == "response.created":
-        record_metadata(response_info, fields_of(fields.get("response")))
-    elif name in ENDS:
-        return _record_end(response_info, name, fields_of(fields.get("response")))
-    elif name == "error":
+    response = fields_of(fields["response"]) if "response" in fields else {}
+    # The first events of a response that is fetched from its middle on are not sent: any of those that have it will do.
+    response_info.set_identity(short_str(response.get("id")), short_str(response.get("model")))
+    response_info.is_background = response_info.is_background or response.get("background") is True
+    if name in ENDS:
+        return _record_end(response_info, name, response)
+    if name == "error":
         response_info.error_type = short_str(fields.get("code")) or "error"
     return OTHER_KINDS.get(name, LIFECYCLE)
 
 
 def _record_end(response_info: ResponseInfo, name: str, response: dict[str, Any]) -> int:
     """Record how the response ended, and its usage; return the kind of the event."""
-    if not response_info.response_id:
-        record_metadata(response_info, response)
     response_info.is_terminated = True
+    response_info.model = short_str(response.get("model")) or response_info.model
     if name == "response.failed":
         response_info.error_type = short_str(fields_of(response.get("error")).get("code")) or "failed"
     incomplete = short_str(fields_of(response.get("incomplete_details")).get("reason"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import OUTPUT, Kind
 from otel_itl.sdks.values import short_str, valid_count
@@ -26,7 +26,7 @@ def classify_completion_chunk(chunk: Any, response_info: ResponseInfo) -> int:
     if chunk is None:
         return EMPTY
     outputs = chunk.outputs
-    if len(outputs) == 1 and response_info.response_id is not None and not chunk.HasField("usage"):
+    if len(outputs) == 1 and response_info.is_settled and not chunk.HasField("usage"):
         output = outputs[0]
         delta = output.delta
         if (
@@ -44,28 +44,26 @@ def classify_completion_chunk(chunk: Any, response_info: ResponseInfo) -> int:
 def _classify_fields(chunk: Any, response_info: ResponseInfo) -> int:
     """Classify a message that is no plain text, field by field."""
     usage = chunk.usage if chunk.HasField("usage") else None
-    if response_info.response_id is None:
-        response_info.response_id = short_str(chunk.id) or ""
-        response_info.model = short_str(chunk.model)
-        if usage is not None:
-            # Counts from the first chunk on are counts on every chunk.
-            response_info.streamed_tokens = 0
+    response_info.set_identity(short_str(chunk.id), short_str(chunk.model))
     kind = index = 0
+    choices: set[int] = set()
     for output in chunk.outputs:
         index = valid_count(output.index) or 0
-        kind |= _delta_kind(output.delta)
+        carried = _delta_kind(output.delta)
+        kind |= carried
+        if carried & OUTPUT:
+            choices.add(index)
         if output.finish_reason:
             kind |= FINISH
             reason = FINISH_REASONS.get(output.finish_reason) or f"reason_{output.finish_reason}"
-            response_info.add_finish_reason(reason)
-    tokens = 0
+            response_info.add_finish_reason(reason, index)
     if usage is not None:
-        counted = _record_usage(response_info, usage)
-        if kind & OUTPUT:
-            tokens = counted
-        else:
-            kind |= USAGE
-    return chunk_code(kind, tokens, index)
+        _record_usage(response_info, usage)
+    if not kind & OUTPUT:
+        return chunk_code(kind if usage is None else kind | USAGE, 0, choice_byte((index,)))
+    if max(choices):  # a usage counts the tokens of all choices
+        response_info.is_settled = True
+    return chunk_code(kind, response_info.count_streamed(kind, has_usage=usage is not None), choice_byte(choices))
 
 
 def _delta_kind(delta: Any) -> int:
@@ -80,20 +78,11 @@ def _delta_kind(delta: Any) -> int:
     return kind
 
 
-def _record_usage(response_info: ResponseInfo, usage: Any) -> int:
-    """Record the usage; return the output tokens since the usage before where every chunk has one, else 0.
-
-    The tokens of the reasoning are not among those of the completion.
-    """
-    total = valid_count(usage.completion_tokens + usage.reasoning_tokens)
+def _record_usage(response_info: ResponseInfo, usage: Any) -> None:
+    """Record the usage. The tokens of the reasoning are not among those of the completion."""
     response_info.update_token_counts(
         input_tokens=valid_count(usage.prompt_tokens),
-        output_tokens=total,
+        output_tokens=valid_count(usage.completion_tokens + usage.reasoning_tokens),
         reasoning_tokens=valid_count(usage.reasoning_tokens),
         cache_read_tokens=valid_count(usage.cached_prompt_text_tokens),
     )
-    before = response_info.streamed_tokens
-    if before is None or total is None:
-        return 0
-    response_info.streamed_tokens = total
-    return max(total - before, 0)

@@ -66,17 +66,24 @@ export function joinChunks(before, packed) {
   };
 }
 
+/* The choices of each choice byte: from 128 on it is a set, with a bit for each of the first seven choices. */
+const CHOICES = Array.from({ length: 256 }, (_, byte) => {
+  const several = [0, 1, 2, 3, 4, 5, 6].filter((choice) => byte >> choice & 1);
+  return byte > 128 ? several : [byte];
+});
+
 /* Calls `take(end, gap, shares, index)` for each measured gap: it is `shares` samples of gap / shares each. */
 export function forEachGap(chunks, take) {
   const last = new Map();
   for (let index = 0; index < chunks.n; index++) {
     const code = chunks.codes[index];
     if (!(code & OUTPUT)) continue;
-    const choice = chunks.choices ? chunks.choices[index] : 0;
-    if (!(code & UNMEASURED) && last.has(choice)) {
-      take(chunks.at[index], chunks.at[index] - last.get(choice), chunks.shares ? chunks.shares[index] : 1, index);
+    for (const choice of CHOICES[chunks.choices ? chunks.choices[index] : 0]) {
+      if (!(code & UNMEASURED) && last.has(choice)) {
+        take(chunks.at[index], chunks.at[index] - last.get(choice), chunks.shares ? chunks.shares[index] : 1, index);
+      }
+      last.set(choice, chunks.at[index]);
     }
-    last.set(choice, chunks.at[index]);
   }
 }
 
@@ -86,9 +93,10 @@ export function numberOutputs(chunks) {
   const numbers = new Uint32Array(chunks.n);
   for (let index = 0; index < chunks.n; index++) {
     if (!(chunks.codes[index] & OUTPUT)) continue;
-    const choice = chunks.choices ? chunks.choices[index] : 0;
-    numbers[index] = (counts.get(choice) ?? 0) + 1;
-    counts.set(choice, numbers[index]);
+    for (const choice of CHOICES[chunks.choices ? chunks.choices[index] : 0]) {
+      numbers[index] = (counts.get(choice) ?? 0) + 1;
+      counts.set(choice, numbers[index]);
+    }
   }
   return numbers;
 }
