@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import sys
@@ -20,14 +21,14 @@ import otel_itl
 from bench.overhead import machine
 from bench.real.models import SIZES, Size, write_model
 from bench.real.server import serving
-from bench.truth.pressure import PRESSURES, Pressure
+from bench.truth.pressure import BUSY, QUIET
 from bench.truth.tables import table
 from otel_itl.core.codec import read_timeline
 from otel_itl.testing import capture_telemetry
 
 TOKENS: Final = 200
 STREAMS: Final = (1, 4)
-BESIDE: Final = ("quiet", "1 busy a core", "4 busy a core")
+BESIDE: Final = (QUIET, *(pressure for pressure in BUSY if pressure.name in {"2 busy", "8 busy"}))
 _PERCENTILES: Final = (50, 95, 99)
 
 
@@ -65,18 +66,14 @@ def _rows(size: Size, server: str) -> Iterator[list[str]]:
         with serving(server, path, slots=max(STREAMS)) as url:
             _measure(url, 1)  # what happens once
             for streams in STREAMS:
-                for pressure in _pressures():
-                    with pressure.begin():
+                for pressure in BESIDE:
+                    with pressure.begin(os.getpid()):
                         run = _measure(url, streams)
                     cells = [f"{value:.2f}" for times in (run.server, run.ours) for value in _figures(times)]
                     bound = f"{run.host_bound} of {streams}"
                     row = [size.name, str(streams), pressure.name, *cells, bound, f"{run.host_delay:.1f}"]
                     print(*row, file=sys.stderr)
                     yield row
-
-
-def _pressures() -> list[Pressure]:
-    return [pressure for pressure in PRESSURES if pressure.name in BESIDE]
 
 
 def _figures(times: Sequence[float]) -> list[float]:
