@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench.overhead import machine
-from bench.page import replace_section
+from bench.page import replace_section, without_write
 from bench.truth import tables
 from bench.truth.figures import Measured
 from bench.truth.known import main as known
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     options = _options(given)
     trials = _trials(_chosen(options.only), options.repeats)
-    text = _text(trials, shlex.join(["python", "-m", "bench.truth", *_without_write(given)]), options.repeats)
+    text = _text(trials, shlex.join(["python", "-m", "bench.truth", *without_write(given)]), options.repeats)
     print(text)
     if options.write:
         replace_section(options.write, SECTION, text)
@@ -143,17 +143,6 @@ def _scheduling() -> str:
     if hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in {os.SCHED_FIFO, os.SCHED_RR}:
         return "real-time scheduling"
     return "ordinary scheduling"
-
-
-def _without_write(given: Sequence[str]) -> list[str]:
-    """Return the arguments without `--write`, so that the page does not depend on its own path."""
-    shown, rest = [], iter(given)
-    for argument in rest:
-        if argument == "--write":
-            next(rest, None)
-        elif not argument.startswith("--write="):
-            shown.append(argument)
-    return shown
 
 
 if __name__ == "__main__":

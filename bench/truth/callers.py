@@ -81,11 +81,6 @@ class Caller:
         """Name of the SDK that it calls."""
         return CLIENTS[self.wire].sdk
 
-    @property
-    def is_slow(self) -> bool:
-        """Whether it ever keeps its streams waiting."""
-        return self.pause is not at_once or self.block is not None
-
     def read(self, url: str, models: Sequence[str]) -> list[Read]:
         """Read one stream per model: at the same time in threads or tasks, else one after another."""
         if self.face == "loop":

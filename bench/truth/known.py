@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from bench.overhead import machine
-from bench.page import replace_section
+from bench.page import replace_section, without_write
 from bench.truth.judging import FIGURES, GOALS, Emitted, Goal, Sent, Tally, judge, median_width, total
 from bench.truth.pressure import describe_quota, prioritize
 from bench.truth.reader import WARM_UP, Work, read_row
@@ -66,10 +66,9 @@ def main(arguments: Sequence[str]) -> None:
     with _place(rows) as place:
         ran = [_shown(_run(row.shortened() if options.quick else row, place)) for row in rows if not _missing(row)]
         priority = "real-time" if place.is_prioritized else "ordinary"
-    shown = [one for one in arguments if not one.startswith("--write")]
     _, python, hardware = machine.described(())
     head = [
-        f"`{shlex.join(['python', '-m', 'bench.truth', 'known', *shown])}`",
+        f"`{shlex.join(['python', '-m', 'bench.truth', 'known', *without_write(arguments)])}`",
         python,
         f"{hardware}; the server has {priority} priority; quotas by {describe_quota()}",
         f"{len(ran)} rows in {sum(one.seconds for one in ran):.0f} s",
@@ -97,12 +96,16 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _chosen(names: Sequence[str] | None) -> list[Row]:
-    exact = [row for row in ROWS if row.name in (names or ())]
-    chosen = exact or [row for row in ROWS if not names or any(name in row.name for name in names)]
+    chosen = [row for row in ROWS if not names or any(_is_meant(row, name) for name in names)]
     if not chosen:
         known = "\n".join(row.name for row in ROWS)
         raise SystemExit(f"No row has {' or '.join(map(repr, names or ()))} in its name: there are\n{known}")
     return chosen
+
+
+def _is_meant(row: Row, name: str) -> bool:
+    """Return whether a row has this name or, where no row has it, this in its name."""
+    return row.name == name or (name in row.name and name not in {row.name for row in ROWS})
 
 
 def _missing(row: Row) -> str:
