@@ -15,7 +15,8 @@ ABSOLUTE_SECONDS, RELATIVE = 0.001, 0.02
 """What an interval may miss the truth by, whichever is more.
 
 Server and client read their clocks at two ends of a way: writing, the loopback, the TLS front and the SDK's decoding of
-a chunk take 0.2 to 0.7 ms. And an uncertainty below 1 ms or 1 % of its figure is not emitted.
+a chunk take 0.4 to 0.9 ms at least. Most of it cancels out between two chunks; a TTFT, which it lengthens, is 100 ms or
+more here. And an uncertainty below 1 ms or 1 % of its figure is not emitted.
 """
 SILENCE_SECONDS: Final = 2.0
 """From here on a silence on the wire has to be reported as a stall: the default threshold."""
@@ -104,6 +105,20 @@ def read_interval(figure: str, attributes: Mapping[str, Any]) -> Interval | None
     return Interval(value - uncertainty, max(value, high))
 
 
+class Miss(NamedTuple):
+    """A true figure that does not lie within what was emitted, or a silence that was blamed wrongly."""
+
+    model: str
+    what: str
+    true: float
+    """The figure, or the length of the silence."""
+    found: Interval | str | None
+    """What was emitted instead: an interval, a cause, nothing."""
+
+
+_SUMS: Final = ("streams", "present", "bound", "silences", "stalled", "blamed_rightly", "own", "own_blamed_rightly")
+
+
 @dataclass
 class Tally:
     """Counts over streams; their sums are the cells of a table."""
@@ -128,12 +143,13 @@ class Tally:
     """Silences that the caller made: stalls without a silence on the wire, and those that it makes on purpose."""
     own_blamed_rightly: int = 0
     """Of these, how many have not the upstream as their cause."""
+    misses: list[Miss] = field(default_factory=list)
 
     def add(self, other: Tally) -> None:
         """Add the counts of other streams."""
-        for name in ("streams", "present", "bound", "silences", "stalled", "blamed_rightly", "own"):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.own_blamed_rightly += other.own_blamed_rightly
+        self.misses += other.misses
         self.worst_miss = max(self.worst_miss, other.worst_miss)
         for figure in FIGURES:
             self.held[figure] += other.held[figure]
@@ -160,30 +176,38 @@ def judge(emitted: Emitted, sent: Sent, *, is_silenced_by_caller: bool = False) 
     attributes = emitted.attributes
     for figure, true in sent.figures(emitted).items():
         interval = read_interval(figure, attributes)
+        miss = 0.0 if interval is None else interval.miss(true)
+        if interval is None or miss:
+            tally.misses.append(Miss(emitted.model, figure, true, interval))
+        else:
+            tally.held[figure] += 1
         if interval is not None:
-            miss = interval.miss(true)
-            tally.held[figure] += not miss
             tally.worst_miss = max(tally.worst_miss, miss)
             tally.widths[figure].append(interval.width)
     tally.present = int(all(_ATTRIBUTES[figure] in attributes for figure in ("TTFT", "TPOT")))
     tally.bound = int(any(attributes.get(f"itl.{side}.bound") is True for side in ("host", "consumer")))
-    _judge_silences(tally, emitted.stalls, sent)
+    _judge_silences(tally, emitted, sent)
     off_wire = [stall for stall in emitted.stalls if not _is_on_wire(stall, sent)]
     tally.own = max(len(off_wire), int(is_silenced_by_caller))
-    tally.own_blamed_rightly = tally.own - sum(stall.cause == "upstream" for stall in off_wire)
+    wrong = [stall for stall in off_wire if stall.cause == "upstream"]
+    tally.own_blamed_rightly = tally.own - len(wrong)
+    tally.misses += [Miss(emitted.model, "own silence", (one.end - one.begin) / _SECOND, one.cause) for one in wrong]
     return tally
 
 
-def _judge_silences(tally: Tally, stalls: Sequence[Reported], sent: Sent) -> None:
+def _judge_silences(tally: Tally, emitted: Emitted, sent: Sent) -> None:
     """Count the silences on the wire: a stall over at least half of one reports it."""
     for begin, end in pairwise(sent.outputs):
         if end - begin < SILENCE_SECONDS * _SECOND:
             continue
         tally.silences += 1
-        over, cause = max(((_overlap(stall, begin, end), stall.cause) for stall in stalls), default=(0, ""))
-        if 2 * over >= end - begin:
-            tally.stalled += 1
-            tally.blamed_rightly += cause == "upstream"
+        over, cause = max(((_overlap(stall, begin, end), stall.cause) for stall in emitted.stalls), default=(0, ""))
+        is_stall = 2 * over >= end - begin
+        tally.stalled += is_stall
+        if is_stall and cause == "upstream":
+            tally.blamed_rightly += 1
+        else:
+            tally.misses.append(Miss(emitted.model, "silence", (end - begin) / _SECOND, cause if is_stall else None))
 
 
 def _is_on_wire(stall: Reported, sent: Sent) -> bool:

@@ -64,7 +64,11 @@ def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
     rows = _chosen(options.row)
     with _place(rows) as place:
-        ran = [_shown(_run(row.shortened() if options.quick else row, place)) for row in rows if not _missing(row)]
+        ran = [
+            _shown(_run(row.shortened() if options.quick else row, place), with_misses=options.misses)
+            for row in rows
+            if not _missing(row)
+        ]
         priority = "real-time" if place.is_prioritized else "ordinary"
     _, python, hardware = machine.described(())
     head = [
@@ -90,6 +94,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--row", action="append", metavar="NAME", help="only rows of this name, or with this in it (repeatable)"
     )
+    parser.add_argument("--misses", action="store_true", help="print each miss on standard error")
     parser.add_argument("--quick", action="store_true", help="two streams a row: shows that everything runs")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
     return parser.parse_args(arguments)
@@ -132,8 +137,8 @@ def _run(row: Row, place: Place) -> Ran:
     waves = [[f"{wave}.{number}" for number in range(row.streams)] for wave in range(row.waves)]
     server.play(chat.reply(3), model=WARM_UP)
     for models in waves:
-        for model in models:
-            server.play(row.script(Random(f"{row.name}, {model}")), model=model)  # noqa: S311 - gaps
+        for number, model in enumerate(models):
+            server.play(row.script(number, Random(f"{row.name}, {model}")), model=model)  # noqa: S311 - gaps
     url = front.url if row.transport.tls and front is not None else server.url
     emitted = _read(row, Work(row.caller(front.certificate if front is not None else ""), url, waves))
     sent = _sent(server)
@@ -176,9 +181,11 @@ def _receive(pipe: Connection) -> Any:
     return pipe.recv()
 
 
-def _shown(ran: Ran) -> Ran:
+def _shown(ran: Ran, *, with_misses: bool) -> Ran:
     """Print a row as soon as it was run, on standard error."""
     print(*_cells(ran.row.name, ran.tally, ran.seconds), sep="; ", file=sys.stderr, flush=True)
+    for miss in ran.tally.misses if with_misses else ():
+        print("   ", miss, file=sys.stderr)
     return ran
 
 

@@ -89,14 +89,16 @@ class Row:
             return replace(caller, pause=PauseOnce(at=20, seconds=HELD_SECONDS))
         return caller
 
-    def script(self, random: Random) -> Script:
-        """Return the response to one request."""
+    def script(self, number: int, random: Random) -> Script:
+        """Return the response to one request, given its number among those at the same time."""
         if self.silence == "on the wire":
-            gaps = [0.15] * 7
-            gaps[3] = random.uniform(*self.silent_seconds)
-            return chat.reply(8, first=0.3, gaps=gaps)
+            # Every other stream goes on, so that the process is not silent as a whole.
+            gaps = [0.15] * (10 if number % 2 == 0 else 40)
+            if number % 2 == 0:
+                gaps[random.randrange(10)] = random.uniform(*self.silent_seconds)
+            return chat.reply(len(gaps) + 1, first=0.3, gaps=gaps)
         if self.is_silenced_by_caller:
-            return chat.reply(100, first=0.1, gaps=0.05)
+            return chat.reply(85, first=0.1, gaps=0.05)  # until the silence is over
         # A crowd is slower, as one thread decodes some thousand chunks a second.
         gap = max(0.025, self.streams * 0.0015)
         tokens = 10 if self.streams > 100 else 20
@@ -143,7 +145,7 @@ def _under_pressure() -> Iterator[Row]:
 
 def _silences() -> Iterator[Row]:
     for turn, pressure in enumerate((QUIET, *BUSY, *QUOTAS)):
-        some = partial(Row, pressure=pressure, streams=12, silence="on the wire")
+        some = partial(Row, pressure=pressure, streams=16, silence="on the wire")
         yield some(face="loop", transport=TRANSPORTS[turn % 4])
         yield some(face="threads", transport=TRANSPORTS[(turn + 1) % 4])
     for pressure in (QUIET, QUOTAS[2]):

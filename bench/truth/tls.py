@@ -73,7 +73,8 @@ async def _serve(upstream_port: int, certificate: str, key: str) -> None:
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection(_HOST, upstream_port)
-        await asyncio.gather(_pass_on(reader, server_writer), _pass_on(server_reader, writer))
+        with suppress(asyncio.CancelledError):  # the end of the front, which asyncio would report as an error
+            await asyncio.gather(_pass_on(reader, server_writer), _pass_on(server_reader, writer))
 
     server = await asyncio.start_server(connect, _HOST, 0, ssl=context, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
