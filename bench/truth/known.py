@@ -28,6 +28,11 @@ from otel_itl.testing import ScriptedServer, chat
 SECTION: Final = "known"
 READ_SECONDS: Final = 120.0
 """How long the streams of a row may take."""
+_PRELOADED: Final = [
+    *(read_row.__module__, "openai.resources.chat.completions", "otel_itl.instrumentor"),
+    *("httpcore", "httpcore2", "h2.connection"),
+]
+"""Modules that are imported once for all rows, where there are such: they start no threads."""
 
 _NOTES: Final = """\
 * A server process plays scripts and records when it wrote what, by the clock that all processes of the machine share:
@@ -156,7 +161,7 @@ def _sent(server: ScriptedServer) -> Mapping[str, Sent]:
 def _read(row: Row, work: Work) -> list[Emitted]:
     """Read the streams in a new process, under the pressure of the row, and return what was emitted."""
     context: Any = get_context("forkserver")
-    context.set_forkserver_preload([read_row.__module__, "openai"])
+    context.set_forkserver_preload(_PRELOADED)
     ours, theirs = context.Pipe()
     process = context.Process(target=read_row, args=(theirs, work))
     process.start()
