@@ -20,6 +20,11 @@ SILENCE: Final = (2.2, 5.0)
 HELD_SECONDS: Final = 3.0
 """How long a caller that makes a silence itself lets its streams wait."""
 
+_CHUNKS_PER_SECOND: Final = 50
+"""Of the streams together that go on while others are silent: nearly what a process can read with 5 % of a core."""
+_GOING_SECONDS: Final = 6.0
+"""How long they go on: about as long as the others, with their silence."""
+
 Silence = Literal["", "on the wire", "blocked loop", "sleeping reader", "held GIL", "stopped"]
 """Who makes a silence: nothing at all, the server, or the caller by one of these means."""
 
@@ -93,10 +98,12 @@ class Row:
         """Return the response to one request, given its number among those at the same time."""
         if self.silence == "on the wire":
             # Every other stream goes on, so that the process is not silent as a whole.
-            gaps = [0.15] * (10 if number % 2 == 0 else 40)
-            if number % 2 == 0:
-                gaps[random.randrange(10)] = random.uniform(*self.silent_seconds)
-            return chat.reply(len(gaps) + 1, first=0.3, gaps=gaps)
+            if number % 2:
+                gap = self.streams / 2 / _CHUNKS_PER_SECOND
+                return chat.reply(round(_GOING_SECONDS / gap), first=0.3, gaps=gap)
+            gaps = [0.15] * 10
+            gaps[random.randrange(5, 10)] = random.uniform(*self.silent_seconds)
+            return chat.reply(11, first=0.3, gaps=gaps)
         if self.is_silenced_by_caller:
             return chat.reply(85, first=0.1, gaps=0.05)  # until the silence is over
         # A crowd is slower, as one thread decodes some thousand chunks a second.
@@ -144,8 +151,9 @@ def _under_pressure() -> Iterator[Row]:
 
 
 def _silences() -> Iterator[Row]:
+    """Yield the rows of silences; of few streams under a small quota, where many would still be sending requests."""
     for turn, pressure in enumerate((QUIET, *BUSY, *QUOTAS)):
-        some = partial(Row, pressure=pressure, streams=16, silence="on the wire")
+        some = partial(Row, pressure=pressure, streams=8 if pressure in QUOTAS[:2] else 16, silence="on the wire")
         yield some(face="loop", transport=TRANSPORTS[turn % 4])
         yield some(face="threads", transport=TRANSPORTS[(turn + 1) % 4])
     for pressure in (QUIET, QUOTAS[2]):

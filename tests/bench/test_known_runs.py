@@ -12,7 +12,7 @@ import pytest
 from bench.truth.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
-QUIET, SILENT = "quiet, 1 on a loop, plain", "quota 5%, 16 in threads"
+QUIET, SILENT = "quiet, 1 on a loop, plain", "quota 5%, 8 in threads, HTTP/2"
 """A row of figures, and one of silences under a quota."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
