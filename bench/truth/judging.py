@@ -93,16 +93,13 @@ class Interval(NamedTuple):
 def read_interval(figure: str, attributes: Mapping[str, Any]) -> Interval | None:
     """Return the interval in which a figure is said to be; None where the figure is absent.
 
-    An uncertainty that is absent is none. That of the TTFT and of the p99 is what the truth may be less by; that of the
-    TPOT, a mean between two moments of which each may have been earlier, goes both ways.
+    `.uncertainty` is what the truth may be less by, `.highest` as much as it may be: absent, neither differs.
     """
     name = _ATTRIBUTES[figure]
     value = attributes.get(name)
     if value is None:
         return None
-    uncertainty = attributes.get(f"{name}.uncertainty", 0.0)
-    high = value + uncertainty if figure == "TPOT" else attributes.get(f"{name}.highest", value)
-    return Interval(value - uncertainty, max(value, high))
+    return Interval(value - attributes.get(f"{name}.uncertainty", 0.0), attributes.get(f"{name}.highest", value))
 
 
 class Miss(NamedTuple):
