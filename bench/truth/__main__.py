@@ -1,4 +1,7 @@
-"""`python -m bench.truth`: compare measured figures with what the server sent; print tables, or write a page."""
+"""`python -m bench.truth`: compare measured figures with what the server sent; print tables, or write a page.
+
+`python -m bench.truth known` prints whether the truth lies within what is emitted, under every sort of pressure.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bench.overhead import machine
-from bench.page import replace_section
+from bench.page import replace_section, without_write
 from bench.truth import tables
 from bench.truth.figures import Measured
-from bench.truth.judging import Verdicts, is_knowable, judge, pressure_table
-from bench.truth.pressure import PRESSURES, QUIET, prioritize
+from bench.truth.known import main as known
 from bench.truth.scenarios import SCENARIOS, Scenario
 from bench.truth.tools import DISTRIBUTIONS
 from bench.truth.trial import Trial, run
 from otel_itl.testing import ScriptedServer
 
 REPEATS = 5
-SECTION, PRESSURE_SECTION = "truth", "truth under pressure"
+SECTION = "truth"
+KNOWN = "known"
 
 PACKAGES = ("openai", "anthropic", "opentelemetry-sdk", *DISTRIBUTIONS)
 
@@ -42,19 +45,16 @@ How it is measured:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the scenarios, and print the tables."""
+    """Run the scenarios, or the rows of what is known, and print the tables."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    options = _options(given)
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         del os.environ[name]  # every run has the same providers, with the same limits
-    if options.pressure is not None:
-        text = _under_pressure(options, shlex.join(["python", "-m", "bench.truth", *_without_write(given)]))
-        print(text)
-        if options.write:
-            replace_section(options.write, PRESSURE_SECTION, text)
+    if given[:1] == [KNOWN]:
+        known(given[1:])
         return
+    options = _options(given)
     trials = _trials(_chosen(options.only), options.repeats)
-    text = _text(trials, shlex.join(["python", "-m", "bench.truth", *_without_write(given)]), options.repeats)
+    text = _text(trials, shlex.join(["python", "-m", "bench.truth", *without_write(given)]), options.repeats)
     print(text)
     if options.write:
         replace_section(options.write, SECTION, text)
@@ -64,14 +64,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.truth", description=__doc__)
     parser.add_argument(
         "--only", action="append", metavar="NAME", help="only scenarios with this in their name (repeatable)"
-    )
-    parser.add_argument(
-        "--pressure",
-        nargs="*",
-        metavar="NAME",
-        choices=[pressure.name for pressure in PRESSURES],
-        help="run otel_itl beside other work, of all sorts or these: "
-        + ", ".join(repr(pressure.name) for pressure in PRESSURES).replace("%", "%%"),
     )
     parser.add_argument("--repeats", type=int, default=REPEATS, help="runs of each scenario (default: %(default)s)")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also replace the section of a page")
@@ -102,59 +94,6 @@ def _trials(scenarios: Sequence[Scenario], repeats: int) -> dict[Scenario, list[
                 trials[scenario].append(run(scenario, server, seed))
     _show_progress("")
     return trials
-
-
-def _under_pressure(options: argparse.Namespace, command: str) -> str:
-    """Run the scenarios of `otel_itl` beside each sort of other work; returns the section of the page."""
-    scenarios = [scenario for scenario in _chosen(options.only) if not scenario.impossible]
-    pressures = [one for one in PRESSURES if not options.pressure or one.name in options.pressure]
-    verdicts: Verdicts = {scenario: {pressure: [] for pressure in pressures} for scenario in scenarios}
-    sent = late = 0
-    with ScriptedServer(process=True) as server:
-        has_priority = prioritize(server._engine._child.pid)  # type: ignore[union-attr]  # noqa: SLF001 - our own
-        for pressure in pressures:
-            for seed in range(options.repeats):
-                for scenario in scenarios:
-                    _show_progress(f"{pressure.name}, round {seed + 1} of {options.repeats}: {scenario.name}")
-                    trial = run(scenario, server, seed, pressure)
-                    found = trial.measured[tables.OURS]
-                    verdict = judge(found, scenario, pressure)
-                    verdicts[scenario][pressure].append(verdict)
-                    sent, late = sent + trial.sent, late + trial.late
-                    print(
-                        pressure.name,
-                        scenario.name,
-                        verdict,
-                        *verdict.wrong,
-                        _flags_of(found),
-                        sep="; ",
-                        file=sys.stderr,
-                    )
-    _show_progress("")
-    _, python, hardware = machine.described(())
-    priority = "real-time priority for the server" if has_priority else "ordinary priority for the server"
-    quiet = [one for by in verdicts.values() for one in by.get(QUIET, ())]
-    head = [
-        f"`{command}`",
-        _versions(),
-        python,
-        f"{hardware}, {priority}; {late / max(sent, 1):.1%} of the events left it more than 0.5 ms late",
-        f"{options.repeats} runs of each scenario beside each sort of other work",
-    ]
-    if quiet:
-        known = [one for scenario, by in verdicts.items() if is_knowable(scenario) for one in by.get(QUIET, ())]
-        flagged, streams = sum(one.flagged_streams for one in known), sum(one.streams for one in known)
-        head.append(f"quiet: {flagged:,} of {streams:,} streams that can be known have a flag")
-    lines = "\n".join(f"* {line}" for line in head)
-    return f"{lines}\n\n{pressure_table(verdicts, pressures)}"
-
-
-def _flags_of(run: Measured) -> str:
-    """Return the flags of a run, for the progress on standard error."""
-    return (
-        f"{run.imputed} imputed, {run.excluded} excluded, {run.consumer_bound} consumer-bound, "
-        f"{run.host_bound} host-bound of {run.streams}, delay {run.host_delay_ms:.1f} ms"
-    )
 
 
 def _show_progress(what: str) -> None:
@@ -204,17 +143,6 @@ def _scheduling() -> str:
     if hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in {os.SCHED_FIFO, os.SCHED_RR}:
         return "real-time scheduling"
     return "ordinary scheduling"
-
-
-def _without_write(given: Sequence[str]) -> list[str]:
-    """Return the arguments without `--write`, so that the page does not depend on its own path."""
-    shown, rest = [], iter(given)
-    for argument in rest:
-        if argument == "--write":
-            next(rest, None)
-        elif not argument.startswith("--write="):
-            shown.append(argument)
-    return shown
 
 
 if __name__ == "__main__":

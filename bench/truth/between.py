@@ -1,4 +1,4 @@
-"""Programs between a client and the server, which record when they forwarded what: a proxy, an HTTP/2 front.
+"""Programs between a client and the server, which record when they forwarded what, such as a proxy.
 
 Each runs in a process of its own. It prints its port, and answers every line on its standard input with what it
 forwarded since the line before.
@@ -45,11 +45,6 @@ class Between:
         cast("IO[bytes]", self._child.stdin).close()
         self._child.wait(timeout=5)
         cast("IO[bytes]", self._child.stdout).close()
-
-    @property
-    def pid(self) -> int:
-        """Id of the process."""
-        return self._child.pid
 
     def left(self) -> list[int]:
         """Return when the last byte of each server-sent event was forwarded, of those since the call before."""
@@ -113,34 +108,25 @@ class Relay:
         self._listen(self.server, self.response)
         return self.server
 
-    def forward(self, data: bytes, as_sent: bytes) -> None:
-        """Send bytes to the client, and record the moment.
-
-        Args:
-            data: as it is recorded.
-            as_sent: as it is sent.
-        """
+    def forward(self, data: bytes) -> None:
+        """Send bytes to the client, and record the moment."""
         self._forwards.append((time.perf_counter_ns(), data))
         if self.client is not None:
             try:
-                self.client.sendall(as_sent)
+                self.client.sendall(data)
             except OSError:
                 self.hang_up()
 
     def hang_up(self) -> None:
         """Close both connections."""
-        self.leave_server()
-        if self.client is not None:
-            self._selector.unregister(self.client)
-            self.client.close()
-            self.client = None
-
-    def leave_server(self) -> None:
-        """Close the connection to the server."""
         if self.server is not None:
             self._selector.unregister(self.server)
             self.server.close()
             self.server = None
+        if self.client is not None:
+            self._selector.unregister(self.client)
+            self.client.close()
+            self.client = None
 
     def _listen(self, side: socket.socket, ready: Callable[[], None]) -> None:
         side.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
@@ -178,7 +179,18 @@ CLIENTS: Final[Mapping[Wire, SDKClients]] = {
 """How to ask for a stream in each wire format."""
 
 
-def http2_options(wire: Wire) -> dict[str, Any]:
-    """Return the options of a synchronous client of OpenAI or Anthropic that uses HTTP/2 without TLS."""
-    http_client = import_module(CLIENTS[wire].module).DefaultHttpxClient(http1=False, http2=True)
-    return {"http_client": http_client}
+def transport_options(wire: Wire, *, http2: bool, certificate: str, is_async: bool) -> dict[str, Any]:
+    """Return the options of a client of OpenAI or Anthropic for its way to the server.
+
+    Args:
+        wire: the wire format.
+        http2: use HTTP/2, without negotiation where there is no TLS.
+        certificate: file of the certificate to trust; '': those that the client trusts anyway.
+        is_async: for the asynchronous client.
+    """
+    if not http2 and not certificate:
+        return {}
+    module = import_module(CLIENTS[wire].module)
+    make = module.DefaultAsyncHttpxClient if is_async else module.DefaultHttpxClient
+    verify = ssl.create_default_context(cafile=certificate) if certificate else True
+    return {"http_client": make(http1=not http2, http2=http2, verify=verify)}

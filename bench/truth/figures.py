@@ -26,13 +26,6 @@ class Stream:
     imputed: int = 0
     excluded: int = 0
     consumer_bound: bool = False
-    host_bound: bool = False
-    host_delay_ms: float = 0.0
-
-    @property
-    def is_flagged(self) -> bool:
-        """It carries a flag of any kind."""
-        return bool(self.imputed or self.excluded or self.consumer_bound or self.host_bound)
 
 
 class Figures(NamedTuple):
@@ -54,11 +47,6 @@ class Measured:
     imputed: int = 0
     excluded: int = 0
     consumer_bound: int = 0
-    host_bound: int = 0
-    streams: int = 1
-    flagged_streams: int = 0
-    """How many carry a flag of any kind."""
-    host_delay_ms: float = 0.0
     knowable: frozenset[str] = field(default=frozenset(FIGURES))
 
     @property
@@ -90,10 +78,6 @@ def compared(measured: Sequence[Stream], true: Sequence[Stream], knowable: froze
         imputed=sum(stream.imputed for stream in measured),
         excluded=sum(stream.excluded for stream in measured),
         consumer_bound=sum(stream.consumer_bound for stream in measured),
-        host_bound=sum(stream.host_bound for stream in measured),
-        streams=len(measured),
-        flagged_streams=sum(stream.is_flagged for stream in measured),
-        host_delay_ms=max((stream.host_delay_ms for stream in measured), default=0.0),
         knowable=knowable,
     )
 

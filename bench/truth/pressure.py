@@ -1,8 +1,9 @@
-"""Other work while a benchmark runs: busy processes, a quota of CPU time, a thread that keeps the GIL."""
+"""What keeps a process from running while it is measured: busy neighbours, a quota, stops, a GIL that is held."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,38 +14,35 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-HOST, CALLER, NONE = "host", "caller", ""
-QUOTA, PERIOD_SECONDS = 0.2, 0.1
-SETTLE_SECONDS = 0.3
+PERIOD_SECONDS: Final = 0.1
+"""Of a quota, as container runtimes set it."""
+SETTLE_SECONDS: Final = 0.3
 """Until the other work has begun."""
 
-_BUSY: Final = "import time\nend = time.monotonic() + 600\nwhile time.monotonic() < end: sum(range(1000))"
+_BUSY: Final = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(1000))"
 _STOP_AND_GO: Final = """\
 import os, signal, sys, time
-pid, run, period = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
-while os.getppid() == pid:
+pid, run, stop = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+parent = os.getppid()
+while os.getppid() == parent:
     time.sleep(run)
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(period - run)
+    time.sleep(stop)
     os.kill(pid, signal.SIGCONT)
 """
-_V1, _V2 = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
 
 
 class Pressure(NamedTuple):
-    """One sort of other work."""
+    """One sort of pressure."""
 
     name: str
-    cause: str
-    """Who does the work: `HOST`; `CALLER`, this process itself; `NONE`: there is no other work."""
-    begin: Callable[[], AbstractContextManager[None]]
-    """Has the other work done while the context lasts."""
+    begin: Callable[[int], AbstractContextManager[None]]
+    """Puts the process of this id under pressure while the context lasts."""
 
 
 @contextmanager
-def _busy_processes(per_core: int) -> Iterator[None]:
-    """Keep every core busy with this many processes of ordinary priority."""
-    count = per_core * (os.cpu_count() or 1)
+def _busy_processes(count: int, _: int) -> Iterator[None]:
+    """Keep this many processes of ordinary priority busy, which share the cores with all others."""
     children = [subprocess.Popen([sys.executable, "-S", "-c", _BUSY]) for _ in range(count)]  # noqa: S603 - ourselves
     try:
         time.sleep(SETTLE_SECONDS)
@@ -56,58 +54,110 @@ def _busy_processes(per_core: int) -> Iterator[None]:
 
 
 @contextmanager
-def _quota() -> Iterator[None]:
-    """Give this process a fifth of one core: by a cgroup where one can be made, else by stopping it again and again."""
-    group = _make_group()
+def quota(share: float, pid: int) -> Iterator[None]:
+    """Give a process this share of one core: by a cgroup where one can be made, else by stopping it again and again."""
+    group = _make_group(share)
     if group is None:
-        with _stopped_again_and_again():
+        with stops(share * PERIOD_SECONDS, (1 - share) * PERIOD_SECONDS, pid):
             yield
         return
     try:
-        (group / "cgroup.procs").write_text(str(os.getpid()))
+        (group / "cgroup.procs").write_text(str(pid))
         yield
     finally:
-        (group.parent / "cgroup.procs").write_text(str(os.getpid()))
-        with suppress(OSError):
-            group.rmdir()
+        with suppress(OSError):  # the process may have ended
+            (group.parent / "cgroup.procs").write_text(str(pid))
+        _remove(group)
 
 
-def _make_group() -> Path | None:
-    """Make a cgroup with the quota; None where that is not allowed."""
+def describe_quota() -> str:
+    """Return by what means `quota` works on this machine."""
+    group = _make_group(1.0)
+    if group is None:
+        return "SIGSTOP and SIGCONT"
+    _remove(group)
+    return "a cgroup of version 2" if (group.parent / "cgroup.controllers").exists() else "a cgroup of version 1"
+
+
+def _make_group(share: float) -> Path | None:
+    """Make a cgroup with a quota, of version 2 if possible, else of version 1; None where neither is allowed."""
     period = int(PERIOD_SECONDS * 1e6)
-    limits = {
-        _V1: {"cpu.cfs_period_us": str(period), "cpu.cfs_quota_us": str(int(QUOTA * period))},
-        _V2: {"cpu.max": f"{int(QUOTA * period)} {period}"},
-    }
-    for parent, files in limits.items():
+    limit = int(share * period)
+    files_of_1 = {"cpu.cfs_period_us": str(period), "cpu.cfs_quota_us": str(limit)}
+    for parent, files in ((_parent_of_2(), {"cpu.max": f"{limit} {period}"}), (_parent_of_1(), files_of_1)):
+        if parent is None:
+            continue
         group = parent / f"bench-truth-{os.getpid()}"
         try:
             group.mkdir()
             for name, text in files.items():
-                (group / name).write_text(text)
+                with (group / name).open("r+") as file:  # it has to be there: a plain folder would take any file
+                    file.write(text)
         except OSError:
-            with suppress(OSError):
-                group.rmdir()
+            _remove(group)
             continue
         return group
     return None
 
 
+def _parent_of_2() -> Path | None:
+    """Return the folder of the cgroups of version 2 that share out CPU time; None where there is none."""
+    parent = _mounted("cgroup2", "")
+    if parent is None:
+        return None
+    switch = parent / "cgroup.subtree_control"
+    try:
+        if "cpu" not in switch.read_text().split():
+            switch.write_text("+cpu")
+    except OSError:
+        return None
+    return parent
+
+
+def _parent_of_1() -> Path | None:
+    return _mounted("cgroup", "cpu")
+
+
+def _mounted(kind: str, option: str) -> Path | None:
+    """Return where a file system of this kind, with this option, is mounted; None where there is none."""
+    try:
+        lines = Path("/proc/mounts").read_text().splitlines()
+    except OSError:
+        return None
+    mounts = [line.split() for line in lines]
+    found = [fields[1] for fields in mounts if fields[2] == kind and (not option or option in fields[3].split(","))]
+    return Path(found[0]) if found else None
+
+
+def _remove(group: Path) -> None:
+    """Remove a cgroup, which a process that ends leaves with some delay."""
+    for _ in range(20):
+        try:
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            time.sleep(0.05)
+
+
 @contextmanager
-def _stopped_again_and_again() -> Iterator[None]:
-    """Stop and continue this process, so that it runs for a fifth of the time."""
-    times = (str(os.getpid()), str(QUOTA * PERIOD_SECONDS), str(PERIOD_SECONDS))
-    child = subprocess.Popen([sys.executable, "-S", "-c", _STOP_AND_GO, *times])  # noqa: S603 - ourselves
+def stops(run: float, stop: float, pid: int) -> Iterator[None]:
+    """Let a process run and stop it in turns, for these many seconds each."""
+    command = [sys.executable, "-S", "-c", _STOP_AND_GO, str(pid), str(run), str(stop)]
+    child = subprocess.Popen(command)  # noqa: S603 - ourselves
+    prioritize(child.pid)
     try:
         yield
     finally:
-        child.terminate()  # it can only be this process that does it: it is not stopped now
+        child.kill()
         child.wait()
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager
-def _gil_hog() -> Iterator[None]:
-    """Keep the GIL of this process with a thread that computes."""
+def gil_hog() -> Iterator[None]:
+    """Keep the GIL of this process busy with a thread that computes."""
     is_over = threading.Event()
 
     def compute() -> None:
@@ -123,19 +173,20 @@ def _gil_hog() -> Iterator[None]:
         thread.join()
 
 
-QUIET: Final = Pressure("quiet", NONE, nullcontext)
-PRESSURES: Final = (
-    QUIET,
-    *(Pressure(f"{count} busy a core", HOST, partial(_busy_processes, count)) for count in (1, 2, 4, 8)),
-    Pressure(f"quota {QUOTA:.0%}", HOST, _quota),
-    Pressure("GIL hog", CALLER, _gil_hog),
-)
+QUIET: Final = Pressure("quiet", lambda _: nullcontext())
+BUSY: Final = tuple(Pressure(f"{count} busy", partial(_busy_processes, count)) for count in (1, 2, 4, 8))
+QUOTAS: Final = tuple(Pressure(f"quota {share:.0%}", partial(quota, share)) for share in (0.05, 0.1, 0.2, 0.5))
+STOPS: Final = Pressure("stopped for 3 s", partial(stops, 1.0, 3.0))
 
 
 def prioritize(pid: int) -> bool:
-    """Give a process real-time priority, so that other work does not delay it; returns False where that is refused."""
+    """Give a process real-time priority, so that other work does not delay it; returns False where that is refused.
+
+    It holds for the threads that the process has, and for those that they start later.
+    """
     try:
-        os.sched_setscheduler(pid, os.SCHED_RR, os.sched_param(1))
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(1))
     except (AttributeError, OSError):
         return False
     return True

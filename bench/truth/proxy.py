@@ -74,7 +74,7 @@ class _Buffering(Relay):
     def _let_go(self) -> None:
         data = bytes(self._held)
         self._held.clear()
-        self.forward(data, data)
+        self.forward(data)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from itertools import chain
 from random import Random
 from typing import Final, NamedTuple
 
-from bench.truth import http2
 from bench.truth.between import Between
-from bench.truth.callers import Block, Caller, Pause
+from bench.truth.callers import Block, Caller, PauseOnce
 from bench.truth.clients import CLIENTS, Wire
 from bench.truth.figures import FIGURES
-from bench.truth.http2 import http2_front
 from bench.truth.proxy import buffering_proxy
 from otel_itl.testing import Script, bedrock, chat, cohere, faults, gemini, messages, mistral, ollama, responses, xai
 
+MISSING_HTTP2: Final = "" if find_spec("h2") else "the h2 package is not installed"
+"""Why HTTP/2 cannot be used; '' where it can."""
 EVERYTHING: Final = frozenset(FIGURES)
 _BUFFERING: Final = partial(buffering_proxy, size=2_000, delay=0.08)
 
@@ -95,10 +96,6 @@ def _refused_first(_: Random) -> list[Script]:
     return [faults.status(429, "Slow down", headers={"retry-after-ms": "100"}), *_even(40, 0.01)(_)]
 
 
-def _pauses(at: int, seconds: float) -> Pause:
-    return lambda chunk: seconds if chunk == at else 0.0
-
-
 class _Format(NamedTuple):
     """A wire format whose SDK is compared with the truth, too."""
 
@@ -168,14 +165,14 @@ SCENARIOS: Final = (
         name="consumer pauses",
         about="the caller pauses once for 2 s; 25 ms stream",
         scripts=_even(95, 0.025),
-        caller=Caller(pause=_pauses(8, 2.0)),
+        caller=Caller(pause=PauseOnce(8, 2.0)),
         knowable=frozenset({"ttft", "mean"}),
     ),
     Scenario(
         name="consumer late",
         about="the caller works 300 ms on the role chunk; 10 ms stream",
         scripts=_even(40, 0.01),
-        caller=Caller(pause=_pauses(0, 0.3)),
+        caller=Caller(pause=PauseOnce(0, 0.3)),
         knowable=frozenset(),
     ),
     Scenario(
@@ -249,8 +246,7 @@ SCENARIOS: Final = (
         about="25 ms over HTTP/2",
         scripts=_even(20, 0.025),
         caller=Caller(http2=True),
-        between=http2_front,
-        impossible=http2.MISSING,
+        impossible=MISSING_HTTP2,
     ),
 )
 

@@ -65,8 +65,6 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
                 imputed=measures.imputed,
                 excluded=measures.excluded,
                 consumer_bound=attributes["itl.consumer.bound"] is True,
-                host_bound=attributes.get("itl.host.bound") is True,
-                host_delay_ms=1e3 * float(attributes.get("itl.host.delay", 0.0)),  # type: ignore[arg-type]
             )
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from bench.truth.between import Between
 from bench.truth.figures import Measured, compared
-from bench.truth.pressure import QUIET, Pressure, prioritize
 from bench.truth.scenarios import Scenario, warm_up
 from bench.truth.sent import true_stream
 from bench.truth.tools import NAIVE, OURS, instrumentations, naive
@@ -30,26 +29,18 @@ class Trial(NamedTuple):
     """Number of events that left the server more than 0.5 ms late, as the machine was busy."""
 
 
-def run(scenario: Scenario, server: ScriptedServer, seed: int, pressure: Pressure = QUIET) -> Trial:
-    """Run a scenario once with each instrumentation, with equal scripts; the caller's clock runs beside `otel_itl`.
-
-    Under pressure `otel_itl` is run alone, and what is between client and server gets priority like the server.
-    """
+def run(scenario: Scenario, server: ScriptedServer, seed: int) -> Trial:
+    """Run a scenario once with each instrumentation, with equal scripts; the caller's clock runs beside `otel_itl`."""
     found: dict[str, Measured] = {}
     lateness: list[int] = []
     for tool, instrumentation in instrumentations(scenario.caller.sdk).items():
-        if pressure is not QUIET and tool != OURS:
-            continue
         models = _play(scenario, server, seed)
         gc.collect()
         gc.freeze()
         with (
             _between(scenario, server) as between,
-            instrumentation(partial(_warm_up, scenario, server, between)) as readings,
-            pressure.begin(),
+            instrumentation(partial(_warm_up, scenario, server)) as readings,
         ):
-            if between is not None and pressure is not QUIET:
-                prioritize(between.pid)
             reads = scenario.caller.read(server.url if between is None else between.url, models)
             left = None if between is None else between.left()
         exchanges = {exchange.model: exchange.wait_done() for exchange in server.exchanges if exchange.status == 200}
@@ -72,13 +63,10 @@ def _between(scenario: Scenario, server: ScriptedServer) -> AbstractContextManag
     return nullcontext() if scenario.between is None else scenario.between(server.port)
 
 
-def _warm_up(scenario: Scenario, server: ScriptedServer, between: Between | None) -> None:
+def _warm_up(scenario: Scenario, server: ScriptedServer) -> None:
     """Read a stream that is not measured, because the first one pays for what is set up then."""
     warming = warm_up(scenario.caller)
-    url = between.url if between is not None and scenario.caller.http2 else server.url
-    warming.caller.read(url, _play(warming, server, 0))
-    if between is not None:
-        between.left()
+    warming.caller.read(server.url, _play(warming, server, 0))
 
 
 def _play(scenario: Scenario, server: ScriptedServer, seed: int) -> list[str]:

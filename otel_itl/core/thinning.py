@@ -50,5 +50,6 @@ def select_chunks(timeline: Timeline, indexes: Sequence[int]) -> Timeline:
         kinds=bytes(pick(timeline.kinds)),
         tokens=array("I", pick(timeline.tokens)),
         choices=bytes(pick(timeline.choices)),
+        lateness=array("q", pick(timeline.lateness)),
         skipped=array("I", pick(timeline.skipped)),
     )

@@ -87,6 +87,9 @@ class Timeline:
     choices: bytes = b""
     """Which of several choices each chunk belongs to, as `chunk_code.choice_byte()` has it; empty when there is only
     one."""
+    lateness: array[int] = field(default_factory=_empty_moments)
+    """By how much each chunk may have come before `arrived`: the evidence does not show when it came, but no earlier
+    than that (ns; 0 where that is less than 1 ms); empty: by less than 1 ms each."""
     skipped: array[int] = field(default_factory=_empty_counts)
     """Chunks left out before each one, in a timeline that was thinned to be stored; else empty."""
     unrecorded: int = 0
@@ -110,10 +113,10 @@ class Timeline:
             chunks == len(self.asked) == len(self.arrived)
             and len(self.tokens) in {0, chunks}
             and len(self.choices) in {0, chunks}
-            and not self.skipped
+            and not (self.skipped or self.lateness)
         ):
             return
-        for name in ("asked", "arrived", "tokens", "choices", "skipped"):
+        for name in ("asked", "arrived", "tokens", "choices", "lateness", "skipped"):
             length = len(getattr(self, name))
             if length != chunks and (length or name in {"asked", "arrived"}):
                 message = f"Timeline.{name} has {length} entries for {chunks} chunks: it needs one for each."

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from bench.truth.figures import Figures, Measured
-from bench.truth.judging import judge
-from bench.truth.pressure import QUIET
-from bench.truth.scenarios import SCENARIOS as ALL_SCENARIOS
-from bench.truth.scenarios import Scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 HTTP2 = ("HTTP/2",) if find_spec("h2") else ()
@@ -103,44 +94,6 @@ def test_a_scenario_that_cannot_be_run_says_why() -> None:
     without_h2 = "import sys; sys.modules['h2'] = None; from bench.truth.__main__ import main; main()"
     done = run("--only", "HTTP/2", program=("-c", without_h2))
     assert "not run: the h2 package is not installed" in done.stdout
-
-
-def test_under_pressure_the_runs_are_judged_by_their_flags() -> None:
-    done = run("--only", "retry", "--repeats", "1", "--pressure", "quiet", "GIL hog")
-    header, _, row, together = [cells(line) for line in done.stdout.splitlines() if line.startswith("|")]
-    assert (header, row[0], together[0]) == (["scenario", "quiet", "GIL hog"], "retry", "all")
-    assert re.fullmatch(r"[01] right(, 1 flagged)?(, 1 WRONG \(.*\))?", row[1])
-
-
-def test_an_unknown_pressure_is_refused_with_the_names_there_are() -> None:
-    done = run("--pressure", "much")
-    assert (done.returncode, "invalid choice: 'much'" in done.stderr) == (2, True)
-
-
-STEADY = next(scenario for scenario in ALL_SCENARIOS if scenario.name == "steady 25 ms")
-HOLDING = next(scenario for scenario in ALL_SCENARIOS if scenario.name == "consumer 5 ms")
-LATE = Measured(Figures(100.0, 10.0, 10.0, 40.0, 40.0), Figures(100.0, 10.0, 10.0, 10.0, 10.0))
-
-
-@pytest.mark.parametrize(
-    ("flags", "scenario", "expected"),
-    [
-        ({}, STEADY, "WRONG"),
-        ({"host_bound": 1, "host_delay_ms": 31.0}, STEADY, "flagged"),
-        ({"host_bound": 1, "host_delay_ms": 5.0}, STEADY, "WRONG"),  # a delay that does not cover the error
-        ({"imputed": 5}, STEADY, "WRONG"),  # this caller holds nothing: that is not the cause
-        ({"imputed": 5}, HOLDING, "flagged"),
-    ],
-)
-def test_a_flag_excuses_a_figure_only_if_it_names_the_cause(
-    flags: dict[str, Any], scenario: Scenario, expected: str
-) -> None:
-    assert str(judge(replace(LATE, **flags), scenario, QUIET)) == expected
-
-
-def test_a_figure_that_is_off_by_less_than_a_millisecond_is_right() -> None:
-    near = replace(LATE, measured=LATE.true._replace(p99=10.9))
-    assert str(judge(near, STEADY, QUIET)) == "right"
 
 
 def test_an_unknown_scenario_is_refused_with_the_names_there_are() -> None:

@@ -95,15 +95,12 @@ def test_the_callers_time_is_in_no_figure(
 
 @pytest.mark.skipif(importlib.util.find_spec("h2") is None, reason="h2 is not installed")
 @pytest.mark.usefixtures("_slow_decoding")
-def test_over_http_2_as_well(captured: CapturedTelemetry) -> None:
-    from bench.truth.http2 import http2_front
-
-    with ScriptedServer(process=True) as server, http2_front(server.port) as front:
-        server.play(chat.reply(CHUNKS, first=0.02, gaps=GAP))
-        http_client = openai.DefaultHttpxClient(http1=False, http2=True)
-        with openai.OpenAI(base_url=f"{front.url}/v1", api_key="none", http_client=http_client) as client:
-            for _ in request(client):
-                time.sleep(HOLD)
+def test_over_http_2_as_well(server: ScriptedServer, captured: CapturedTelemetry) -> None:
+    server.play(chat.reply(CHUNKS, first=0.02, gaps=GAP))
+    http_client = openai.DefaultHttpxClient(http1=False, http2=True)
+    with openai.OpenAI(base_url=server.openai_url, api_key="none", http_client=http_client) as client:
+        for _ in request(client):
+            time.sleep(HOLD)
     attributes = captured.spans[0].attributes or {}
     found = (attributes["itl.consumer.bound"], attributes.get("itl.latency.p50", 0.0) < 3 * GAP)
     assert found == (True, True)
