@@ -153,6 +153,7 @@ def of_stall(stall: Stall) -> dict[str, Any]:
         names.STALL_NUMBER: stall.number,
         names.STALL_PHASE: stall.phase.value,
         names.STALL_CAUSE: stall.cause.value,
+        names.STALL_EVIDENCE: stall.evidence.value,
         names.STALL_START: stall.start,
         names.STALL_DURATION: stall.duration,
         names.STALL_THRESHOLD: stall.threshold,

@@ -1,4 +1,4 @@
-"""A blocked event loop counts as the consumer's hold, not as the upstream's silence."""
+"""How the intervals are found in which an event loop was blocked."""
 
 from __future__ import annotations
 
@@ -6,40 +6,14 @@ import asyncio
 import gc
 import time
 import weakref
-from array import array
 
 import pytest
 
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.loops import LoopLag, LoopLags, find_headers_moment
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.loop_lag import TOLERANCE_NS, Lag, LoopLag, LoopLags, charge_to_consumer, find_headers_moment
 
 MS = 1_000_000
-
-
-def moments(*milliseconds: float) -> array[int]:
-    return array("q", (round(moment * MS) for moment in milliseconds))
-
-
-def test_without_a_lag_nothing_is_charge_to_consumer() -> None:
-    assert charge_to_consumer(moments(0, 10), moments(10, 20), []) == moments(0, 10)
-
-
-def test_a_chunk_that_came_right_after_a_block_counts_as_asked_for_when_it_came() -> None:
-    assert charge_to_consumer(moments(0, 10), moments(10, 312), [Lag(20 * MS, 310 * MS)]) == moments(0, 312)
-
-
-def test_a_chunk_that_came_long_after_a_block_was_waited_for_from_its_end() -> None:
-    ready = 310 + TOLERANCE_NS / MS
-    assert charge_to_consumer(moments(0, 10), moments(10, 500), [Lag(20 * MS, 310 * MS)]) == moments(0, ready)
-
-
-def test_a_chunk_that_was_asked_for_after_the_block_is_left_alone() -> None:
-    asked = moments(0, 10, 312)
-    assert charge_to_consumer(asked, moments(10, 312, 330), [Lag(20 * MS, 310 * MS)])[2] == asked[2]
-
-
-def test_a_chunk_that_came_before_the_block_is_left_alone() -> None:
-    assert charge_to_consumer(moments(0), moments(10), [Lag(20 * MS, 310 * MS)]) == moments(0)
 
 
 def test_headers_that_came_right_after_a_block_may_have_been_there_from_its_start() -> None:

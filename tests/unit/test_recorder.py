@@ -18,7 +18,8 @@ from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import Kind, Outcome
 from otel_itl.recording import chunk_log, finalizer
-from otel_itl.recording.loop_lag import Lag, LoopLag
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.loops import LoopLag
 from otel_itl.recording.recorder import StreamRecorder
 
 MS = 1_000_000

@@ -13,9 +13,9 @@ import pytest
 from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
-from otel_itl.recording.host_delay import (
-    HostClock,
+from otel_itl.recording.evidence.run_queue import (
     HostDelay,
+    RunQueues,
     Turns,
     find_delay_reader,
     find_throttling_counters,
@@ -27,9 +27,9 @@ from otel_itl.recording.internal_errors import InternalErrors
 MS = 1_000_000
 
 
-def clock_of(*readings: int) -> HostClock:
-    """A clock that gives these readings, one after the other."""
-    return HostClock(InternalErrors(), lambda: iter(readings).__next__)
+def queues_of(*readings: int) -> RunQueues:
+    """What gives these readings, one after the other."""
+    return RunQueues(InternalErrors(), lambda: iter(readings).__next__)
 
 
 def even(gaps: int, gap_ms: int) -> Measures:
@@ -44,13 +44,13 @@ def even(gaps: int, gap_ms: int) -> Measures:
 
 
 def test_the_delay_is_the_difference_between_the_end_and_the_start() -> None:
-    delay = HostDelay(clock_of(5 * MS, 47 * MS))
+    delay = HostDelay(queues_of(5 * MS, 47 * MS))
     delay.stop()
     assert delay.delay == 42 * MS
 
 
 def test_it_is_not_known_while_the_stream_goes_on() -> None:
-    assert HostDelay(clock_of(5)).delay is None
+    assert HostDelay(queues_of(5)).delay is None
 
 
 def run_in_other_thread(function: Callable[[], None]) -> None:
@@ -60,13 +60,13 @@ def run_in_other_thread(function: Callable[[], None]) -> None:
 
 
 def test_it_is_not_known_where_the_reader_changed() -> None:
-    delay = HostDelay(clock_of(0, MS))
+    delay = HostDelay(queues_of(0, MS))
     run_in_other_thread(delay.stop)
     assert delay.delay is None
 
 
 def test_it_counts_from_the_first_pull_where_the_request_was_sent_in_another_thread() -> None:
-    delay = HostDelay(clock_of(0, 5 * MS, 47 * MS))
+    delay = HostDelay(queues_of(0, 5 * MS, 47 * MS))
 
     def read() -> None:
         delay.begin_reading()
@@ -76,8 +76,8 @@ def test_it_counts_from_the_first_pull_where_the_request_was_sent_in_another_thr
     assert delay.delay == 42 * MS
 
 
-class OfEach(HostClock):
-    """A clock with given readings of every thread, and none of the current one."""
+class OfEach(RunQueues):
+    """Given readings of every thread, and none of the current one."""
 
     def __init__(self, *readings: dict[str, Turns]) -> None:
         super().__init__(InternalErrors(), lambda: None)
@@ -104,7 +104,7 @@ def test_what_a_thread_of_the_sdk_ordinarily_waits_at_each_turn_is_no_delay() ->
 
 
 def test_the_delay_of_each_thread_contains_that_of_this_one() -> None:
-    clock = HostClock(InternalErrors())
+    clock = RunQueues(InternalErrors())
     alone = clock.read()
     if alone is None:
         pytest.skip("this system does not count it for each thread")
@@ -114,7 +114,7 @@ def test_the_delay_of_each_thread_contains_that_of_this_one() -> None:
 
 
 def test_it_is_not_known_where_the_system_does_not_show_it() -> None:
-    delay = HostDelay(HostClock(InternalErrors(), lambda: None))
+    delay = HostDelay(RunQueues(InternalErrors(), lambda: None))
     delay.stop()
     assert delay.delay is None
 
@@ -125,7 +125,7 @@ def test_a_reading_that_fails_is_counted_and_not_known() -> None:
     def fail() -> int:
         raise OSError("gone")
 
-    delay = HostDelay(HostClock(errors, lambda: fail))
+    delay = HostDelay(RunQueues(errors, lambda: fail))
     delay.stop()
     assert (delay.delay, sum(errors.counts.values())) == (None, 1)
 

@@ -7,17 +7,17 @@ stream that waited meanwhile was kept waiting by its own process, not by the ups
 from __future__ import annotations
 
 import asyncio
-from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Sized
 from contextvars import Context
 from time import perf_counter_ns
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary, ref
 
 from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
+from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 TIMER_SECONDS: Final = 0.02
@@ -28,13 +28,6 @@ TOLERANCE_NS: Final = 5_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
 MAX_LAGS: Final = 512
 """Intervals that are kept for each loop; the oldest are dropped."""
-
-
-class Lag(NamedTuple):
-    """An interval in which a loop, or the whole process, did not run: nanoseconds on the monotonic clock."""
-
-    start: int
-    end: int
 
 
 class LoopLag:
@@ -55,7 +48,8 @@ class LoopLag:
         self._chunks = 0
         self._last_chunk = 0
         """When a firing of the timer last found new chunks (ns)."""
-        self._due = 0
+        self._started = self._due = 0
+        """When the timer was started, so that the loop ran, and when it is due (ns)."""
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
 
     def add_stream(self, stream: int, growing: Sized) -> None:
@@ -89,7 +83,7 @@ class LoopLag:
         """Return the intervals that end well after `moment` (ns), and the one that lasts at `now`."""
         lags = self.since(moment)
         if not self._idle and now - self._due > TOLERANCE_NS:
-            lags.append(Lag(self._due, now))
+            lags.append(Lag(self._due, now, self._started))
         return lags
 
     def _schedule(self, *, is_slow: bool) -> None:
@@ -97,7 +91,8 @@ class LoopLag:
         loop = self._loop()
         if loop is not None and not loop.is_closed():
             seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
-            self._is_slow, self._due = is_slow, perf_counter_ns() + round(seconds * 1e9)
+            self._is_slow, self._started = is_slow, perf_counter_ns()
+            self._due = self._started + round(seconds * 1e9)
             self._timer = loop.call_later(seconds, self._fire, context=self._context)
 
     @never_raises(Where.EVENT_LOOP_WATCH, None)
@@ -105,7 +100,7 @@ class LoopLag:
         """Note how late the event loop called this timer, and start the next one while streams are followed."""
         now = perf_counter_ns()
         if now - self._due > TOLERANCE_NS:
-            self._lags.append(Lag(self._due, now))
+            self._lags.append(Lag(self._due, now, self._started))
         if not self._growing:
             self._timer = None
             self._idle.append(None)
@@ -146,28 +141,7 @@ def find_headers_moment(headers: int, lags: list[Lag]) -> int:
     Where they were seen right after a block, that is the start of the block: from then on the loop kept the stream
     waiting. The longer a block, the more the loop has to catch up with.
     """
-    for start, end in lags:
+    for start, end, _ in lags:
         if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR):
             return start
     return headers
-
-
-def charge_to_consumer(asked: array[int], arrived: array[int], lags: list[Lag]) -> array[int]:
-    """Return the moments at which chunks were asked for, with each lag counted as the consumer's hold.
-
-    A chunk that was asked for before the loop was blocked, and came while it was, could be received from the end of the
-    block on; and a loop that was blocked has work to catch up with before it gets to the stream.
-
-    Args:
-        asked: when each chunk was asked for (ns).
-        arrived: when each chunk arrived (ns).
-        lags: the intervals in which the loop, or the process, did not run.
-    """
-    ready = array("q", asked)
-    for lag in lags:
-        caught_up = lag.end + TOLERANCE_NS
-        index = bisect_right(arrived, lag.start)
-        while index < len(arrived) and ready[index] < lag.end:
-            ready[index] = min(caught_up, arrived[index])
-            index += 1
-    return ready
