@@ -24,6 +24,10 @@ MIN_LATENESS_NS: Final = 1_000_000
 """Less than this is no lateness."""
 CATCH_UP_NS: Final = 5_000_000
 """For so long after a delay its reader gets to what came meanwhile; after a long one for a 20th of it."""
+MAX_UNSEEN_NS: Final = 25_000_000
+"""A loop's own timer shows what keeps the loop from running for longer than this."""
+MAX_ITERATIONS: Final = 4
+"""A loop that lags all the time may need so many of its iterations to hand a chunk out."""
 MAX_DRAINING_WAIT_NS: Final = 2_000_000
 """A chunk that took less than this to be handed out, after a late one, may have come with it."""
 
@@ -37,6 +41,8 @@ class Delays(NamedTuple):
     """Intervals in which its thread waited for a CPU, by their ends."""
     waits: Sequence[Window] = ()
     """Intervals in which threads of the process waited for the GIL."""
+    is_on_loop: bool = False
+    """The reader is an event loop, which reads other streams as well."""
 
 
 def find_lateness(asked: array[int], arrived: array[int], requested: int, delays: Delays) -> array[int]:
@@ -50,7 +56,7 @@ def find_lateness(asked: array[int], arrived: array[int], requested: int, delays
         requested: the moment of the request (ns); no chunk came before it.
         delays: what kept the reader away.
     """
-    if not arrived or not any(delays):
+    if not arrived or not any(delays[:3]):
         return array("q")
     lateness = array("q", bytes(arrived.itemsize * len(arrived)))
     reaches = _Reaches(delays)
@@ -92,18 +98,35 @@ class _Reaches:
         self._waits = _Spans([(wait.start, wait.end + CATCH_UP_NS, wait) for wait in delays.waits])
         self._windows = sorted(delays.windows, key=_end_of)
         self._ends = [window.end for window in self._windows]
+        self._is_on_loop = delays.is_on_loop
 
     def find(self, asked: int, arrived: int) -> int:
         """Return the earliest moment (ns) at which a chunk may have come that was asked for, and arrived, then."""
-        # A loop that was asked for the chunk in a lag has run then.
-        by_lags = (
-            max(lag.earliest, asked) if asked < lag.end else lag.earliest for lag in self._lags.find_around(arrived)
-        )
-        by_waits = (arrived - wait.excess for wait in self._waits.find_around(arrived))
-        return min(arrived, self._find_by_windows(arrived), *by_lags, *by_waits)
+        by_waits = (arrived - self._waits[index].excess for index in self._waits.find_around(arrived))
+        return min(self._find_by_windows(arrived), self._find_by_lags(asked, arrived), *by_waits)
+
+    def _find_by_lags(self, asked: int, arrived: int) -> int:
+        """Return the start of the lag in which the chunk came, and of those before which it followed at once.
+
+        A loop that was asked for the chunk in a lag has run then.
+        """
+        reach = arrived
+        for index in self._lags.find_around(arrived):
+            since = arrived
+            for before in range(index, max(index - MAX_ITERATIONS, -1), -1):
+                lag = self._lags[before]
+                if lag.end + CATCH_UP_NS < since and before < index:
+                    break
+                since = min(since, lag.earliest)
+            reach = min(reach, max(since, asked) if asked < self._lags[index].end else since)
+        return reach
 
     def _find_by_windows(self, arrived: int) -> int:
-        """Go back through the windows, as long as the thread may not have slept between them."""
+        """Return the start of the waits of the thread up to the arrival.
+
+        A thread of its own has the chunk as long as it has not slept: the windows are followed back until then. A loop
+        gets to each of its streams in turn.
+        """
         reach = arrived
         last = min(bisect_left(self._ends, arrived), len(self._windows) - 1)
         for index in range(last, -1, -1):
@@ -112,6 +135,8 @@ class _Reaches:
                 continue
             if window.end + CATCH_UP_NS < reach:
                 break
+            if self._is_on_loop:
+                return arrived - min(window.excess, MAX_UNSEEN_NS)
             reach -= window.excess
             if window.is_busy:
                 reach = min(reach, window.start)
@@ -125,14 +150,18 @@ class _Spans(Generic[T]):
         self._spans = sorted(spans, key=_start_of)
         self._ends = list(accumulate((end for _, end, _ in self._spans), max))
 
-    def find_around(self, moment: int) -> Iterator[T]:
-        """Yield the delays whose interval begins before a moment and ends no earlier."""
+    def __getitem__(self, index: int) -> T:
+        """Return a delay."""
+        return self._spans[index][2]
+
+    def find_around(self, moment: int) -> Iterator[int]:
+        """Yield the indexes of the delays whose interval begins before a moment and ends no earlier."""
         for index in range(bisect_left(self._ends, moment), len(self._spans)):
-            start, end, delay = self._spans[index]
+            start, end, _ = self._spans[index]
             if start >= moment:
                 break
             if moment <= end:
-                yield delay
+                yield index
 
 
 def _start_of(span: tuple[int, int, object]) -> int:

@@ -26,7 +26,9 @@ SILENT_TIMER_SECONDS: Final = 0.4
 SILENT_AFTER_NS: Final = 1_000_000_000
 TOLERANCE_NS: Final = 5_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
-MAX_LAGS: Final = 512
+MIN_BLOCK_NS: Final = 1_000_000
+"""What this project itself computes on a loop is noted from this time on."""
+MAX_LAGS: Final = 4_096
 """Intervals that are kept for each loop; the oldest are dropped."""
 
 
@@ -51,6 +53,8 @@ class LoopLag:
         self._started = self._due = 0
         """When the timer was started, so that the loop ran, and when it is due (ns)."""
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
+        self._own: Lag | None = None
+        """The last of them that was noted by `add_block`."""
 
     def add_stream(self, stream: int, growing: Sized) -> None:
         """Count a stream among those of the loop, and start the timer with the first. Called from the loop.
@@ -73,6 +77,15 @@ class LoopLag:
     def remove_stream(self, stream: int) -> None:
         """Stop counting a stream. Called from any thread, any number of times, also by the garbage collector."""
         self._growing.pop(stream, None)
+
+    def add_block(self, start: int, end: int) -> None:
+        """Note that the loop was blocked by this project itself (ns), which its timer may not have seen."""
+        if end - start < MIN_BLOCK_NS:
+            return
+        if self._own is not None and start - self._own.end < MIN_BLOCK_NS:  # one block, of several streams
+            start = self._own.start
+        self._own = Lag(start, end)
+        self._lags.append(self._own)
 
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""

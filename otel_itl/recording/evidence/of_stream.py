@@ -85,6 +85,11 @@ class StreamEvidence:
         self.connection = self._last_reading = None
         self.host.forget_threads()
 
+    def end_finishing(self, began: int) -> None:
+        """Note that the stream was finished, from `began` (ns) to now: on a loop, other streams waited for it."""
+        if self.loop_lag is not None:
+            self.loop_lag.add_block(began, self._clock())
+
     # --- Stalls ----------------------------------------------------------------------------------------------------
 
     def mark(self) -> None:
@@ -131,7 +136,12 @@ class StreamEvidence:
         """
         windows = self.host.find_windows(self._requested, ended)
         waits = self._process.wakes.find_waits(self._requested)
-        return find_lateness(asked, arrived, self._requested, Delays(self._find_lags(ended), windows, waits))
+        return find_lateness(
+            asked,
+            arrived,
+            self._requested,
+            Delays(self._find_lags(ended), windows, waits, is_on_loop=self.loop_lag is not None),
+        )
 
     @never_raises(Where.STREAM_END, None)
     def find_headers_moment(self, headers: int, ended: int) -> int | None:
@@ -139,5 +149,5 @@ class StreamEvidence:
         return max(find_headers_moment(headers, self._find_lags(ended)), self._requested)
 
     def _find_lags(self, ended: int) -> list[Lag]:
-        loop_lags = [] if self.loop_lag is None else self.loop_lag.since(self._requested)
+        loop_lags = [] if self.loop_lag is None else self.loop_lag.since_including_current(self._requested, ended)
         return merge_lags(loop_lags, self._process.wakes.find_pauses(self._requested, ended))

@@ -79,7 +79,7 @@ class Window(NamedTuple):
 
 
 class OrdinaryDelay:
-    """What a thread waits at each turn while nothing keeps it from running: learnt from quiet windows."""
+    """What a thread waits at each turn while nothing keeps it from running: the median of what was seen."""
 
     def __init__(self) -> None:
         self.ns = FIRST_ORDINARY_NS
@@ -87,7 +87,7 @@ class OrdinaryDelay:
         self._left = 0
 
     def learn(self, turns: Turns) -> None:
-        """Learn from the turns of one window, unless something delayed them."""
+        """Learn from the turns of one window, unless they were delayed for long."""
         if turns.number < MIN_LEARNT_TURNS or turns.delay > turns.number * MAX_ORDINARY_NS:
             return
         self._seen.append(turns.delay // turns.number)
@@ -123,9 +123,8 @@ class ReaderThread:
     def end_window(self) -> None:
         """End the present window and begin the next. Called by the watchdog."""
         began, window, turns = self._find_present()
-        if window is None:
-            self._ordinary.learn(turns)
-        else:
+        self._ordinary.learn(turns)
+        if window is not None:
             self._windows.append(window)
         self._last = (began, Turns(*map(sum, zip(self._last[1], turns, strict=True))))
 
