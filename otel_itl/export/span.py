@@ -211,7 +211,7 @@ def _sketch(measures: Measures) -> dict[str, Any]:
 
 
 def _milestones(timeline: Timeline, measures: Measures) -> list[LazyEvent]:
-    """Make the events for the first and the last token, so that a waterfall shows them; none for a hidden arrival."""
+    """Make the events for the first and the last token, so that a waterfall shows them."""
     moments = {
         names.FIRST_TOKEN_EVENT: measures.time_to_first_token,
         names.LAST_TOKEN_EVENT: measures.time_to_last_token,

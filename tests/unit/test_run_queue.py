@@ -32,14 +32,6 @@ def queues_of(*readings: int) -> RunQueues:
     return RunQueues(InternalErrors(), lambda: iter(readings).__next__)
 
 
-def even(gaps: int, gap_ms: int) -> Measures:
-    """The measures of a stream with equal gaps."""
-    arrived = array("q", [100 * MS + gap_ms * MS * index for index in range(gaps + 1)])
-    asked = array("q", [0, *arrived[:-1]])
-    kinds = bytes([Kind.ANSWER]) * (gaps + 1)
-    return measure(Timeline(request_unix_ns=0, asked=asked, arrived=arrived, kinds=kinds, end=arrived[-1]))
-
-
 # --- One stream -----------------------------------------------------------------------------------------------------
 
 
@@ -190,26 +182,42 @@ def test_in_a_container_the_group_is_what_is_mounted(tmp_path: Path) -> None:
 # --- Whether it decides the figures ---------------------------------------------------------------------------------
 
 
+def late(*late_ms: float, gap_ms: int = 20) -> Measures:
+    """The measures of a stream with equal gaps, each chunk of which may have come that much earlier."""
+    arrived = array("q", [100 * MS + gap_ms * MS * index for index in range(len(late_ms))])
+    return measure(
+        Timeline(
+            request_unix_ns=0,
+            asked=array("q", [0, *arrived[:-1]]),
+            arrived=arrived,
+            kinds=bytes([Kind.ANSWER]) * len(arrived),
+            lateness=array("q", [round(each * MS) for each in late_ms]),
+            end=arrived[-1],
+        )
+    )
+
+
 @pytest.mark.parametrize(
-    ("delay_ms", "gaps", "gap_ms", "expected"),
+    ("measures", "expected"),
     [
-        (1.0, 20, 10, False),  # 1 ms is allowed
-        (1.1, 20, 10, True),
-        (2.0, 20, 40, False),  # 5 % of the p99 is allowed
-        (2.1, 20, 40, True),
-        (3.0, 240, 10, False),  # three tail gaps of 1 ms each
-        (3.1, 240, 10, True),
+        (late(0, 1.2, 0, 0, gap_ms=40), False),  # 5 % of 40 ms is allowed
+        (late(0, 3, 0, 0, gap_ms=40), True),
+        (late(1.2, 0), True),  # 6 % of the only gap
+        (late(4), False),  # 5 % of a time to first token of 100 ms is allowed
+        (late(6), True),
     ],
 )
-def test_a_stream_is_host_bound_by_the_delay_of_each_tail_gap(
-    delay_ms: float, gaps: int, gap_ms: int, expected: bool
-) -> None:
-    assert is_host_bound(delay_ms / 1e3, even(gaps, gap_ms)) is expected
+def test_a_stream_is_host_bound_by_how_late_its_chunks_may_be(measures: Measures, expected: bool) -> None:
+    assert is_host_bound(10.0, measures) is expected
 
 
-def test_a_stream_without_gaps_is_bound_by_what_delayed_its_only_token() -> None:
-    assert [is_host_bound(delay, even(0, 0)) for delay in (0.0009, 0.0011)] == [False, True]
+def test_a_delay_that_made_no_chunk_late_is_no_bound() -> None:
+    assert not is_host_bound(10.0, late(0, 0, 0))
+
+
+def test_what_is_late_beyond_the_delay_of_the_host_is_not_its_own() -> None:
+    assert [is_host_bound(delay, late(0, 30, 0, gap_ms=40)) for delay in (0.0011, 0.03)] == [False, True]
 
 
 def test_what_is_not_known_is_no_bound() -> None:
-    assert not is_host_bound(None, even(20, 10))
+    assert not is_host_bound(None, late(0, 30, 0))
