@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
 import pytest
 
@@ -21,15 +22,15 @@ def lag(start: float, end: float, ran_at: float | None = None) -> Lag:
     return Lag(round(start * MS), round(end * MS), None if ran_at is None else round(ran_at * MS))
 
 
-def window(start: float, end: float, excess: float, *, is_busy: bool = False) -> Window:
-    return Window(round(start * MS), round(end * MS), round(excess * MS), is_busy)
+def window(start: float, end: float, excess: float, busy: float = 0.4) -> Window:
+    return Window(round(start * MS), round(end * MS), round(excess * MS), busy)
 
 
-def late(asked: array[int], arrived: array[int], *delays: Lag | Window, waits: tuple[Window, ...] = ()) -> list[float]:
+def late(asked: array[int], arrived: array[int], *delays: Lag | Window, **options: Any) -> list[float]:
     """By how many milliseconds each chunk may have come earlier; the request was at 0."""
     lags = [delay for delay in delays if isinstance(delay, Lag)]
     windows = [delay for delay in delays if isinstance(delay, Window)]
-    return [one / MS for one in find_lateness(asked, arrived, 0, Delays(lags, windows, waits))]
+    return [one / MS for one in find_lateness(asked, arrived, 0, Delays(lags, windows, **options))]
 
 
 # --- Lags of the event loop, and pauses of the process ---------------------------------------------------------------
@@ -101,7 +102,7 @@ def test_a_chunk_is_not_late_by_a_wait_before_the_thread_slept() -> None:
 
 
 def test_a_thread_that_never_slept_may_have_had_the_chunk_all_the_time() -> None:
-    windows = (window(0, 100, 90, is_busy=True), window(100, 200, 90, is_busy=True), window(200, 300, 20))
+    windows = (window(0, 100, 90, busy=1.0), window(100, 200, 90, busy=1.0), window(200, 300, 20))
     assert late(moments(0), moments(205), *windows) == [205]
 
 
@@ -117,12 +118,35 @@ def test_the_waits_of_a_long_silence_are_not_added_up() -> None:
 
 def test_a_burst_after_a_wait_may_have_come_at_any_time_of_it() -> None:
     arrived = moments(10, 1_010, 1_011, 1_012)
-    assert late(moments(0, 10, 1_010, 1_011), arrived, window(11, 1_015, 1_000, is_busy=True)) == [0, 1000, 1001, 1002]
+    assert late(moments(0, 10, 1_010, 1_011), arrived, window(11, 1_015, 1_000, busy=1.0)) == [0, 1000, 1001, 1002]
 
 
 @pytest.mark.parametrize("arrived", [99, 206], ids=["before", "after"])
 def test_a_window_delays_no_chunk_outside_of_it(arrived: float) -> None:
     assert late(moments(0), moments(arrived), window(100, 200, 30)) == []
+
+
+def test_a_thread_that_is_busy_by_itself_is_not_late() -> None:
+    """What its caller computes is a hold."""
+    assert late(moments(0, 10), moments(10, 150), window(100, 200, 0, busy=1.0)) == []
+
+
+# --- A loop, which reads other streams as well -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("excess", "expected"), [(12, 12), (80, 25)], ids=["a wait", "a longer wait is a lag"])
+def test_a_chunk_on_a_loop_may_be_late_by_a_wait_that_its_timer_does_not_show(excess: float, expected: float) -> None:
+    assert late(moments(0, 10), moments(10, 350), window(200, 400, excess), is_on_loop=True) == [0, expected]
+
+
+def test_a_loop_that_never_slept_may_have_had_the_chunk_all_the_time() -> None:
+    windows = (window(100, 200, 0, busy=0.8), window(200, 300, 0, busy=0.95), window(300, 400, 0, busy=0.95))
+    assert late(moments(0, 10), moments(10, 350), *windows, is_on_loop=True) == [0, 150]
+
+
+def test_a_loop_that_lags_all_the_time_needs_several_iterations_for_a_chunk() -> None:
+    lags = [lag(20 + 50 * index, 50 + 50 * index, ran_at=50 * index) for index in range(10)]
+    assert late(moments(0, 1), moments(1, 501), *lags, is_on_loop=True) == [0, 201]
 
 
 # --- The GIL ----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.loops import LoopLag, LoopLags, find_headers_moment
+from otel_itl.recording.evidence.loops import BEATS_PER_WAIT, HOPS_PER_CHUNK, LoopLag, LoopLags, find_headers_moment
 from otel_itl.recording.internal_errors import InternalErrors
 
 MS = 1_000_000
@@ -81,3 +81,50 @@ def test_a_loop_that_is_done_is_not_kept() -> None:
     loop = asyncio.run(joined())
     gc.collect()
     assert loop() is None
+
+
+# --- Blocks that the timer does not see one by one -------------------------------------------------------------------
+
+
+def beaten(*late_ms: float) -> LoopLag:
+    """A loop whose timer fired this late, one time after the other."""
+    loop = asyncio.new_event_loop()
+    lag = LoopLag(loop, InternalErrors())
+    loop.close()
+    for number, late in enumerate(late_ms):
+        lag._started = 20 * MS * number
+        lag._note_beat(round(late * MS), 20 * MS * (number + 1))
+    return lag
+
+
+def test_a_timer_that_is_sometimes_late_shows_what_chunks_wait_for_meanwhile() -> None:
+    (wait,) = beaten(*[0.5] * (BEATS_PER_WAIT - 1), 4).find_waits(0)
+    assert (wait.start, wait.end, wait.excess) == (0, 20 * MS * BEATS_PER_WAIT, HOPS_PER_CHUNK * 4 * MS)
+
+
+def test_it_shows_so_before_all_firings_are_there() -> None:
+    (wait,) = beaten(0.5, 4).find_waits(0)
+    assert wait.excess == HOPS_PER_CHUNK * 4 * MS
+
+
+def test_a_timer_that_is_late_as_on_a_quiet_loop_delays_no_chunk() -> None:
+    assert beaten(*[1.9] * 2 * BEATS_PER_WAIT).find_waits(0) == []
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ([(0, 0.9)], []),
+        ([(0, 2)], [(0, 2)]),
+        ([(0, 2), (2.5, 6)], [(0, 2), (0, 6)]),
+        ([(0, 2), (4, 6)], [(0, 2), (4, 6)]),
+    ],
+    ids=["short", "one", "one after the other", "apart"],
+)
+def test_what_finishing_streams_takes_is_a_block(
+    blocks: list[tuple[float, float]], expected: list[tuple[float, float]]
+) -> None:
+    lag = beaten()
+    for start, end in blocks:
+        lag.add_block(round(start * MS), round(end * MS))
+    assert [(one.start / MS, one.end / MS) for one in lag._lags] == expected

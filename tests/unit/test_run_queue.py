@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +17,13 @@ from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.recording.evidence.run_queue import (
+    MAX_THREADS_PER_ROUND,
     HostDelay,
+    OrdinaryDelay,
+    ReaderThread,
     RunQueues,
     Turns,
+    Window,
     find_delay_reader,
     find_throttling_counters,
     read_schedstat,
@@ -221,3 +228,141 @@ def test_what_is_late_beyond_the_delay_of_the_host_is_not_its_own() -> None:
 
 def test_what_is_not_known_is_no_bound() -> None:
     assert not is_host_bound(None, late(0, 30, 0))
+
+
+# --- Windows of a thread --------------------------------------------------------------------------------------------
+
+
+class Schedule:
+    """A thread whose turns are what a test sets, on a clock of the test's own; times are milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = self.delay = self.on_cpu = 0.0
+        self.turns = 0
+        self.ordinary = OrdinaryDelay()
+        self.thread = ReaderThread(self.read_turns, self.ordinary, lambda: round(self.now * MS))
+
+    def read_turns(self) -> Turns:
+        return Turns(round(self.delay * MS), self.turns, round(self.on_cpu * MS))
+
+    def run(self, length: float = 100, delay: float = 0, turns: int = 1, on_cpu: float = 1) -> None:
+        """Let a window pass, without its end."""
+        self.now += length
+        self.delay += delay
+        self.turns += turns
+        self.on_cpu += on_cpu
+
+    def end(self, *arguments: float) -> None:
+        """Let a window pass, and end it."""
+        self.run(*arguments)  # type: ignore[arg-type]
+        self.thread.end_window()
+
+    @property
+    def windows(self) -> list[tuple[float, float, float, float]]:
+        return [(one.start / MS, one.end / MS, one.excess / MS, round(one.busy, 2)) for one in self.thread.since(-1)]
+
+
+def test_a_window_has_what_a_thread_waited_above_the_ordinary() -> None:
+    schedule = Schedule()
+    schedule.end(100, 0.02, 1)
+    schedule.end(100, 30.02, 1, 10)
+    schedule.end(100, 0.02, 1)
+    assert schedule.windows == [(100, 200, 30, 0.4)]
+
+
+def test_the_window_that_is_not_over_counts_as_well() -> None:
+    schedule = Schedule()
+    schedule.run(50, 30.02, 1, 10)
+    assert schedule.windows == [(0, 50, 30, 0.8)]
+
+
+def test_a_wait_that_is_over_in_a_window_may_have_begun_before_it() -> None:
+    schedule = Schedule()
+    schedule.end(100)
+    schedule.end(100, 0, 0, 0)
+    schedule.end(100, 250.02, 1, 0)
+    assert [(start, end) for start, end, _, _ in schedule.windows] == [(49.98, 300)]
+
+
+def test_a_thread_that_computes_all_the_time_is_noted_without_a_wait() -> None:
+    schedule = Schedule()
+    schedule.end(100, 0, 1, 95)
+    assert schedule.windows == [(0, 100, 0, 0.95)]
+
+
+def test_ordinary_waits_never_add_up() -> None:
+    schedule = Schedule()
+    for _ in range(200):
+        schedule.end(100, 40 * 0.05, 40)
+    late = [window for window in schedule.windows if window[0] > 2_000]
+    assert (late, schedule.ordinary.ns) == ([], 50_000)
+
+
+def test_what_is_ordinary_is_no_more_than_a_turn_of_a_quiet_machine_waits() -> None:
+    schedule = Schedule()
+    for _ in range(200):
+        schedule.end(100, 40 * 2, 40)
+    assert len(schedule.windows) == 200
+
+
+def test_a_thread_that_has_ended_has_its_last_windows() -> None:
+    queues = RunQueues(InternalErrors())
+    if queues.read() is None:
+        pytest.skip("this system does not count it for each thread")
+    followed: list[ReaderThread | None] = []
+    run_in_other_thread(lambda: followed.append(queues.follow_thread()))
+    time.sleep(0.01)
+    queues.make_round()
+    assert followed[0] is not None
+    assert followed[0].since(0) == []
+
+
+def test_a_thread_is_followed_as_long_as_a_stream_of_it_is_there() -> None:
+    queues = RunQueues(InternalErrors())
+    if queues.read() is None:
+        pytest.skip("this system does not count it for each thread")
+    first, second = HostDelay(queues), HostDelay(queues)
+    assert (first._threads == second._threads, len(queues._threads)) == (True, 1)
+    first.forget_threads()
+    del second
+    gc.collect()
+    assert len(queues._threads) == 0
+
+
+def test_of_many_threads_each_round_reads_some() -> None:
+    queues = RunQueues(InternalErrors())
+    read: list[int] = []
+
+    class Thread:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def end_window(self) -> None:
+            read.append(self.number)
+
+    threads = [Thread(number) for number in range(MAX_THREADS_PER_ROUND + 6)]
+    for thread in threads:
+        queues._threads[thread.number] = thread  # type: ignore[assignment]
+    queues.make_round()
+    first = list(read)
+    queues.make_round()
+    assert (len(first), len(set(read))) == (MAX_THREADS_PER_ROUND, len(threads))
+
+
+# --- Stops ----------------------------------------------------------------------------------------------------------
+
+
+def stops_of(*windows: Window) -> list[tuple[int, int]]:
+    delay = HostDelay()
+    delay._threads = (SimpleNamespace(since=lambda _: list(windows)),)  # type: ignore[assignment]
+    return [(stop.start, stop.end) for stop in delay.find_stops(0)]
+
+
+def test_windows_in_which_a_thread_never_slept_and_mostly_waited_are_one_stop() -> None:
+    windows = (Window(0, 100, 94, 1.0), Window(99, 200, 94, 1.0), Window(300, 400, 94, 1.0))
+    assert stops_of(*windows) == [(0, 200), (300, 400)]
+
+
+@pytest.mark.parametrize(("excess", "busy"), [(94, 0.8), (30, 1.0)], ids=["it slept", "it computed"])
+def test_a_thread_that_slept_or_computed_has_not_stopped(excess: int, busy: float) -> None:
+    assert stops_of(Window(0, 100, excess, busy)) == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -16,10 +19,15 @@ from otel_itl.recording.evidence.wakes import MAX_PAUSES, MAX_WAKES, PAUSE_NS, T
 MS = 1_000_000
 
 
-def woken(*late_ms: float, host_ms: float = 0.0) -> Wakes:
+def idle() -> int:
+    """The CPU time of a process that does nothing."""
+    return 0
+
+
+def woken(*late_ms: float, host_ms: float = 0.0, read_cpu: Callable[[], int] = idle) -> Wakes:
     """The wakes of a thread that sleeps for 100 ms each time and wakes up this late, `host_ms` of it by the host."""
     readings = iter(index * host_ms * MS for wake in range(len(late_ms)) for index in (wake, wake + 1))
-    return sleep_and_wake(Wakes(lambda: int(next(readings))), *late_ms)
+    return sleep_and_wake(Wakes(lambda: int(next(readings)), read_cpu), *late_ms)
 
 
 def sleep_and_wake(wakes: Wakes, *late_ms: float) -> Wakes:
@@ -66,12 +74,28 @@ def test_a_stream_is_bound_by_its_process_from_a_millisecond_on(delay: float | N
 
 
 def test_where_most_wakes_are_late_a_chunk_may_be_late_by_as_much_for_each_of_its_turns() -> None:
-    assert woken(5, 0.1, 5).find_waits(0) == [Window(0, 2 * SECOND + 105 * MS, TURNS_PER_CHUNK * 5 * MS, is_busy=False)]
+    assert woken(5, 0.1, 5).find_waits(0) == [Window(0, 2 * SECOND + 105 * MS, TURNS_PER_CHUNK * 5 * MS, 0.0)]
 
 
 @pytest.mark.parametrize("late_ms", [(9, 0.1, 0.1), (0.9,) * 9], ids=["one wake alone is late", "all are, by little"])
 def test_wakes_that_are_late_as_on_a_quiet_machine_delay_no_chunk(late_ms: tuple[float, ...]) -> None:
     assert woken(*late_ms).find_waits(0) == []
+
+
+def busy(share: float) -> Callable[[], int]:
+    """The CPU time of a process that is on a CPU for this share of sleeps of 100 ms."""
+    return partial(next, itertools.count(0, round(share * 100 * MS)))
+
+
+@pytest.mark.parametrize(("share", "late_ms"), [(0.4, []), (0.6, [9]), (0.95, [9])])
+def test_in_a_busy_process_one_late_wake_is_enough(share: float, late_ms: list[float]) -> None:
+    waits = woken(9, 0.1, 0.1, read_cpu=busy(share)).find_waits(0)
+    assert [wait.excess for wait in waits] == [TURNS_PER_CHUNK * late * MS for late in late_ms]
+
+
+def test_in_a_process_that_computes_all_the_time_each_turn_waits_for_the_interpreter() -> None:
+    (wait,) = woken(0.1, 0.1, 0.1, read_cpu=busy(0.95)).find_waits(0)
+    assert wait.excess == TURNS_PER_CHUNK * round(sys.getswitchinterval() * SECOND)
 
 
 # --- Pauses of the process ------------------------------------------------------------------------------------------
@@ -131,3 +155,10 @@ def test_after_a_fork_no_pause_is_known(wake: Callable[[int], Wakes]) -> None:
     wakes = wake(5 * SECOND)
     wakes.forget_after_fork()
     assert wakes.find_pauses(0, 9 * SECOND) == []
+
+
+def test_a_stream_that_takes_long_to_be_finished_delays_other_threads() -> None:
+    wakes = Wakes(lambda: None)
+    wakes.add_finishing(0, 1 * MS)
+    wakes.add_finishing(2 * MS, 9 * MS)
+    assert [(wait.start, wait.excess) for wait in wakes.find_waits(0)] == [(2 * MS, 7 * MS)]

@@ -16,7 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.run_queue import Window
+from otel_itl.recording.evidence.run_queue import SATURATED, Window
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ class Delays(NamedTuple):
     windows: Sequence[Window] = ()
     """Intervals in which its thread waited for a CPU, by their ends."""
     waits: Sequence[Window] = ()
-    """Intervals in which threads of the process waited for the GIL."""
+    """Intervals in which the reader waited for other threads of the process, or for other streams of its loop."""
     is_on_loop: bool = False
     """The reader is an event loop, which reads other streams as well."""
 
@@ -96,7 +96,9 @@ class _Reaches:
     def __init__(self, delays: Delays) -> None:
         self._lags = _Spans([(lag.start, _find_end_of_catching_up(lag), lag) for lag in delays.lags])
         self._waits = _Spans([(wait.start, wait.end + CATCH_UP_NS, wait) for wait in delays.waits])
-        self._windows = sorted(delays.windows, key=_end_of)
+        # Where a thread of its own is busy and does not wait, its caller is busy.
+        windows = (window for window in delays.windows if window.excess or delays.is_on_loop)
+        self._windows = sorted(windows, key=_end_of)
         self._ends = [window.end for window in self._windows]
         self._is_on_loop = delays.is_on_loop
 
@@ -124,8 +126,7 @@ class _Reaches:
     def _find_by_windows(self, arrived: int) -> int:
         """Return the start of the waits of the thread up to the arrival.
 
-        A thread of its own has the chunk as long as it has not slept: the windows are followed back until then. A loop
-        gets to each of its streams in turn.
+        A thread may have had the chunk as long as it has not slept: the windows are followed back until then.
         """
         reach = arrived
         last = min(bisect_left(self._ends, arrived), len(self._windows) - 1)
@@ -135,11 +136,12 @@ class _Reaches:
                 continue
             if window.end + CATCH_UP_NS < reach:
                 break
-            if self._is_on_loop:
-                return arrived - min(window.excess, MAX_UNSEEN_NS)
-            reach -= window.excess
-            if window.is_busy:
+            # Longer ones are lags of the loop.
+            reach -= min(window.excess, MAX_UNSEEN_NS) if self._is_on_loop else window.excess
+            if window.busy >= SATURATED:
                 reach = min(reach, window.start)
+            elif reach > window.start:
+                break
         return reach
 
 

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary, ref
 from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.run_queue import Window
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 TIMER_SECONDS: Final = 0.02
@@ -26,6 +27,12 @@ SILENT_TIMER_SECONDS: Final = 0.4
 SILENT_AFTER_NS: Final = 1_000_000_000
 TOLERANCE_NS: Final = 5_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
+BEATS_PER_WAIT: Final = 16
+"""The latest of so many firings of the timer shows what a chunk may have waited for meanwhile."""
+MIN_BEAT_LATENESS_NS: Final = 2_000_000
+"""A timer that is this late at most shows a loop that runs: it sleeps for whole milliseconds, and decodes chunks."""
+HOPS_PER_CHUNK: Final = 3
+"""The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
 MIN_BLOCK_NS: Final = 1_000_000
 """What this project itself computes on a loop is noted from this time on."""
 MAX_LAGS: Final = 4_096
@@ -53,6 +60,10 @@ class LoopLag:
         self._started = self._due = 0
         """When the timer was started, so that the loop ran, and when it is due (ns)."""
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
+        self._waits: deque[Window] = deque(maxlen=MAX_LAGS)
+        self._beats: list[int] = []
+        """How late (ns) the timer was, since the last of the waits was looked for."""
+        self._beats_since = 0
         self._own: Lag | None = None
         """The last of them that was noted by `add_block`."""
 
@@ -67,6 +78,7 @@ class LoopLag:
         self._last_chunk = perf_counter_ns()
         try:
             self._idle.pop()
+            self._beats = []
         except IndexError:
             if not self._is_slow:
                 return
@@ -86,6 +98,29 @@ class LoopLag:
             start = self._own.start
         self._own = Lag(start, end)
         self._lags.append(self._own)
+
+    def find_waits(self, moment: int) -> list[Window]:
+        """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the loop in them.
+
+        The timer shows a sample of it: of most blocks that are shorter than its interval it sees nothing.
+        """
+        waits = [wait for wait in tuple(self._waits) if wait.end > moment]
+        late = max(tuple(self._beats), default=0)
+        if late >= MIN_BEAT_LATENESS_NS:
+            waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
+        return waits
+
+    def _note_beat(self, late: int, now: int) -> None:
+        """Note how late the timer fired (ns)."""
+        if not self._beats:
+            self._beats_since = self._started
+        self._beats.append(late)
+        if len(self._beats) < BEATS_PER_WAIT:
+            return
+        latest = max(self._beats)
+        if latest >= MIN_BEAT_LATENESS_NS:
+            self._waits.append(Window(self._beats_since, now, HOPS_PER_CHUNK * latest, busy=0.0))
+        self._beats = []
 
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""
@@ -112,6 +147,7 @@ class LoopLag:
     def _fire(self) -> None:
         """Note how late the event loop called this timer, and start the next one while streams are followed."""
         now = perf_counter_ns()
+        self._note_beat(now - self._due, now)
         if now - self._due > TOLERANCE_NS:
             self._lags.append(Lag(self._due, now, self._started))
         if not self._growing:

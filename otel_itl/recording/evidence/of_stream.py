@@ -86,9 +86,11 @@ class StreamEvidence:
         self.host.forget_threads()
 
     def end_finishing(self, began: int) -> None:
-        """Note that the stream was finished, from `began` (ns) to now: on a loop, other streams waited for it."""
+        """Note that the stream was finished, from `began` (ns) to now: other streams waited for it."""
+        ended = self._clock()
+        self._process.wakes.add_finishing(began, ended)
         if self.loop_lag is not None:
-            self.loop_lag.add_block(began, self._clock())
+            self.loop_lag.add_block(began, ended)
 
     # --- Stalls ----------------------------------------------------------------------------------------------------
 
@@ -134,8 +136,10 @@ class StreamEvidence:
             arrived: when each chunk arrived (ns).
             ended: when the stream ended (ns).
         """
-        windows = self.host.find_windows(self._requested, ended)
+        windows = self.host.find_windows(self._requested, ended, is_on_loop=self.loop_lag is not None)
         waits = self._process.wakes.find_waits(self._requested)
+        if self.loop_lag is not None:
+            waits += self.loop_lag.find_waits(self._requested)
         return find_lateness(
             asked,
             arrived,

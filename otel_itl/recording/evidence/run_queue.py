@@ -39,7 +39,7 @@ FIRST_ORDINARY_NS: Final = 20_000
 """What a turn is taken to wait before any were seen."""
 MIN_EXCESS_NS: Final = 1_000_000
 """A window with less than this above the ordinary is quiet."""
-MIN_BUSY_SHARE: Final = 0.9
+SATURATED: Final = 0.9
 """A thread that was on a CPU or ready for this share of a window may not have slept in it."""
 MIN_LEARNT_TURNS, SAMPLED_TURNS = 4, 64
 """Turns in a window to learn from, and windows that are learnt from."""
@@ -68,14 +68,14 @@ ReadTurns = Callable[[], Turns]
 
 
 class Window(NamedTuple):
-    """An interval in which a thread waited for a CPU for longer than is ordinary. Moments and times are nanoseconds."""
+    """An interval in which a thread was busy, or waited for a CPU. Moments and times are nanoseconds."""
 
     start: int
     end: int
     excess: int
-    """How much longer."""
-    is_busy: bool
-    """The thread may not have slept in it: it was on a CPU, or ready, all the time."""
+    """How much longer than ordinary it waited; 0: no longer."""
+    busy: float
+    """The share of the window in which it was on a CPU, or ready."""
 
 
 class OrdinaryDelay:
@@ -122,34 +122,33 @@ class ReaderThread:
 
     def end_window(self) -> None:
         """End the present window and begin the next. Called by the watchdog."""
-        began, window, turns = self._find_present()
+        reading, turns, window = self._find_present()
         self._ordinary.learn(turns)
         if window is not None:
             self._windows.append(window)
-        self._last = (began, Turns(*map(sum, zip(self._last[1], turns, strict=True))))
+        self._last = reading
 
     def since(self, moment: int) -> list[Window]:
-        """Return the windows that are not quiet and end after `moment` (ns), the present one included, in order."""
+        """Return the windows that were noted and end after `moment` (ns), the present one included, in order."""
         windows = [window for window in tuple(self._windows) if window.end > moment]
         try:
-            _, present, _ = self._find_present()
+            *_, present = self._find_present()
         except (OSError, ValueError):  # the thread has ended
             return windows
         return windows if present is None else [*windows, present]
 
-    def _find_present(self) -> tuple[int, Window | None, Turns]:
-        """Return the moment of a reading, the window that it would end (None: it is quiet), and the turns in it."""
+    def _find_present(self) -> tuple[tuple[int, Turns], Turns, Window | None]:
+        """Return a reading and its moment, the turns since the last, and the window that it ends; None: a quiet one."""
         start, before = self._last
-        began, now = self._clock(), self._read_turns()
+        reading = self._clock(), self._read_turns()
         end = self._clock()
-        turns = Turns(*(max(after - then, 0) for after, then in zip(now, before, strict=True)))
+        turns = Turns(*(max(after - then, 0) for after, then in zip(reading[1], before, strict=True)))
         excess = self._ordinary.find_excess(turns)
-        if not excess:
-            return began, None, turns
         # A wait is counted when it is over: it may have begun before the window.
         busy = turns.delay + turns.on_cpu
         start = min(start, end - busy)
-        return began, Window(start, end, excess, busy >= MIN_BUSY_SHARE * (end - start)), turns
+        window = Window(start, end, excess, busy / max(end - start, 1))
+        return reading, turns, window if excess or window.busy >= SATURATED else None
 
 
 class RunQueues:
@@ -264,23 +263,25 @@ class HostDelay:
         """Stop following the threads of the stream."""
         self._threads = ()
 
-    def find_windows(self, since: int, until: int) -> list[Window]:
+    def find_windows(self, since: int, until: int, *, is_on_loop: bool) -> list[Window]:
         """Return the windows from `since` to `until` (ns) in which the readers of the stream waited, in order of time.
+
+        Those in which they were busy and did not wait are among them; they matter on a loop.
 
         Where the chunks passed through threads of the SDK, whose windows are not noted, it is one for all the time.
         """
-        if self.delay is not None and self.delay < MIN_EXCESS_NS:
-            return []
+        if not is_on_loop and self.delay is not None and self.delay < MIN_EXCESS_NS:
+            return []  # so most streams of a quiet machine cost no further reading
         windows = [window for thread in self._threads for window in thread.since(since) if window.start < until]
-        if self._start_of_each is not None and self.delay is not None:
-            windows.append(Window(since, until, self.delay, is_busy=False))
+        if self._start_of_each is not None and (self.delay or 0) >= MIN_EXCESS_NS:
+            windows.append(Window(since, until, self.delay or 0, busy=0.0))
         return sorted(windows, key=_end_of)
 
     def find_stops(self, since: int) -> list[Lag]:
         """Return the intervals after `since` (ns) in which the reader never slept, and mostly waited for a CPU."""
         stops: list[Lag] = []
-        for window in self.find_windows(since, NEVER):
-            if not (window.is_busy and 2 * window.excess > window.end - window.start):
+        for window in self.find_windows(since, NEVER, is_on_loop=False):
+            if window.busy < SATURATED or 2 * window.excess < window.end - window.start:
                 continue
             if stops and window.start <= stops[-1].end:
                 stops[-1] = Lag(min(stops[-1].start, window.start), window.end)

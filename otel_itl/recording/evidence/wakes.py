@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
-from statistics import median, median_high
+from statistics import median_high
+from sys import getswitchinterval
+from time import process_time_ns
 from typing import Final
 
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.run_queue import MIN_EXCESS_NS, Window
+from otel_itl.recording.evidence.run_queue import MIN_EXCESS_NS, SATURATED, Window
 
 MAX_WAKES: Final = 512
 """Wakes that are kept; the oldest are dropped."""
@@ -28,7 +30,12 @@ MAX_WAITS: Final = 4_096
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
 WAKES_PER_WAIT: Final = 3
-"""A wake that is late alone shows nothing of other threads: the median of so many does."""
+"""A wake that is late alone shows nothing of other threads: the median of so many does. Where the process is busy, the
+latest of them."""
+BUSY: Final = 0.5
+"""The share of a core from which on the threads of a process compete for the interpreter."""
+MIN_FINISHING_NS: Final = 2_000_000
+"""Finishing a stream delays other threads from this time on."""
 TURNS_PER_CHUNK: Final = 3
 """How often a thread gives up the GIL for one chunk: it looks whether there are bytes, reads them, and looks again."""
 
@@ -38,15 +45,20 @@ class Wakes:
 
     Args:
         read_host_delay: returns for how long (ns) the host has delayed this thread so far; None: not known.
+        read_cpu: returns the CPU time (ns) of the process so far.
     """
 
-    def __init__(self, read_host_delay: Callable[[], int | None]) -> None:
+    def __init__(
+        self, read_host_delay: Callable[[], int | None], read_cpu: Callable[[], int] = process_time_ns
+    ) -> None:
         self._read_host_delay = read_host_delay
+        self._read_cpu = read_cpu
         self.forget_after_fork()
 
     def forget_after_fork(self) -> None:
         """Begin without wakes: at the start, and in a forked process."""
         self._host_delay: int | None = None
+        self._cpu = 0
         self._slept_at, self._due = 0, NEVER
         self._round_began = NEVER
         self._lateness: deque[int] = deque(maxlen=MAX_WAKES)
@@ -59,7 +71,7 @@ class Wakes:
 
     def begin_sleep(self, now: int, seconds: float) -> None:
         """Note that the thread is about to sleep for a number of seconds, from `now` (ns) on."""
-        self._host_delay = self._read_host_delay()
+        self._host_delay, self._cpu = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
     def end_sleep(self, now: int) -> None:
@@ -75,9 +87,13 @@ class Wakes:
         self._sleeps.append(self._slept_at)
         self.count += 1
         if len(self._sleeps) == WAKES_PER_WAIT:
-            late = int(median(islice(self._lateness, len(self._lateness) - WAKES_PER_WAIT, None)))
+            busy = (self._read_cpu() - self._cpu) / max(now - self._slept_at, 1)
+            latest = sorted(islice(self._lateness, len(self._lateness) - WAKES_PER_WAIT, None))
+            late = latest[-1 if busy >= BUSY else WAKES_PER_WAIT // 2]
+            if busy >= SATURATED:
+                late = max(late, int(getswitchinterval() * SECOND))
             if late >= MIN_EXCESS_NS:
-                self._waits.append(Window(self._sleeps[0], now, TURNS_PER_CHUNK * late, is_busy=False))
+                self._waits.append(Window(self._sleeps[0], now, TURNS_PER_CHUNK * late, busy))
 
     def begin_round(self, now: int) -> None:
         """Note that a round begins at `now` (ns), which waits for nothing."""
@@ -95,6 +111,11 @@ class Wakes:
             return None
         latest = tuple(self._lateness)
         return median_high(islice(latest, max(len(latest) - wakes, 0), None))
+
+    def add_finishing(self, start: int, end: int) -> None:
+        """Note that a stream was finished (ns): other threads waited for the interpreter. Called in any thread."""
+        if end - start >= MIN_FINISHING_NS:
+            self._waits.append(Window(start, end, end - start, busy=1.0))
 
     def find_waits(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the GIL in them."""
