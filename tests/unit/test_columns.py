@@ -116,7 +116,7 @@ def test_moments_are_rounded_as_one_by_one(moments: list[int], requested: int) -
         recorder.log.asked.append(moment)
         recorder.log.arrived.append(moment + 7)
         recorder.log.codes.append(int(Kind.ANSWER))
-    timeline = build_timeline(recorder, [])
+    timeline = build_timeline(recorder)
     recorder.end_unreported()
     later = [moment + 7 for moment in moments]
     expected = tuple(chunk_by_chunk.round_offsets(each, requested) for each in (moments, later))

@@ -525,8 +525,17 @@ class CountingLag:
     def remove_stream(self, stream: int) -> None:
         self.streams -= 1
 
-    def since(self, moment: int) -> list[Lag]:
+    def since_including_current(self, moment: int, now: int) -> list[Lag]:
         return []
+
+    def find_blocks(self, moment: int) -> list[Lag]:
+        return []
+
+    def find_waits(self, moment: int) -> list[Lag]:
+        return []
+
+    def add_block(self, start: int, end: int) -> None:
+        pass
 
 
 def streams_on(recorder: StreamRecorder, *loops: Any) -> list[int]:

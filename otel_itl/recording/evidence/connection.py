@@ -105,6 +105,7 @@ def _read_info(connected: Any) -> tuple[int, int, int | None] | None:
 
 
 def _unpack(info: bytes) -> tuple[int, int, int | None]:
+    """Return the age of the last data (ms), the bytes received, and the segments (None: the kernel is too old)."""
     if len(info) < FIELDS.size:
         age, received = OLD_FIELDS.unpack_from(info)
         return age, received, None

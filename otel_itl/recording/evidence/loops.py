@@ -7,7 +7,6 @@ stream that waited meanwhile was kept waiting by its own process, not by the ups
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Sized
 from contextvars import Context
@@ -18,7 +17,7 @@ from weakref import WeakKeyDictionary, ref
 from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.run_queue import Window
+from otel_itl.recording.evidence.run_queue import Window, find_after
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 TIMER_SECONDS: Final = 0.02
@@ -35,7 +34,7 @@ HOPS_PER_CHUNK: Final = 3
 """The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
 MIN_BLOCK_NS: Final = 1_000_000
 """What this project itself computes on a loop is noted from this time on."""
-MAX_LAGS: Final = 4_096
+MAX_LAGS: Final = 512
 """Intervals that are kept for each loop; the oldest are dropped."""
 
 
@@ -64,8 +63,8 @@ class LoopLag:
         self._beats: list[int] = []
         """How late (ns) the timer was, since the last of the waits was looked for."""
         self._beats_since = 0
-        self._own: Lag | None = None
-        """The last of them that was noted by `add_block`."""
+        self._own: deque[Lag] = deque(maxlen=MAX_LAGS)
+        """Those that `add_block` noted."""
 
     def add_stream(self, stream: int, growing: Sized) -> None:
         """Count a stream among those of the loop, and start the timer with the first. Called from the loop.
@@ -94,17 +93,17 @@ class LoopLag:
         """Note that the loop was blocked by this project itself (ns), which its timer may not have seen."""
         if end - start < MIN_BLOCK_NS:
             return
-        if self._own is not None and start - self._own.end < MIN_BLOCK_NS:  # one block, of several streams
-            start = self._own.start
-        self._own = Lag(start, end)
-        self._lags.append(self._own)
+        if self._own and start - self._own[-1].end < MIN_BLOCK_NS:  # one block, of several streams
+            self._own[-1] = Lag(self._own[-1].start, end)
+        else:
+            self._own.append(Lag(start, end))
 
     def find_waits(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the loop in them.
 
         The timer shows a sample of it: of most blocks that are shorter than its interval it sees nothing.
         """
-        waits = [wait for wait in tuple(self._waits) if wait.end > moment]
+        waits = find_after(self._waits, moment)
         late = max(tuple(self._beats), default=0)
         if late >= MIN_BEAT_LATENESS_NS:
             waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
@@ -124,8 +123,11 @@ class LoopLag:
 
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""
-        lags = tuple(self._lags)  # in order of time
-        return list(lags[bisect_right(lags, moment + TOLERANCE_NS, key=_end_of) :])
+        return find_after(self._lags, moment + TOLERANCE_NS)
+
+    def find_blocks(self, moment: int) -> list[Lag]:
+        """Return the blocks by this project itself that end after `moment` (ns)."""
+        return find_after(self._own, moment)
 
     def since_including_current(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns), and the one that lasts at `now`."""
@@ -158,10 +160,6 @@ class LoopLag:
         if chunks != self._chunks:
             self._chunks, self._last_chunk = chunks, now
         self._schedule(is_slow=now - self._last_chunk > SILENT_AFTER_NS)
-
-
-def _end_of(lag: Lag) -> int:
-    return lag.end
 
 
 class LoopLags:

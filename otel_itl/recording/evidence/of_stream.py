@@ -153,5 +153,9 @@ class StreamEvidence:
         return max(find_headers_moment(headers, self._find_lags(ended)), self._requested)
 
     def _find_lags(self, ended: int) -> list[Lag]:
-        loop_lags = [] if self.loop_lag is None else self.loop_lag.since_including_current(self._requested, ended)
-        return merge_lags(loop_lags, self._process.wakes.find_pauses(self._requested, ended))
+        """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in order of time."""
+        pauses = self._process.wakes.find_pauses(self._requested, ended)
+        if self.loop_lag is None:
+            return pauses
+        lags = self.loop_lag.since_including_current(self._requested, ended)
+        return merge_lags(lags, self.loop_lag.find_blocks(self._requested), pauses)

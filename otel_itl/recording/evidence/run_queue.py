@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from threading import get_native_id
 from time import perf_counter_ns
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from otel_itl.conventions import Where
@@ -43,7 +44,7 @@ SATURATED: Final = 0.9
 """A thread that was on a CPU or ready for this share of a window may not have slept in it."""
 MIN_LEARNT_TURNS, SAMPLED_TURNS = 4, 64
 """Turns in a window to learn from, and windows that are learnt from."""
-MAX_WINDOWS: Final = 4_096
+MAX_WINDOWS: Final = 1_024
 """Windows that are kept of each thread, of those that are not quiet; the oldest are dropped."""
 MAX_THREADS_PER_ROUND: Final = 64
 """Threads that a round of the watchdog reads; where there are more, the windows are longer."""
@@ -76,6 +77,28 @@ class Window(NamedTuple):
     """How much longer than ordinary it waited; 0: no longer."""
     busy: float
     """The share of the window in which it was on a CPU, or ready."""
+
+
+W = TypeVar("W", bound="Ends")
+
+
+class Ends(Protocol):
+    """An interval."""
+
+    @property
+    def end(self) -> int:
+        """When it ended (ns)."""
+        ...
+
+
+def find_after(intervals: Iterable[W], moment: int) -> list[W]:
+    """Return the intervals, which are in order of their ends, that end after a moment (ns)."""
+    known = tuple(intervals)  # another thread may add one
+    return list(known[bisect_right(known, moment, key=_end_of) :])
+
+
+def _end_of(interval: Ends) -> int:
+    return interval.end
 
 
 class OrdinaryDelay:
@@ -130,7 +153,7 @@ class ReaderThread:
 
     def since(self, moment: int) -> list[Window]:
         """Return the windows that were noted and end after `moment` (ns), the present one included, in order."""
-        windows = [window for window in tuple(self._windows) if window.end > moment]
+        windows = find_after(self._windows, moment)
         try:
             *_, present = self._find_present()
         except (OSError, ValueError):  # the thread has ended
@@ -310,10 +333,6 @@ class HostDelay:
 
     def _read(self) -> int | None:
         return None if self._queues is None else self._queues.read()
-
-
-def _end_of(window: Window) -> int:
-    return window.end
 
 
 class ThrottledTime:

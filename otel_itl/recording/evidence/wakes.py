@@ -19,13 +19,13 @@ from typing import Final
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.run_queue import MIN_EXCESS_NS, SATURATED, Window
+from otel_itl.recording.evidence.run_queue import MIN_EXCESS_NS, SATURATED, Window, find_after
 
 MAX_WAKES: Final = 512
 """Wakes that are kept; the oldest are dropped."""
 MAX_PAUSES: Final = 512
 """Likewise intervals in which the process did not run."""
-MAX_WAITS: Final = 4_096
+MAX_WAITS: Final = 512
 """Likewise intervals in which its threads waited for their turns."""
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
@@ -66,6 +66,8 @@ class Wakes:
         """When the last sleeps began (ns)."""
         self._pauses: deque[Lag] = deque(maxlen=MAX_PAUSES)
         self._waits: deque[Window] = deque(maxlen=MAX_WAITS)
+        self._finishing: deque[Window] = deque(maxlen=MAX_WAITS)
+        """Likewise for a stream that was finished."""
         self.count = 0
         """Wakes so far."""
 
@@ -115,18 +117,18 @@ class Wakes:
     def add_finishing(self, start: int, end: int) -> None:
         """Note that a stream was finished (ns): other threads waited for the interpreter. Called in any thread."""
         if end - start >= MIN_FINISHING_NS:
-            self._waits.append(Window(start, end, end - start, busy=1.0))
+            self._finishing.append(Window(start, end, end - start, busy=1.0))
 
     def find_waits(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the GIL in them."""
-        return [wait for wait in tuple(self._waits) if wait.end > moment]
+        return [*find_after(self._waits, moment), *find_after(self._finishing, moment)]
 
     def find_pauses(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals after `moment` in which the process did not run, one that lasts at `now` (ns) included.
 
         A thread that reads a stream may wake up before the watchdog does.
         """
-        return [pause for pause in (*tuple(self._pauses), *self._find_overdue(now)) if pause.end > moment]
+        return [pause for pause in (*find_after(self._pauses, moment), *self._find_overdue(now)) if pause.end > moment]
 
     def _find_overdue(self, now: int) -> list[Lag]:
         due, began = self._due, self._round_began
