@@ -233,7 +233,7 @@ def measure(timeline: Timeline) -> Measures:
         exact=exact,
         imputed=gaps.imputed,
         excluded=gaps.excluded,
-        is_consumer_bound=inexact > exact or (outputs > 0 and not _is_exact(arrivals, first)),
+        is_consumer_bound=inexact > exact or (outputs > 0 and len(bounds) > 0 and not _is_exact(arrivals, first)),
         consumer_time=arrivals.held / SECOND,
         time_to_last_token=arrived[last] / SECOND if decode is not None else None,
         decode_time=None if decode is None else decode / SECOND,
