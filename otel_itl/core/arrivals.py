@@ -247,7 +247,7 @@ def _judge_pulls(
         held += hold
         has_backlog = (
             has_backlog
-            or (index > 0 and bool(lateness) and lateness[index - 1] > 0)
+            or (index > 0 and bool(lateness) and lateness[index - 1] >= NEGLIGIBLE_HOLD)
             or hold > NEGLIGIBLE_HOLD
             or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)
         )

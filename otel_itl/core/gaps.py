@@ -177,28 +177,27 @@ def _measure_piece(piece: _Piece) -> Gaps:
     is_known = piece.earliest == piece.latest
     slopes = _divide_gaps(piece) if is_known else _find_slopes(piece)
     samples = list(chain.from_iterable(map(repeat, slopes, piece.shares)))
-    if is_known and not any(piece.skipped):
-        return Gaps(samples, exact=len(slopes), imputed=0, excluded=0)
-    bounds = GapBounds(piece.earliest, piece.latest)
-    exact = imputed = excluded = 0
-    runs: list[RankBounds] = []
-    # What lies between two observed arrivals is bounded together.
-    for first, last in pairwise(sorted({0, *compress(range(len(slopes)), piece.observed), len(slopes)})):
-        is_between = piece.observed[first] and piece.observed[last]
-        for index in range(first, last):
-            count = 1 + piece.skipped[index] if piece.skipped else 1
-            width = bounds.highest[index] - bounds.lowest[index]
-            if count == 1 and width <= max(EXACT_WITHIN, EXACT_SHARE * slopes[index] * piece.shares[index]):
-                exact += 1
-            elif is_between:
-                imputed += count
-            else:
-                excluded += count
-        if not is_known:
-            runs.append(bounds.bound_by_rank(first, last, piece.shares[first:last]))
     if is_known:
-        return Gaps(samples, exact, imputed, excluded)
-    return Gaps(samples, exact, imputed, excluded, bounds=pool_bounds(runs), total=bounds.find_total(0, len(slopes)))
+        left_out = sum(piece.skipped)
+        gaps_left_out = len(piece.skipped) - piece.skipped.count(0)
+        return Gaps(samples, len(slopes) - gaps_left_out, imputed=left_out + gaps_left_out, excluded=0)
+    bounds = GapBounds(piece.earliest, piece.latest)
+    counts = [1 + left_out for left_out in piece.skipped] or [1] * len(slopes)
+    inexact = [
+        count if count > 1 or (width > EXACT_WITHIN and width > EXACT_SHARE * slope * share) else 0
+        for count, width, slope, share in zip(counts, bounds.widths, slopes, piece.shares, strict=True)
+    ]
+    first, last = piece.observed.find(1), piece.observed.rfind(1)
+    imputed = sum(inexact[first:last]) if first >= 0 else 0
+    runs = [0, *compress(range(1, len(slopes)), piece.observed[1:]), len(slopes)]
+    return Gaps(
+        samples,
+        exact=sum(counts) - sum(inexact),
+        imputed=imputed,
+        excluded=sum(inexact) - imputed,
+        bounds=bounds.bound_by_rank(piece.shares, runs),
+        total=bounds.find_total(0, len(slopes)),
+    )
 
 
 def _divide_gaps(piece: _Piece) -> list[float]:

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from itertools import accumulate, chain, pairwise, repeat
+from operator import sub, truediv
 from typing import NamedTuple
 
 
@@ -54,40 +55,53 @@ class GapBounds:
 
     def __init__(self, earliest: Sequence[int], latest: Sequence[int]) -> None:
         self._earliest, self._latest = earliest, latest
-        self.lowest = [max(after - before, 0) for before, after in zip(latest, earliest[1:], strict=False)]
-        """By gap, in the unit of the arrivals."""
-        self.highest = [after - before for before, after in zip(earliest, latest[1:], strict=False)]
+        self._lowest = list(map(max, map(sub, earliest[1:], latest), repeat(0)))
+        self._highest = list(map(sub, latest[1:], earliest))
+
+    @property
+    def widths(self) -> list[int]:
+        """How far the bounds of each gap are apart."""
+        return list(map(sub, self._highest, self._lowest))
 
     def find_total(self, first: int, last: int) -> Interval:
         """Return what the time between two of the arrivals can be: bounds that are closer than those of its gaps."""
         return find_gap((self._earliest[first], self._latest[first]), (self._earliest[last], self._latest[last]))
 
-    def bound_by_rank(self, first: int, last: int, shares: Sequence[int]) -> RankBounds:
-        """Bound the samples between two of the arrivals by rank.
+    def bound_by_rank(self, shares: Sequence[int], ends: Sequence[int]) -> RankBounds:
+        """Bound the samples of all gaps by rank.
 
-        A gap of n shares is n samples of gap / n. Of samples that take `total` together, the j-th longest is no longer
+        A gap of n shares is n samples of gap / n. Of samples that take a total together, the j-th longest is no longer
         than total / j; and the j-th longest and those after it share what the longer ones leave of the least total.
 
         Args:
-            first: index of the arrival before the first gap.
-            last: index of the arrival behind the last gap.
-            shares: samples of each of these gaps, at least 1.
+            shares: samples of each gap, at least 1.
+            ends: indexes of arrivals, from the first to the last: gaps between two of these are bounded together.
         """
-        if last - first == 1:
-            count = shares[0]
-            return RankBounds([self.lowest[first] / count] * count, [self.highest[first] / count] * count)
-        total = self.find_total(first, last)
         lowest, highest = (
-            sorted(chain.from_iterable(repeat(gap / count, count) for gap, count in zip(gaps, shares, strict=True)))
-            for gaps in (self.lowest[first:last], self.highest[first:last])
+            list(chain.from_iterable(map(repeat, map(truediv, gaps, shares), shares)))
+            for gaps in (self._lowest, self._highest)
         )
-        left, others = total.lowest, len(lowest)
-        for rank, index in enumerate(range(len(lowest) - 1, -1, -1), start=1):
-            highest[index] = min(highest[index], total.highest / rank)
-            lowest[index] = max(lowest[index], left / others)
-            left -= highest[index]
-            others -= 1
+        positions = [0, *accumulate(shares)]
+        for first, last in pairwise(ends):
+            if last - first > 1:
+                run = slice(positions[first], positions[last])
+                total = self.find_total(first, last)
+                lowest[run], highest[run] = _bound_together(lowest[run], highest[run], total)
         return RankBounds(lowest, highest)
+
+
+def _bound_together(
+    lowest: Iterable[float], highest: Iterable[float], total: Interval
+) -> tuple[list[float], list[float]]:
+    """Bound samples by rank, given what each of them and what all of them together can be; the longest come first."""
+    least, most = total
+    above = [min(each, most / rank) for rank, each in enumerate(sorted(highest, reverse=True), start=1)]
+    below = sorted(lowest, reverse=True)
+    if least > 0:
+        left = accumulate(chain((least,), above), sub)
+        others = range(len(above), 0, -1)
+        below = list(map(max, below, map(truediv, left, others)))
+    return below, above
 
 
 def find_gap(start: tuple[float, float], end: tuple[float, float]) -> Interval:
@@ -116,12 +130,13 @@ def find_straightest_path(earliest: Sequence[int], latest: Sequence[int], shares
     above: deque[tuple[int, int]] = deque()
     below: deque[tuple[int, int]] = deque()
     position, last = 0, len(shares)
+    is_bounded_below = earliest[-2] > latest[0]
     for index in range(1, last + 1):
         position += shares[index - 1]
-        upper = (position, latest[index])
-        lower = (position, latest[index] if index == last else earliest[index])
-        _tighten(above, below, corners, upper, is_above=True)
-        _tighten(below, above, corners, lower, is_above=False)
+        _tighten(above, below, corners, (position, latest[index]), 1)
+        if is_bounded_below:
+            lower = latest[index] if index == last else earliest[index]
+            _tighten(below, above, corners, (position, lower), -1)
     corners.extend(above)
     slopes: list[float] = []
     ends = iter(corners[1:])
@@ -140,27 +155,22 @@ def _tighten(
     opposite: deque[tuple[int, int]],
     corners: list[tuple[int, int]],
     point: tuple[int, int],
-    *,
-    is_above: bool,
+    side: int,
 ) -> None:
     """Pull the path along one side of the intervals on to its next end; changes its arguments.
 
-    A path along the upper ends may bend upwards alone, one along the lower ends downwards alone. Where pulling it
-    straight would cross the path of the other side, that side's first points are corners of the result.
+    A path along the upper ends (`side` 1) may turn upwards alone, one along the lower ends (-1) downwards alone. Where
+    pulling it straight would cross the path of the other side, that side's first points are corners of the result.
     """
-    while path:
-        before = path[-2] if len(path) > 1 else corners[-1]
-        if _turns(before, path[-1], point, is_left=is_above):
-            break
+    while path and _find_turn(path[-2] if len(path) > 1 else corners[-1], path[-1], point) * side <= 0:
         path.pop()
     if not path:
-        while opposite and _turns(corners[-1], opposite[0], point, is_left=not is_above):
+        while opposite and _find_turn(corners[-1], opposite[0], point) * side < 0:
             corners.append(opposite.popleft())
     path.append(point)
 
 
-def _turns(start: tuple[int, int], corner: tuple[int, int], end: tuple[int, int], *, is_left: bool) -> bool:
-    """Return whether the way over a corner turns left, which is upwards, or right: not where it is straight."""
-    before = (corner[1] - start[1]) * (end[0] - corner[0])
-    after = (end[1] - corner[1]) * (corner[0] - start[0])
-    return after > before if is_left else after < before
+def _find_turn(start: tuple[int, int], corner: tuple[int, int], end: tuple[int, int]) -> int:
+    """Return how far the way over a corner turns: above 0 upwards, below 0 downwards, 0 where it is straight."""
+    across, up = corner
+    return (end[1] - up) * (across - start[0]) - (up - start[1]) * (end[0] - across)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from math import dist, sqrt
+from math import dist, inf, sqrt
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -136,10 +136,16 @@ class Measures(NamedTuple):
     @property
     def upstream_samples(self) -> LatencySamples:
         """The ITL samples if their mean is known to less than half of itself; else none: the pace is not known."""
+        return self.itl_samples if self.pace_uncertainty < MAX_RECORDED_WIDTH else _NO_SAMPLES
+
+    @property
+    def pace_uncertainty(self) -> float:
+        """How far the bounds of the mean of the ITL samples are apart, as a share of it; infinite for a mean of 0."""
         bounds, samples = self.bounds.get("itl_mean"), self.itl_samples.nanoseconds
-        if bounds is None or bounds.width * SECOND < MAX_RECORDED_WIDTH * sum(samples) / len(samples):
-            return self.itl_samples
-        return _NO_SAMPLES
+        if bounds is None:
+            return 0.0
+        total = sum(samples)
+        return bounds.width * SECOND * len(samples) / total if total else inf
 
     @property
     def ttft_uncertainty(self) -> float | None:
@@ -227,7 +233,7 @@ def measure(timeline: Timeline) -> Measures:
         exact=exact,
         imputed=gaps.imputed,
         excluded=gaps.excluded,
-        is_consumer_bound=inexact > exact or (outputs > 0 and not _is_exact(arrivals, first)),
+        is_consumer_bound=inexact > exact or (outputs > 0 and len(bounds) > 0 and not _is_exact(arrivals, first)),
         consumer_time=arrivals.held / SECOND,
         time_to_last_token=arrived[last] / SECOND if decode is not None else None,
         decode_time=None if decode is None else decode / SECOND,

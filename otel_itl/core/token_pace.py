@@ -80,7 +80,9 @@ def find_token_pace(timeline: Timeline, arrivals: Arrivals) -> TokenPace:
     first, last = timeline.output_bounds
     if timeline.unrecorded or total < 2 or chunks < 2 or timeline.choices:  # noqa: PLR2004 - one token has no pace
         return TokenPace(per_chunk=per_chunk)
-    return _measure_parts(arrivals, [(first, last)], TokenPace(tokens=total - 1, per_chunk=per_chunk))
+    elapsed = arrivals.moments[last] - arrivals.moments[first]
+    bounds = _bound_parts(arrivals, [(first, last)], total - 1) if arrivals.earliest else None
+    return TokenPace(elapsed / (total - 1), total - 1, per_chunk, bounds=bounds)
 
 
 def is_reasoning_partial(timeline: Timeline, arrivals: Arrivals) -> bool:
@@ -131,14 +133,12 @@ def _find_answer_pace(timeline: Timeline, arrivals: Arrivals) -> TokenPace:
     timed = tokens - len(parts)
     if timed < 1 or len(parts) == chunks or timeline.choices:
         return per_chunk
-    return _measure_parts(arrivals, parts, per_chunk._replace(tokens=timed))
-
-
-def _measure_parts(arrivals: Arrivals, parts: Sequence[tuple[int, int]], pace: TokenPace) -> TokenPace:
-    """Add to a pace the mean time of its tokens, given the first and the last chunk of each part that they came in."""
     elapsed = sum(arrivals.moments[last] - arrivals.moments[first] for first, last in parts)
-    bounds = None
-    if arrivals.earliest:
-        times = [find_gap(arrivals.find_bounds(first), arrivals.find_bounds(last)) for first, last in parts]
-        bounds = Interval(*map(sum, zip(*times, strict=True))) / pace.tokens
-    return pace._replace(per_token=elapsed / pace.tokens, bounds=bounds)
+    bounds = _bound_parts(arrivals, parts, timed) if arrivals.earliest else None
+    return per_chunk._replace(per_token=elapsed / timed, tokens=timed, bounds=bounds)
+
+
+def _bound_parts(arrivals: Arrivals, parts: Sequence[tuple[int, int]], tokens: int) -> Interval:
+    """Return what the mean time of tokens can be, given the first and the last chunk of each part they came in."""
+    times = [find_gap(arrivals.find_bounds(first), arrivals.find_bounds(last)) for first, last in parts]
+    return Interval(*map(sum, zip(*times, strict=True))) / tokens

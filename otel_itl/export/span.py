@@ -205,8 +205,8 @@ class SpanSink:
 
 
 def _sketch(measures: Measures) -> dict[str, Any]:
-    """Build the attributes of the sketch of the ITL samples; empty where there are none."""
-    samples = measures.itl_samples.nanoseconds
+    """Build the attributes of the sketch of the ITL samples; empty where there are none, or the pace is not known."""
+    samples = measures.upstream_samples.nanoseconds
     return attributes.of_sketch(sketch(samples)) if samples else {}
 
 

@@ -186,7 +186,8 @@ def test_deadlines_are_counted_as_chunk_by_chunk(timeline: Timeline, ttft: int, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("otel_itl.core.fluidity._has_no_late_gap", lambda *_: False)
         expected: Deadlines | None = count_deadlines(timeline, ttft, itl)
-    assert found == expected
+    # The shortcut also judges streams of which not every arrival is known.
+    assert expected in {found, None}
 
 
 @given(timeline=read_streams())
