@@ -70,9 +70,9 @@ def build_timeline(recorder: StreamRecorder) -> Timeline:
     chunks = min(len(log.codes), len(log.arrived), len(log.asked))
     codes = unpack_codes(log.codes[:chunks])
     asked, arrived, headers = log.asked[:chunks], log.arrived[:chunks], recorder.headers
-    lateness = recorder.evidence.find_lateness(asked, arrived, recorder.ended)
-    if headers is not None:
-        headers = recorder.evidence.find_headers_moment(headers, recorder.ended)
+    lateness = recorder.evidence.find_lateness(asked, arrived, headers, recorder.ended)
+    if lateness is not None:
+        headers = lateness.headers
     columns = Columns(chunks) if chunks > FEW else None
     return Timeline(
         request_unix_ns=recorder.unix_ns,
@@ -81,7 +81,7 @@ def build_timeline(recorder: StreamRecorder) -> Timeline:
         kinds=codes.kinds,
         tokens=codes.tokens,
         choices=codes.choices,
-        lateness=array("q", [-(-late // MICROSECOND) * MICROSECOND for late in lateness]),
+        lateness=array("q", map(_round_up, () if lateness is None else lateness.chunks)),
         unrecorded=log.unrecorded,
         headers=None if headers is None else _since_request(recorder, headers),
         end=_since_request(recorder, recorder.ended),
@@ -96,6 +96,10 @@ def build_timeline(recorder: StreamRecorder) -> Timeline:
 
 def _to_seconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / SECOND
+
+
+def _round_up(nanoseconds: int) -> int:
+    return -(-nanoseconds // MICROSECOND) * MICROSECOND
 
 
 def _since_request(recorder: StreamRecorder, moment: int) -> int:

@@ -354,7 +354,7 @@ def test_of_many_threads_each_round_reads_some() -> None:
 
 def stops_of(*windows: Window) -> list[tuple[int, int]]:
     delay = HostDelay()
-    delay._threads = (SimpleNamespace(since=lambda _: list(windows)),)  # type: ignore[assignment]
+    delay._threads = (SimpleNamespace(since=lambda *_: list(windows)),)  # type: ignore[assignment]
     return [(stop.start, stop.end) for stop in delay.find_stops(0)]
 
 

@@ -155,10 +155,3 @@ def test_after_a_fork_no_pause_is_known(wake: Callable[[int], Wakes]) -> None:
     wakes = wake(5 * SECOND)
     wakes.forget_after_fork()
     assert wakes.find_pauses(0, 9 * SECOND) == []
-
-
-def test_a_stream_that_takes_long_to_be_finished_delays_other_threads() -> None:
-    wakes = Wakes(lambda: None)
-    wakes.add_finishing(0, 1 * MS)
-    wakes.add_finishing(2 * MS, 9 * MS)
-    assert [(wait.start, wait.excess) for wait in wakes.find_waits(0)] == [(2 * MS, 7 * MS)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -33,12 +33,12 @@ MAX_DRAINING_WAIT_NS: Final = 2_000_000
 
 
 class Delays(NamedTuple):
-    """What kept the reader of a stream away, each in order of time; moments and times are nanoseconds."""
+    """What kept the reader of a stream away, each in any order; moments and times are nanoseconds."""
 
     lags: Sequence[Lag] = ()
     """Intervals in which its event loop, or the process, did not run."""
     windows: Sequence[Window] = ()
-    """Intervals in which its thread waited for a CPU, by their ends."""
+    """Intervals in which its thread waited for a CPU."""
     waits: Sequence[Window] = ()
     """Intervals in which the reader waited for other threads of the process, or for other streams of its loop."""
     is_on_loop: bool = False
@@ -82,6 +82,9 @@ def _find_touched(arrived: array[int], delays: Delays) -> Iterator[tuple[int, in
     """Yield ranges of chunks that a delay can have touched, in order: first index, and the one after the last."""
     spans = [(lag.start, _find_end_of_catching_up(lag)) for lag in delays.lags]
     spans += [(window.start, window.end + CATCH_UP_NS) for window in (*delays.windows, *delays.waits)]
+    if len(spans) > len(arrived):
+        yield 0, len(arrived)
+        return
     for start, end in sorted(spans):
         yield bisect_left(arrived, start), bisect_right(arrived, end)
 
@@ -104,8 +107,10 @@ class _Reaches:
 
     def find(self, asked: int, arrived: int) -> int:
         """Return the earliest moment (ns) at which a chunk may have come that was asked for, and arrived, then."""
-        by_waits = (arrived - self._waits[index].excess for index in self._waits.find_around(arrived))
-        return min(self._find_by_windows(arrived), self._find_by_lags(asked, arrived), *by_waits)
+        reach = min(self._find_by_windows(arrived), self._find_by_lags(asked, arrived))
+        for index in self._waits.find_around(arrived):
+            reach = min(reach, arrived - self._waits[index].excess)
+        return reach
 
     def _find_by_lags(self, asked: int, arrived: int) -> int:
         """Return the start of the lag in which the chunk came, and of those before which it followed at once.
@@ -172,12 +177,3 @@ def _start_of(span: tuple[int, int, object]) -> int:
 
 def _end_of(window: Window) -> int:
     return window.end
-
-
-def merge_lags(*lags: Iterable[Lag]) -> list[Lag]:
-    """Return all intervals in order of time."""
-    return sorted((lag for some in lags for lag in some), key=_bounds_of)
-
-
-def _bounds_of(lag: Lag) -> tuple[int, int]:
-    return lag.start, lag.end

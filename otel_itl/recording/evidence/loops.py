@@ -188,7 +188,9 @@ def find_headers_moment(headers: int, lags: list[Lag]) -> int:
     Where they were seen right after a block, that is the start of the block: from then on the loop kept the stream
     waiting. The longer a block, the more the loop has to catch up with.
     """
-    for start, end, _ in lags:
-        if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR):
-            return start
-    return headers
+    blocks = (
+        start
+        for start, end, _ in lags
+        if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR)
+    )
+    return min(blocks, default=headers)

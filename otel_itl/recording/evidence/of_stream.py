@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from otel_itl.conventions import Where
 from otel_itl.core.stall_detector import Silence
@@ -12,7 +12,7 @@ from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.causes import Readings, find_cause
 from otel_itl.recording.evidence.connection import Connection, Reading
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.lateness import Delays, find_lateness, merge_lags
+from otel_itl.recording.evidence.lateness import Delays, find_lateness
 from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
 from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.evidence.run_queue import HostDelay
@@ -27,6 +27,15 @@ class ReadsConnection(Protocol):
     def read(self) -> Reading | None:
         """Read it now; None where it cannot be reached."""
         ...
+
+
+class Lateness(NamedTuple):
+    """How late what a stream received may have been seen; see `Timeline.lateness`."""
+
+    headers: int | None
+    """The moment from which the response headers may have been there (ns)."""
+    chunks: array[int]
+    """By how much each chunk may have come before it arrived (ns); empty: by less than 1 ms each."""
 
 
 class StreamEvidence:
@@ -86,11 +95,9 @@ class StreamEvidence:
         self.host.forget_threads()
 
     def end_finishing(self, began: int) -> None:
-        """Note that the stream was finished, from `began` (ns) to now: other streams waited for it."""
-        ended = self._clock()
-        self._process.wakes.add_finishing(began, ended)
+        """Note that the stream was finished, from `began` (ns) to now: on a loop, other streams waited for it."""
         if self.loop_lag is not None:
-            self.loop_lag.add_block(began, ended)
+            self.loop_lag.add_block(began, self._clock())
 
     # --- Stalls ----------------------------------------------------------------------------------------------------
 
@@ -114,7 +121,7 @@ class StreamEvidence:
             return find_cause(
                 silence,
                 Readings(self._last_reading, reading, is_shared, has_chunk),
-                merge_lags(stopped, self.host.find_stops(silence.since)),
+                [*stopped, *self.host.find_stops(silence.since)],
                 (),
             )
         # On a loop, the thread runs for other streams as well: only the loop's own lag shows that it kept this waiting.
@@ -127,35 +134,30 @@ class StreamEvidence:
 
     # --- Arrivals --------------------------------------------------------------------------------------------------
 
-    @never_raises(Where.STREAM_END, array("q"))
-    def find_lateness(self, asked: array[int], arrived: array[int], ended: int) -> array[int]:
-        """Return by how much (ns) each chunk may have come before `arrived`; empty: by less than 1 ms each.
+    @never_raises(Where.STREAM_END, None)
+    def find_lateness(self, asked: array[int], arrived: array[int], headers: int | None, ended: int) -> Lateness | None:
+        """Return how late the headers and the chunks of the stream may have been seen; None: a failure of our own.
 
         Args:
             asked: when each chunk was asked for (ns).
             arrived: when each chunk arrived (ns).
+            headers: when the response headers were there (ns); None: not known.
             ended: when the stream ended (ns).
         """
+        lags = self._find_lags(ended)
         windows = self.host.find_windows(self._requested, ended, is_on_loop=self.loop_lag is not None)
         waits = self._process.wakes.find_waits(self._requested)
         if self.loop_lag is not None:
             waits += self.loop_lag.find_waits(self._requested)
-        return find_lateness(
-            asked,
-            arrived,
-            self._requested,
-            Delays(self._find_lags(ended), windows, waits, is_on_loop=self.loop_lag is not None),
-        )
-
-    @never_raises(Where.STREAM_END, None)
-    def find_headers_moment(self, headers: int, ended: int) -> int | None:
-        """Return the moment (ns) from which the response headers may have been there, given when they were seen."""
-        return max(find_headers_moment(headers, self._find_lags(ended)), self._requested)
+        delays = Delays(lags, windows, waits, is_on_loop=self.loop_lag is not None)
+        if headers is not None:
+            headers = max(find_headers_moment(headers, lags), self._requested)
+        return Lateness(headers, find_lateness(asked, arrived, self._requested, delays))
 
     def _find_lags(self, ended: int) -> list[Lag]:
-        """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in order of time."""
+        """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in no order."""
         pauses = self._process.wakes.find_pauses(self._requested, ended)
         if self.loop_lag is None:
             return pauses
         lags = self.loop_lag.since_including_current(self._requested, ended)
-        return merge_lags(lags, self.loop_lag.find_blocks(self._requested), pauses)
+        return [*lags, *self.loop_lag.find_blocks(self._requested), *pauses]

@@ -101,6 +101,19 @@ def _end_of(interval: Ends) -> int:
     return interval.end
 
 
+class Look(NamedTuple):
+    """A reading of a thread."""
+
+    moment: int
+    """When it was taken (ns)."""
+    total: Turns
+    """Since the thread began."""
+    turns: Turns
+    """Since the last window ended."""
+    window: Window | None
+    """The window that ends now; None: a quiet one."""
+
+
 class OrdinaryDelay:
     """What a thread waits at each turn while nothing keeps it from running: the median of what was seen."""
 
@@ -145,33 +158,41 @@ class ReaderThread:
 
     def end_window(self) -> None:
         """End the present window and begin the next. Called by the watchdog."""
-        reading, turns, window = self._find_present()
-        self._ordinary.learn(turns)
-        if window is not None:
-            self._windows.append(window)
-        self._last = reading
+        look = self.look()
+        self._ordinary.learn(look.turns)
+        if look.window is not None:
+            self._windows.append(look.window)
+        self._last = look.moment, look.total
 
-    def since(self, moment: int) -> list[Window]:
-        """Return the windows that were noted and end after `moment` (ns), the present one included, in order."""
+    def since(self, moment: int, last: Look | None = None) -> list[Window]:
+        """Return the windows that were noted and end after a moment, the present one included, in order.
+
+        Args:
+            moment: nanoseconds.
+            last: the last look that is of interest, which saves another one.
+        """
         windows = find_after(self._windows, moment)
-        try:
-            *_, present = self._find_present()
-        except (OSError, ValueError):  # the thread has ended
-            return windows
-        return windows if present is None else [*windows, present]
+        if last is None:
+            try:
+                last = self.look()
+            except (OSError, ValueError):  # the thread has ended
+                return windows
+        if last.window is not None and not (windows and windows[-1].end >= last.window.end):
+            windows.append(last.window)
+        return windows
 
-    def _find_present(self) -> tuple[tuple[int, Turns], Turns, Window | None]:
-        """Return a reading and its moment, the turns since the last, and the window that it ends; None: a quiet one."""
+    def look(self) -> Look:
+        """Read the thread's turns, and find the window that ends now."""
         start, before = self._last
-        reading = self._clock(), self._read_turns()
+        moment, total = self._clock(), self._read_turns()
         end = self._clock()
-        turns = Turns(*(max(after - then, 0) for after, then in zip(reading[1], before, strict=True)))
+        turns = Turns(*(max(now - then, 0) for now, then in zip(total, before, strict=True)))
         excess = self._ordinary.find_excess(turns)
         # A wait is counted when it is over: it may have begun before the window.
         busy = turns.delay + turns.on_cpu
         start = min(start, end - busy)
         window = Window(start, end, excess, busy / max(end - start, 1))
-        return reading, turns, window if excess or window.busy >= SATURATED else None
+        return Look(moment, total, turns, window if excess or window.busy >= SATURATED else None)
 
 
 class RunQueues:
@@ -251,7 +272,7 @@ class HostDelay:
         queues: reads the delay of the current thread; None: it is not known.
     """
 
-    __slots__ = ("_queues", "_reader", "_start", "_start_of_each", "_threads", "delay")
+    __slots__ = ("_last_look", "_queues", "_reader", "_start", "_start_of_each", "_threads", "delay")
 
     def __init__(self, queues: RunQueues | None = None) -> None:
         self._queues = queues
@@ -259,6 +280,8 @@ class HostDelay:
         self._start = self._read()
         self._start_of_each: dict[str, Turns] | None = None
         self._threads: tuple[ReaderThread, ...] = ()
+        """The threads that sent the request and read the stream, in this order."""
+        self._last_look: Look | None = None
         self._follow_thread()
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
@@ -284,7 +307,7 @@ class HostDelay:
 
     def forget_threads(self) -> None:
         """Stop following the threads of the stream."""
-        self._threads = ()
+        self._threads, self._last_look = (), None
 
     def find_windows(self, since: int, until: int, *, is_on_loop: bool) -> list[Window]:
         """Return the windows from `since` to `until` (ns) in which the readers of the stream waited, in order of time.
@@ -295,7 +318,9 @@ class HostDelay:
         """
         if not is_on_loop and self.delay is not None and self.delay < MIN_EXCESS_NS:
             return []  # so most streams of a quiet machine cost no further reading
-        windows = [window for thread in self._threads for window in thread.since(since) if window.start < until]
+        last = [None] * (len(self._threads) - 1) + [self._last_look]
+        followed = zip(self._threads, last, strict=False)
+        windows = [window for thread, look in followed for window in thread.since(since, look) if window.start < until]
         if self._start_of_each is not None and (self.delay or 0) >= MIN_EXCESS_NS:
             windows.append(Window(since, until, self.delay or 0, busy=0.0))
         return sorted(windows, key=_end_of)
@@ -314,15 +339,23 @@ class HostDelay:
 
     def _follow_thread(self) -> None:
         followed = None if self._queues is None or self._start is None else self._queues.follow_thread()
-        if followed is not None and followed not in self._threads:
-            self._threads = (*self._threads, followed)
+        if followed is not None:
+            self._threads = (*(thread for thread in self._threads if thread is not followed), followed)
 
     def _read_delay(self) -> int | None:
         """Return the delay of this thread since the start (ns); None: not known, or it is not the reader."""
         if self._start is None or get_native_id() != self._reader:
             return None
-        end = self._read()
+        self._last_look = self._look_at_reader()
+        end = self._read() if self._last_look is None else self._last_look.total.delay
         return None if end is None else max(end - self._start, 0)
+
+    def _look_at_reader(self) -> Look | None:
+        """Look at the thread that reads the stream, which is this one; None: it is not followed."""
+        try:
+            return self._threads[-1].look() if self._threads else None
+        except (OSError, ValueError):
+            return None
 
     def _read_longest_delay(self) -> int | None:
         """Return the delay of the thread that was delayed most since `watch_all_threads` (ns); None: not known."""

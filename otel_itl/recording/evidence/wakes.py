@@ -34,8 +34,6 @@ WAKES_PER_WAIT: Final = 3
 latest of them."""
 BUSY: Final = 0.5
 """The share of a core from which on the threads of a process compete for the interpreter."""
-MIN_FINISHING_NS: Final = 2_000_000
-"""Finishing a stream delays other threads from this time on."""
 TURNS_PER_CHUNK: Final = 3
 """How often a thread gives up the GIL for one chunk: it looks whether there are bytes, reads them, and looks again."""
 
@@ -66,8 +64,6 @@ class Wakes:
         """When the last sleeps began (ns)."""
         self._pauses: deque[Lag] = deque(maxlen=MAX_PAUSES)
         self._waits: deque[Window] = deque(maxlen=MAX_WAITS)
-        self._finishing: deque[Window] = deque(maxlen=MAX_WAITS)
-        """Likewise for a stream that was finished."""
         self.count = 0
         """Wakes so far."""
 
@@ -114,14 +110,9 @@ class Wakes:
         latest = tuple(self._lateness)
         return median_high(islice(latest, max(len(latest) - wakes, 0), None))
 
-    def add_finishing(self, start: int, end: int) -> None:
-        """Note that a stream was finished (ns): other threads waited for the interpreter. Called in any thread."""
-        if end - start >= MIN_FINISHING_NS:
-            self._finishing.append(Window(start, end, end - start, busy=1.0))
-
     def find_waits(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the GIL in them."""
-        return [*find_after(self._waits, moment), *find_after(self._finishing, moment)]
+        return find_after(self._waits, moment)
 
     def find_pauses(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals after `moment` in which the process did not run, one that lasts at `now` (ns) included.
