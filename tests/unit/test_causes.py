@@ -170,6 +170,7 @@ def test_what_did_not_run_and_ran_again_while_the_silence_lasts_has_hidden_nothi
     assert judge(3_000, stopped=((0, 2_500),)) == NOTHING_KNOWN
 
 
-def test_a_connection_that_counts_nothing_shows_nothing() -> None:
-    now = Reading((SINCE + 3_000) * MS, 90)
-    assert judge(3_000, None, now, blocked=((500, 3_000),)) == LOOP_BY_LOOP
+def test_a_connection_that_counts_nothing_shows_whether_bytes_are_unread() -> None:
+    some, nothing = Reading((SINCE + 3_000) * MS, 90), Reading((SINCE + 3_000) * MS, 0)
+    assert judge(3_000, None, some, blocked=((500, 3_000),)) == LOOP_BY_BYTES
+    assert judge(3_000, None, nothing) == BY_CONNECTION

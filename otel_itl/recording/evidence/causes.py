@@ -89,9 +89,11 @@ def _judge_readings(silence: Silence, readings: Readings) -> _Shown:
     """Return what the connection showed of a silence."""
     since, until = silence.since, silence.until
     before, now, is_shared, has_chunk = readings
-    if now is None or now.last_data is None or (now.unread and is_shared):
+    if now is None or (now.unread and is_shared):
         return _Shown(since, until, is_unread=None)
     is_unread = None if silence.is_over else now.unread > 0
+    if now.last_data is None:
+        return _Shown(since, until, is_unread)
     if _is_quiet(now, since):
         if is_unread or has_chunk:  # it was there from the start
             return _Shown(since, since, is_unread)
