@@ -27,7 +27,7 @@ CATCH_UP_NS: Final = 5_000_000
 MAX_UNSEEN_NS: Final = 25_000_000
 """A loop's own timer shows what keeps the loop from running for longer than this."""
 MAX_ITERATIONS: Final = 4
-"""A loop that lags all the time may need so many of its iterations to hand a chunk out."""
+"""The iterations that a loop which lags all the time may need to hand a chunk out."""
 MAX_DRAINING_WAIT_NS: Final = 2_000_000
 """A chunk that took less than this to be handed out, after a late one, may have come with it."""
 

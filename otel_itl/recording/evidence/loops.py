@@ -27,7 +27,7 @@ SILENT_AFTER_NS: Final = 1_000_000_000
 TOLERANCE_NS: Final = 5_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
 BEATS_PER_WAIT: Final = 16
-"""The latest of so many firings of the timer shows what a chunk may have waited for meanwhile."""
+"""Firings of the timer, the latest of which shows what a chunk may have waited for meanwhile."""
 MIN_BEAT_LATENESS_NS: Final = 2_000_000
 """A timer that is this late at most shows a loop that runs: it sleeps for whole milliseconds, and decodes chunks."""
 HOPS_PER_CHUNK: Final = 3

@@ -30,8 +30,8 @@ MAX_WAITS: Final = 512
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
 WAKES_PER_WAIT: Final = 3
-"""A wake that is late alone shows nothing of other threads: the median of so many does. Where the process is busy, the
-latest of them."""
+"""A wake that is late alone shows nothing of other threads: the median of three does. Where the process is busy, it is
+the latest of them."""
 BUSY: Final = 0.5
 """The share of a core from which on the threads of a process compete for the interpreter."""
 TURNS_PER_CHUNK: Final = 3
