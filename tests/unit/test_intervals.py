@@ -21,7 +21,7 @@ from otel_itl.core.timeline import OUTPUT, SECOND, Kind, Timeline
 MS = 1_000_000
 ROUNDING = 1e-9
 """Of sums and divisions in floating point, as a share and in seconds."""
-often = settings(max_examples=150, deadline=None)
+often = settings(max_examples=80, deadline=None)
 
 # --- The truth, and what a consumer sees of it -----------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ def test_the_truth_is_within_the_bounds_on_a_machine_that_is_late(stream: Read) 
     assert outside(stream, measure(stream.timeline)) == {}
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(streams())
 def test_the_truth_is_within_the_bounds_whatever_comes_together(stream: Read) -> None:
     assert outside(stream, measure(stream.timeline)) == {}
