@@ -116,10 +116,12 @@ def test_a_timer_that_is_late_as_on_a_quiet_loop_delays_no_chunk() -> None:
     [
         ([(0, 0.9)], []),
         ([(0, 2)], [(0, 2)]),
+        ([(0, 0.9), (1, 1.9), (2, 2.9)], [(0, 2.9)]),
+        ([(0, 0.9), (5, 5.9), (9, 11)], [(9, 11)]),
         ([(0, 2), (2.5, 6)], [(0, 6)]),
         ([(0, 2), (4, 6)], [(0, 2), (4, 6)]),
     ],
-    ids=["short", "one", "one after the other", "apart"],
+    ids=["short", "one", "many that are short", "short ones apart", "one after the other", "apart"],
 )
 def test_what_finishing_streams_takes_is_a_block(
     blocks: list[tuple[float, float]], expected: list[tuple[float, float]]

@@ -91,10 +91,11 @@ class LoopLag:
 
     def add_block(self, start: int, end: int) -> None:
         """Note that the loop was blocked by this project itself (ns), which its timer may not have seen."""
-        if end - start < MIN_BLOCK_NS:
-            return
-        if self._own and start - self._own[-1].end < MIN_BLOCK_NS:  # one block, of several streams
-            self._own[-1] = Lag(self._own[-1].start, end)
+        last = self._own[-1] if self._own else None
+        if last is not None and start - last.end < MIN_BLOCK_NS:  # one block, of several streams
+            self._own[-1] = Lag(last.start, end)
+        elif last is not None and last.end - last.start < MIN_BLOCK_NS:  # it was no block
+            self._own[-1] = Lag(start, end)
         else:
             self._own.append(Lag(start, end))
 
@@ -127,7 +128,7 @@ class LoopLag:
 
     def find_blocks(self, moment: int) -> list[Lag]:
         """Return the blocks by this project itself that end after `moment` (ns)."""
-        return find_after(self._own, moment)
+        return [block for block in find_after(self._own, moment) if block.end - block.start >= MIN_BLOCK_NS]
 
     def since_including_current(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns), and the one that lasts at `now`."""

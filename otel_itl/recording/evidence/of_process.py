@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import perf_counter_ns
 
+from otel_itl.conventions import Where
 from otel_itl.recording.evidence.loops import LoopLags
 from otel_itl.recording.evidence.run_queue import RunQueues
 from otel_itl.recording.evidence.wakes import Wakes
-from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 
 class ProcessEvidence:
     """The lag of each event loop, the run queue of each thread that reads a stream, and the wakes of the watchdog.
 
-    With a clock of another make, a test's, nothing is read from the operating system.
+    What is called never raises. With a clock of another make, a test's, nothing is read from the operating system.
 
     Args:
         errors: where failures of our own are reported.
@@ -34,18 +35,22 @@ class ProcessEvidence:
             self.run_queues.forget_after_fork()
         self.wakes.forget_after_fork()
 
+    @never_raises(Where.STALL_WATCH, None)
     def begin_sleep(self, seconds: float) -> None:
         """Note that the watchdog is about to sleep."""
         self.wakes.begin_sleep(self.clock(), seconds)
 
+    @never_raises(Where.STALL_WATCH, None)
     def begin_round(self) -> None:
         """Note that the watchdog begins a round."""
         self.wakes.begin_round(self.clock())
 
+    @never_raises(Where.STALL_WATCH, None)
     def end_round(self) -> None:
         """Note that the round is over."""
         self.wakes.end_round(self.clock())
 
+    @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
         """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
         self.wakes.end_sleep(now)

@@ -84,6 +84,7 @@ class StreamEvidence:
         """Read what the connection shows now; None where it cannot be reached."""
         return None if self.connection is None else self.connection.read()
 
+    @never_raises(Where.STREAM_END, None)
     def stop(self) -> None:
         """Take the readings at the end. Called in the thread in which the stream ended."""
         self.process_delay = self._process.wakes.find_typical_lateness(self._wakes)
@@ -94,6 +95,7 @@ class StreamEvidence:
         self.connection = self._last_reading = None
         self.host.forget_threads()
 
+    @never_raises(Where.STREAM_END, None)
     def end_finishing(self, began: int) -> None:
         """Note that the stream was finished, from `began` (ns) to now: on a loop, other streams waited for it."""
         if self.loop_lag is not None:
