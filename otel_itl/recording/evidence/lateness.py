@@ -131,7 +131,8 @@ class _Reaches:
     def _find_by_windows(self, arrived: int) -> int:
         """Return the start of the waits of the thread up to the arrival.
 
-        A thread may have had the chunk as long as it has not slept: the windows are followed back until then.
+        A thread may have had the chunk as long as it has not slept: the windows are followed back until then. A loop
+        that never sleeps gets to each of its streams all the same, as fast as its iterations show.
         """
         reach = arrived
         last = min(bisect_left(self._ends, arrived), len(self._windows) - 1)
@@ -143,11 +144,18 @@ class _Reaches:
                 break
             # Longer ones are lags of the loop.
             reach -= min(window.excess, MAX_UNSEEN_NS) if self._is_on_loop else window.excess
+            if window.busy >= SATURATED and self._is_on_loop:
+                return max(min(reach, window.start), arrived - self._find_longest_passage(window.start, arrived))
             if window.busy >= SATURATED:
                 reach = min(reach, window.start)
             elif reach > window.start:
                 break
         return reach
+
+    def _find_longest_passage(self, start: int, arrived: int) -> int:
+        """Return how long a chunk may take (ns) to pass through a loop that never sleeps, by its lags since `start`."""
+        lags = (self._lags[index] for index in self._lags.find_between(start, arrived))
+        return 2 * MAX_UNSEEN_NS + MAX_ITERATIONS * max((lag.end - lag.start for lag in lags), default=0)
 
 
 class _Spans(Generic[T]):
@@ -155,11 +163,16 @@ class _Spans(Generic[T]):
 
     def __init__(self, spans: list[tuple[int, int, T]]) -> None:
         self._spans = sorted(spans, key=_start_of)
+        self._starts = [start for start, _, _ in self._spans]
         self._ends = list(accumulate((end for _, end, _ in self._spans), max))
 
     def __getitem__(self, index: int) -> T:
         """Return a delay."""
         return self._spans[index][2]
+
+    def find_between(self, start: int, end: int) -> range:
+        """Return the indexes of the delays whose interval may overlap one."""
+        return range(bisect_left(self._ends, start), bisect_right(self._starts, end))
 
     def find_around(self, moment: int) -> Iterator[int]:
         """Yield the indexes of the delays whose interval begins before a moment and ends no earlier."""
