@@ -56,6 +56,12 @@ OUTPUT_CHUNK_COUNT: Final = "itl.output_chunk.count"
 TOKEN_COUNT_SOURCE: Final = "itl.token_count.source"
 PACE_ANSWER_ONLY: Final = "itl.pace.answer_only"
 """True: the reasoning was not streamed itself, so that time per token and tokens per chunk are the answer's."""
+TIME_TO_FIRST_TOKEN_UNCERTAINTY: Final = "itl.time_to_first_token.uncertainty"
+TIME_PER_OUTPUT_TOKEN_UNCERTAINTY: Final = "itl.time_per_output_token.uncertainty"
+LATENCY_P99_UNCERTAINTY: Final = "itl.latency.p99.uncertainty"
+"""Seconds by which the figure may be less."""
+LATENCY_P99_HIGHEST: Final = "itl.latency.p99.highest"
+"""Seconds that the p99 may be."""
 LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
@@ -86,6 +92,7 @@ STALL_THRESHOLD: Final = "itl.stall.threshold"
 STALL_RATIO: Final = "itl.stall.ratio"
 STALL_PHASE: Final = "itl.stall.phase"
 STALL_CAUSE: Final = "itl.stall.cause"
+STALL_EVIDENCE: Final = "itl.stall.evidence"
 STALL_ALIVE: Final = "itl.stall.alive"
 STALL_END: Final = "itl.stall.end"
 STALL_NUMBER: Final = "itl.stall.number"
@@ -116,6 +123,10 @@ SKETCH_SCALE: Final = "itl.latency.sketch.scale"
 SKETCH_INDEXES: Final = "itl.latency.sketch.indexes"
 SKETCH_COUNTS: Final = "itl.latency.sketch.counts"
 SKETCH_ZERO_COUNT: Final = "itl.latency.sketch.zero_count"
+UNCERTAIN_FIGURE: Final = "itl.uncertain.figure"
+"""Which latency of a stream is not known: `ttft` or `itl`."""
+UNCERTAIN_CAUSE: Final = "itl.uncertain.cause"
+"""Why: `consumer` or `host`."""
 SELF_WHERE: Final = "itl.self.where"
 """The step in which the instrumentation itself failed: a value of `Where`, on `itl.self.errors`."""
 
@@ -183,6 +194,13 @@ SPAN_MEASURES: Final = {
     CONSUMER_BOUND: "is_consumer_bound",
 }
 """Span attribute → the field of `Measures` that it carries; absent where the field is None."""
+SPAN_UNCERTAINTIES: Final = {
+    TIME_TO_FIRST_TOKEN_UNCERTAINTY: "ttft_uncertainty",
+    TIME_PER_OUTPUT_TOKEN_UNCERTAINTY: "tpot_uncertainty",
+    LATENCY_P99_UNCERTAINTY: "itl_p99_uncertainty",
+    LATENCY_P99_HIGHEST: "itl_p99_highest",
+}
+"""Likewise for how well the figures are known, of a stream with uncertain arrivals."""
 
 # Token events. Moments are microseconds after the request.
 TOKENS_EVENT: Final = "itl.tokens"
@@ -190,6 +208,7 @@ TOKEN_EVENT: Final = "itl.token"
 TOKENS_OFFSETS: Final = "itl.tokens.offsets"
 TOKENS_WAITS: Final = "itl.tokens.waits"
 TOKENS_KINDS: Final = "itl.tokens.kinds"
+TOKENS_LATENESS: Final = "itl.tokens.lateness"
 TOKENS_COUNTS: Final = "itl.tokens.counts"
 TOKENS_CHOICES: Final = "itl.tokens.choices"
 TOKENS_SKIPPED: Final = "itl.tokens.skipped"
@@ -199,6 +218,7 @@ TOKENS_DROPPED: Final = "itl.tokens.dropped"
 TOKENS_UNRECORDED: Final = "itl.tokens.unrecorded"
 TOKEN_INDEX: Final = "itl.token.index"
 TOKEN_WAIT: Final = "itl.token.wait"
+TOKEN_LATENESS: Final = "itl.token.lateness"
 TOKEN_KIND: Final = "itl.token.kind"
 TOKEN_COUNT: Final = "itl.token.count"
 TOKEN_CHOICE: Final = "itl.token.choice"
@@ -274,6 +294,11 @@ TIME_PER_OUTPUT_TOKEN: Final = Metric(
 )
 STREAM_COUNT: Final = Metric("itl.client.stream.count", "{stream}", "Open streams, by whether they are stalled now.")
 STREAM_OUTCOMES: Final = Metric("itl.client.stream.outcomes", "{stream}", "Ended streams, by outcome.")
+UNCERTAIN_STREAMS: Final = Metric(
+    "itl.client.uncertain_streams",
+    "{stream}",
+    "Streams that are not in a latency histogram, because they are not known to half of their latency.",
+)
 STALLS: Final = Metric("itl.client.stalls", "{stall}", "Stalls, each counted when it begins.")
 STALL_DURATIONS: Final = Metric(
     "itl.client.stall.duration",

@@ -34,10 +34,9 @@ from otel_itl.option_values import SessionFrom
 from otel_itl.process_end import ProcessEnd
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.critical_sections import CriticalSections
+from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.finalizer import DELIVERY_SECONDS, Finalizer
-from otel_itl.recording.host_delay import HostClock, HostDelay
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.progress import ProgressRounds
 from otel_itl.recording.recorder import StreamRecorder
@@ -74,13 +73,10 @@ class Runtime:
         self.errors = InternalErrors()
         self.sections = CriticalSections()
         self.open_streams = OpenStreams(clock)
-        self.loop_lags = LoopLags(self.errors)
-        self.host_clock = HostClock(self.errors)
-        self.watchdog = Watchdog(
-            self.open_streams, self.errors, self.sections, clock, lateness=self.host_clock.wake_lateness
-        )
+        self.evidence = ProcessEvidence(self.errors, clock)
+        self.watchdog = Watchdog(self.open_streams, self.errors, self.sections, clock, evidence=self.evidence)
         self.progress = ProgressRounds(self.errors, self.sections, clock)
-        self.finalizer = Finalizer(self.open_streams, self.errors, self.watchdog.find_pauses, self.sections)
+        self.finalizer = Finalizer(self.open_streams, self.errors, self.sections)
         self.log_threads = ReporterThreads(
             "reports", self.errors, where=Where.STALL_REPORT, max_threads=8, max_waiting=4_096
         )
@@ -100,9 +96,7 @@ class Runtime:
         )
         pending = self.metrics.pending
         self.finalizer.add_round_task(partial(pending.record_some, MAX_RECORDED_PER_ROUND), lambda: pending.has_many)
-        self._stall_reporting = StallReporting(
-            self.log_threads, self.callback_threads, self.watchdog.find_pauses, self.errors, self.sections
-        )
+        self._stall_reporting = StallReporting(self.log_threads, self.callback_threads, self.errors, self.sections)
         self._lock = RLock()
         self._is_connecting = False
         self._config: Config | None = None
@@ -210,8 +204,8 @@ class Runtime:
         try:
             pipeline.start(handle, request, unix_ns, sdk_span)
             recorder = StreamRecorder(
-                request, classify, self.finalizer, self.loop_lags,
-                unix_ns=unix_ns, requested=requested, clock=self._clock, host=HostDelay(self.host_clock),
+                request, classify, self.finalizer, self.evidence,
+                unix_ns=unix_ns, requested=requested, clock=self._clock,
             )  # fmt: skip
             self._begin(recorder, pipeline, handle, config)
         except BaseException:
@@ -361,7 +355,15 @@ class Runtime:
         self._lock, self._is_connecting = RLock(), False
         self._pipeline, self._exports = None, []
         for part in (
-            *(self.flusher, self.finalizer, self.open_streams, self.watchdog, self.progress, self.metrics),
+            *(
+                self.flusher,
+                self.finalizer,
+                self.open_streams,
+                self.evidence,
+                self.watchdog,
+                self.progress,
+                self.metrics,
+            ),
             *(self.log_threads, self.callback_threads, self.file, self.summary_lines.queue, self.connection),
         ):
             part.forget_after_fork()

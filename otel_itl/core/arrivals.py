@@ -1,12 +1,15 @@
 """When each chunk arrived, judged from when the consumer asked for it and how long the pull blocked.
 
-`arrived - asked` mixes the upstream's pace with the consumer's own slowness, so every arrival is one of two kinds:
+`arrived - asked` mixes the upstream's pace with the consumer's own slowness, and a machine that is busy delivers late.
+So every arrival is an interval, from the `earliest` moment that is possible to the latest, and of one of two kinds:
 
-* *observed*: the pull blocked until the chunk came. Its moment is exact.
+* *observed*: the pull blocked until the chunk came. It came when the pull returned, and no earlier than the lateness of
+  the timeline allows, which mostly is none.
 * *hidden*: the chunk was there already when it was asked for, and the consumer had held the stream before: for more
-  than 1 ms before this pull, or for more than 1 ms and most of the time since a pull last blocked. It arrived somewhere
-  in between. Every chunk after it is hidden too, until a pull surely blocks again: it waits for half as long as is
-  typical, or the next one blocks too, for a single short wait may be a hiccup of the caller.
+  than 1 ms before this pull, or for more than 1 ms and most of the time since a pull last blocked; or the chunk before
+  it was late itself. It came no earlier than the chunk before. Every chunk after it is hidden too, until a pull surely
+  blocks again: it waits for half as long as is typical, or the next one blocks too, for a single short wait may be a
+  hiccup of the caller. What lateness may explain of a wait is no wait.
 
 A chunk that was there already although the consumer had held nothing came *in a burst*, together with its predecessor;
 its arrival counts as observed. Where a pause follows that is long beside the time it took to hand over the burst, that
@@ -16,7 +19,7 @@ time was spent on decoding, and all chunks of the burst get the moment of its fi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from operator import add, sub
 from typing import NamedTuple
@@ -42,9 +45,10 @@ class Arrivals(NamedTuple):
     """The arrivals of a stream's chunks: parallel sequences, one entry per chunk."""
 
     moments: array[int]
-    """When each chunk arrived (ns after the request): those of a burst when the first of them did."""
+    """The latest moment (ns after the request) at which each chunk can have come, ascending: those of a burst when the
+    first of them did. Where nothing is hidden or late, they came then."""
     observed: bytes | bytearray
-    """1: the moment is exact; 0: the arrival is hidden, the moment is the latest at which it can have been."""
+    """1: the pull blocked until the chunk came; 0: the arrival is hidden."""
     in_burst: bytes | bytearray
     """1: the chunk came together with its predecessor."""
     held: int
@@ -52,6 +56,15 @@ class Arrivals(NamedTuple):
     intervals: array[int] = array("q")
     """The time from the chunk before to each chunk, as far as it was computed on the way; else empty. That of the first
     chunk means nothing."""
+    earliest: array[int] = array("q")
+    """The earliest moment at which each chunk can have come, ascending; empty: they came at `moments`."""
+    late_share: float = 0.0
+    """Which part of the time between earliest and latest moments is due to lateness; the rest is to the holds."""
+
+    def find_bounds(self, index: int) -> tuple[int, int]:
+        """Return the earliest and the latest moment at which a chunk can have come."""
+        latest = self.moments[index]
+        return (self.earliest[index] if self.earliest else latest), latest
 
 
 def find_arrivals(timeline: Timeline) -> Arrivals:
@@ -65,7 +78,7 @@ def find_blocked_arrivals(timeline: Timeline) -> Arrivals | None:
     Every arrival was observed then, and no chunk is looked at on its own.
     """
     chunks = len(timeline)
-    if not chunks or timeline.skipped:
+    if not chunks or timeline.skipped or timeline.lateness:
         return None
     asked, arrived = timeline.asked, timeline.arrived
     opened = asked[0] if timeline.headers is None else timeline.headers
@@ -114,9 +127,42 @@ def judge_arrivals(timeline: Timeline) -> Arrivals:
     asked, arrived = timeline.asked.tolist(), timeline.arrived.tolist()
     free = _find_free_moments(timeline, asked, arrived)
     holds = list(map(sub, asked, free))
-    observed, in_burst = _judge_pulls(free, holds, arrived, list(map(sub, arrived, asked)))
+    waits = list(map(sub, arrived, asked))
+    lateness = timeline.lateness.tolist()
+    if lateness:
+        waits = list(map(sub, waits, lateness))
+    observed, in_burst = _judge_pulls(free, holds, arrived, waits, lateness)
     moments = array("q", _merge_bursts(arrived, observed, in_burst))
-    return Arrivals(moments, observed, in_burst, sum(holds))
+    if not lateness and 0 not in observed:
+        return Arrivals(moments, observed, in_burst, sum(holds))
+    late = sum(lateness)
+    hiding = sum(hold for hold, is_observed in zip(holds, observed, strict=True) if not is_observed)
+    return Arrivals(
+        moments,
+        observed,
+        in_burst,
+        sum(holds),
+        earliest=array("q", _find_earliest(moments, observed, lateness, timeline.headers or 0)),
+        late_share=late / (late + hiding) if late else 0.0,
+    )
+
+
+def _find_earliest(moments: array[int], observed: Sequence[int], lateness: list[int], headers: int) -> Iterator[int]:
+    """Yield the earliest moment (ns) at which each chunk can have come.
+
+    Args:
+        moments: the latest.
+        observed: flags; a hidden chunk came no earlier than the one before it, the first no earlier than the headers.
+        lateness: of each chunk (ns); empty: none is late.
+        headers: when they were there, at the latest (ns): as late as the first chunk may be, they may be too.
+    """
+    before = 0 if observed[0] else max(headers - lateness[0] if lateness else headers, 0)
+    for latest, is_observed, late in zip(moments, observed, lateness or repeat(0), strict=False):
+        if is_observed and latest - late > before:
+            before = latest - late
+        elif before > latest:  # no clock gives that
+            before = latest
+        yield before
 
 
 def _find_free_moments(timeline: Timeline, asked: list[int], arrived: list[int]) -> list[int]:
@@ -163,11 +209,20 @@ def _find_blocked_pulls(holds: list[int], waits: list[int], typical: int) -> byt
 
 
 def _judge_pulls(
-    free: list[int], holds: list[int], arrived: list[int], waits: list[int]
+    free: list[int], holds: list[int], arrived: list[int], waits: list[int], lateness: list[int]
 ) -> tuple[bytes | bytearray, bytes | bytearray]:
     """Return two flags per chunk: its arrival was observed; it came in a burst with its predecessor.
 
-    A consumer that pauses once and then drains the backlog hides all of the backlog, not only its first chunk.
+    A consumer that pauses once and then drains the backlog hides all of the backlog, not only its first chunk. So does
+    a process that did not run: chunks that were not waited for, after one that is late, may have come before that was
+    delivered.
+
+    Args:
+        free: when the consumer was free to ask for each chunk (ns).
+        holds: how long it held the stream before it asked (ns).
+        arrived: when each pull returned (ns).
+        waits: how long each pull blocked, without what its lateness may explain (ns).
+        lateness: of each chunk (ns); empty: none is late.
     """
     if not waits:
         return b"", b""
@@ -191,7 +246,10 @@ def _judge_pulls(
                 before, held = arrived[index - 1], 0
         held += hold
         has_backlog = (
-            has_backlog or hold > NEGLIGIBLE_HOLD or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)
+            has_backlog
+            or (index > 0 and bool(lateness) and lateness[index - 1] >= NEGLIGIBLE_HOLD)
+            or hold > NEGLIGIBLE_HOLD
+            or (held > NEGLIGIBLE_HOLD and 2 * held > arrived[index] - before)
         )
         if not has_backlog:
             observed[index] = 1

@@ -153,12 +153,18 @@ class Baseline:
         self.uncertainty = uncertainty * (1 - gain)
 
 
-def estimate_latency(samples: Sequence[float]) -> RequestLatency | None:
-    """Estimate how fast the tokens of a request came, from its ascending ITL samples in nanoseconds.
+def estimate_latency(samples: Sequence[float], uncertainty: float = 0.0) -> RequestLatency | None:
+    """Estimate how fast the tokens of a request came.
 
     It is the log of the mean with the slowest samples clipped: the median of a stream that arrives in bursts would not
-    show its pace. Many samples are represented by order statistics at even distances. None: fewer than two samples, or
-    a mean below a nanosecond.
+    show its pace. Many samples are represented by order statistics at even distances.
+
+    Args:
+        samples: its ITL samples in nanoseconds, ascending.
+        uncertainty: how far the bounds of their mean are apart, as a share of it.
+
+    Returns:
+        None: fewer than two samples, or a mean below a nanosecond.
     """
     count = len(samples)
     if count < 2:  # noqa: PLR2004 - one gap has no spread
@@ -174,7 +180,7 @@ def estimate_latency(samples: Sequence[float]) -> RequestLatency | None:
     relative_variance = max(sum(map(mul, picked, picked)) / len(picked) / mean**2 - 1, 0)
     # A few gaps do not show how much gaps vary: ten of a memoryless upstream are added, whose relative variance is 1.
     expected_variance = (count * relative_variance + PRIOR_SAMPLES) / (count + PRIOR_SAMPLES)
-    return RequestLatency(log(mean), AUTOCORRELATION * expected_variance / count)
+    return RequestLatency(log(mean), AUTOCORRELATION * expected_variance / count + uncertainty * uncertainty)
 
 
 def median(values: Iterable[float]) -> float:

@@ -107,6 +107,8 @@ def encode_each(timeline: Timeline, event_limit: int = 128) -> list[TokenEvent] 
             names.TOKEN_WAIT: (timeline.arrived[index] - timeline.asked[index]) // MICROSECOND,
             names.TOKEN_KIND: timeline.kinds[index],
         }
+        if timeline.lateness:
+            attributes[names.TOKEN_LATENESS] = timeline.lateness[index] // MICROSECOND
         if timeline.tokens:
             attributes[names.TOKEN_COUNT] = timeline.tokens[index]
         if timeline.choices:
@@ -223,6 +225,8 @@ def _pack(timeline: Timeline, part: slice, *, is_last: bool = False) -> dict[str
             names.TOKENS_WAITS: waits,
             names.TOKENS_KINDS: tuple(encode_runs(timeline.kinds[part])),
         }
+        if timeline.lateness:
+            attributes[names.TOKENS_LATENESS] = tuple(late // MICROSECOND for late in timeline.lateness[part])
         if timeline.tokens:
             attributes[names.TOKENS_COUNTS] = tuple(timeline.tokens[part])
         if timeline.choices:
@@ -306,27 +310,31 @@ def _unpack(packed: list[Mapping[str, Any]], facts: Mapping[str, Any]) -> Timeli
 
     arrived = array("q", (offset * MICROSECOND for offset in join(names.TOKENS_OFFSETS)))
     waits = array("q", (wait * MICROSECOND for wait in join(names.TOKENS_WAITS)))
+    lateness = array("q", (late * MICROSECOND for late in join(names.TOKENS_LATENESS)))
     if len(arrived) != len(waits):
         message = f"{len(arrived)} {names.TOKENS_OFFSETS} beside {len(waits)} {names.TOKENS_WAITS}."
         raise MalformedEventsError(message)
-    if min(waits, default=0) < 0 or any(map(lt, arrived, (0, *arrived))):
-        message = f"{names.TOKENS_OFFSETS} that fall, or {names.TOKENS_WAITS} below zero."
+    if min(waits, default=0) < 0 or min(lateness, default=0) < 0 or any(map(lt, arrived, (0, *arrived))):
+        message = f"{names.TOKENS_OFFSETS} that fall, or {names.TOKENS_WAITS} or {names.TOKENS_LATENESS} below zero."
         raise MalformedEventsError(message)
     headers = facts.get(names.STREAM_HEADERS)
-    given = {field: facts[attribute] for attribute, field in _FACTS.items() if attribute in facts}
+    facts_given: dict[str, Any] = {
+        field: _check_count(facts[attribute]) for attribute, field in _FACTS.items() if attribute in facts
+    }
     return Timeline(
         asked=array("q", map(sub, arrived, waits)),
         arrived=arrived,
         kinds=_decode_runs(list(join(names.TOKENS_KINDS)), len(arrived)),
         tokens=array("I", join(names.TOKENS_COUNTS)),
         choices=bytes(join(names.TOKENS_CHOICES)),
+        lateness=lateness,
         skipped=array("I", join(names.TOKENS_SKIPPED)),
         unrecorded=_check_count(facts.get(names.TOKENS_UNRECORDED, 0)),
         headers=None if headers is None else _check_count(headers) * MICROSECOND,
         end=_check_count(facts[names.STREAM_END]) * MICROSECOND,
         outcome=_check_outcome(facts[names.STREAM_OUTCOME]),
         is_reasoning_partial=facts.get(names.REASONING_PARTIAL) is True,
-        **{field: _check_count(number) for field, number in given.items()},
+        **facts_given,
     )
 
 
@@ -346,10 +354,13 @@ def _merge_chunk_events(
             attributes[names.TOKEN_KIND],
             attributes.get(names.TOKEN_COUNT, 0),
             attributes.get(names.TOKEN_CHOICE, 0),
+            _check_count(attributes.get(names.TOKEN_LATENESS, 0)) * MICROSECOND,
         )
-    asked, arrivals, kinds, tokens, choices = zip(*(rows[index] for index in range(len(rows))), strict=True)
-    has_counts = any(names.TOKEN_COUNT in attributes for _, attributes in single)
-    has_choices = any(names.TOKEN_CHOICE in attributes for _, attributes in single)
+    asked, arrivals, kinds, tokens, choices, lateness = zip(*(rows[index] for index in range(len(rows))), strict=True)
+    has_counts, has_choices, has_lateness = (
+        any(name in attributes for _, attributes in single)
+        for name in (names.TOKEN_COUNT, names.TOKEN_CHOICE, names.TOKEN_LATENESS)
+    )
     return replace(
         rest,
         asked=array("q", asked),
@@ -357,12 +368,12 @@ def _merge_chunk_events(
         kinds=bytes(kinds),
         tokens=array("I", tokens if has_counts else ()),
         choices=bytes(choices) if has_choices else b"",
+        lateness=array("q", lateness if has_lateness else ()),
     )
 
 
-def _zip_chunks(timeline: Timeline) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield asked, arrived, kind, tokens and choice of each chunk; 0 for tokens and choices that are not recorded."""
+def _zip_chunks(timeline: Timeline) -> Iterator[tuple[int, ...]]:
+    """Yield asked, arrived, kind, tokens, choice and lateness of each chunk; 0 for each that is not recorded."""
+    optional = (timeline.tokens, timeline.choices, timeline.lateness)
     none = (0,) * len(timeline)
-    return zip(
-        timeline.asked, timeline.arrived, timeline.kinds, timeline.tokens or none, timeline.choices or none, strict=True
-    )
+    return zip(timeline.asked, timeline.arrived, timeline.kinds, *(each or none for each in optional), strict=True)

@@ -14,7 +14,7 @@ from operator import mul, sub
 
 from otel_itl.core.gaps import MAX_TOKENS_PER_CHUNK, split_by_choice
 from otel_itl.core.measures import Measures, measure
-from otel_itl.core.timeline import OUTPUT, Timeline
+from otel_itl.core.timeline import OUTPUT, SECOND, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def count_deadlines(
         measures: the measures of the timeline; None: they are computed.
 
     Returns:
-        None where the arrivals are not known: the consumer was too slow, or chunks were left out.
+        None where the arrivals are not known well enough to count them, or chunks were left out.
 
     Raises:
         ValueError: an objective that is not positive.
@@ -68,14 +68,12 @@ def count_deadlines(
         message = f"an objective is a positive number of nanoseconds: got {ttft_objective} and {itl_objective}."
         raise ValueError(message)
     measures = measures or measure(timeline)
-    is_partial = timeline.unrecorded or any(timeline.skipped)
-    if is_partial or measures.imputed or measures.excluded or measures.is_consumer_bound:
+    if timeline.unrecorded or any(timeline.skipped):
         return None
     if counted == OUTPUT and _has_no_late_gap(timeline, itl_objective, measures):
-        # Each token comes no later, beside its deadline, than the first.
-        first, _ = timeline.output_bounds
-        late_chunks, missed = _count_missed(timeline.arrived[first : first + 1], ttft_objective, itl_objective)
-        return Deadlines(missed, missed + measures.output_chunk_count - late_chunks)
+        return _count_by_first(measures, ttft_objective, itl_objective)
+    if measures.imputed or measures.excluded or measures.is_consumer_bound:
+        return None
     is_token = timeline.output_flags if counted == OUTPUT else bytes(bool(kind & counted) for kind in timeline.kinds)
     missed = met = 0
     for selected in split_by_choice(timeline, is_token):
@@ -90,13 +88,25 @@ def count_deadlines(
 
 
 def _has_no_late_gap(timeline: Timeline, itl_objective: int, measures: Measures) -> bool:
-    """Return whether no token came later after its predecessor than the objective (ns), as is seen from the samples.
+    """Return whether no token can have come later after its predecessor than the objective (ns).
 
     False also where the samples are not the gaps between arrivals: with several choices, counted tokens or bursts.
     """
-    samples = measures.itl_samples.nanoseconds
+    highest = measures.sample_bounds.highest
     are_gaps = not (timeline.tokens or timeline.choices or measures.burst_ratio)
-    return are_gaps and len(samples) > 0 and samples[-1] <= itl_objective
+    return are_gaps and len(highest) > 0 and highest[-1] <= itl_objective
+
+
+def _count_by_first(measures: Measures, ttft_objective: int, itl_objective: int) -> Deadlines | None:
+    """Count the deadlines of a stream whose other tokens come no later, beside their deadlines, than the first.
+
+    None: what the first missed depends on when exactly it came.
+    """
+    ttft = measures.find_bounds("time_to_first_token") or ()
+    (late_chunks, missed), *others = {
+        _count_missed([round(moment * SECOND)], ttft_objective, itl_objective) for moment in ttft
+    }
+    return None if others else Deadlines(missed, missed + measures.output_chunk_count - late_chunks)
 
 
 def _count_missed(lateness: Iterable[int], ttft_objective: int, itl_objective: int) -> tuple[int, int]:

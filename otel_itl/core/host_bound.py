@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import Final
 
 from otel_itl.core.measures import Measures
 
 MIN_DELAY_SECONDS: Final = 0.001
-"""A smaller delay per tail gap decides no figure that matters."""
-MIN_SHARE_OF_P99: Final = 0.05
-"""Likewise a smaller share of the p99."""
-TAIL: Final = 0.01
-"""The share of the gaps that the p99 depends on."""
+"""An uncertainty that is smaller decides no figure that matters."""
+MIN_SHARE: Final = 0.05
+"""Likewise one that is a smaller share of the figure."""
+
+
+def find_host_part(delay: float | None, measures: Measures, figure: str) -> float:
+    """Return how much of the distance between a figure's bounds is due to the host (s); 0.0 where that is not known.
+
+    That is what is uncertain because chunks are late, and not because of the caller's holds, as far as the host delayed
+    the reader at all: what is beyond that, its event loop or its process did.
+
+    Args:
+        delay: seconds in which the reader was ready and did not run; None: not known.
+        measures: of the stream.
+        figure: a field of `Measures` that is a time.
+    """
+    bounds = measures.bounds.get(figure)
+    return 0.0 if bounds is None or delay is None else min(bounds.width * measures.late_share, delay)
 
 
 def is_host_bound(delay: float | None, measures: Measures) -> bool:
-    """Return whether a delay by the host may have decided the p99 of a stream.
+    """Return whether the host may have decided the p99 or the TTFT of a stream: more than 1 ms and 5 % of either.
 
-    How the delay is spread over the gaps is not known. If all of it were in the slowest hundredth of them, which the
-    p99 shows, each of those would hold `delay / max(1, ceil(0.01 * n))`. The stream is host-bound if that is more than
-    1 ms and more than 5 % of the p99. Example: 120 ms of delay, 240 gaps, p99 50 ms: 3 gaps of 40 ms each, host-bound.
-
-    Args:
-        delay: seconds in which the reader was ready and did not run; None: not known, which is no bound.
-        measures: of the stream.
+    Arguments are those of `find_host_part`.
     """
-    if delay is None:
-        return False
-    tail_gaps = max(1, ceil(TAIL * len(measures.itl_samples)))
-    return delay / tail_gaps > max(MIN_DELAY_SECONDS, MIN_SHARE_OF_P99 * (measures.itl_p99 or 0.0))
+    return any(
+        find_host_part(delay, measures, figure) > max(MIN_DELAY_SECONDS, MIN_SHARE * (getattr(measures, figure) or 0.0))
+        for figure in ("itl_p99", "time_to_first_token")
+    )
 
 
 def is_process_bound(delay: float | None, measures: Measures) -> bool:
@@ -39,4 +45,4 @@ def is_process_bound(delay: float | None, measures: Measures) -> bool:
         delay: seconds that a thread of the process typically waited for its turn; None: not known, which is no bound.
         measures: of the stream.
     """
-    return delay is not None and delay > max(MIN_DELAY_SECONDS, MIN_SHARE_OF_P99 * (measures.itl_p99 or 0.0))
+    return delay is not None and delay > max(MIN_DELAY_SECONDS, MIN_SHARE * (measures.itl_p99 or 0.0))

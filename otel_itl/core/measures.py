@@ -11,8 +11,10 @@ output), `C` the number of output chunks and `N` the provider's count of output 
 * TPOT, time per output token: `(t_l - t_f) / (N - 1)`; output speed is its reciprocal. Where the reasoning was not
   streamed itself, that of the answer alone: see `token_pace`.
 
-Which arrivals are known is judged in `arrivals`; which gaps are exact, imputed or excluded in `gaps`; whether the
-stream was buffered on its way in `bursts`. What cannot be known is absent (None), never wrong.
+Each arrival is an interval, judged in `arrivals`: the first and the last moment at which the chunk can have come. The
+ITL is by the best estimate of the moments between (`intervals`), all else by the latest, and `Measures.bounds` has what
+each figure can be. Which gaps are exact, imputed or excluded is found in `gaps`; whether the stream was buffered on its
+way in `bursts`. A figure that does not exist is absent (None).
 
 Worked example. Role chunk at 200 ms; "Let" at 500 ms, " me" at 540, " think" at 1,540; usage reports 6 tokens.
 TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean 0.52 s; TPOT 1.04 / 5 = 0.208 s;
@@ -22,25 +24,35 @@ TTFC 0.2 s, TTFT 0.5 s; gaps 40 and 1,000 ms; ITL p50 0.52 s, p99 0.9904 s, mean
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, compress
-from math import dist, sqrt
+from itertools import compress
+from math import dist, inf, sqrt
 from types import MappingProxyType
 from typing import NamedTuple
 
-from otel_itl.core.arrivals import find_arrivals
+from otel_itl.core.arrivals import Arrivals, find_arrivals
 from otel_itl.core.bursts import find_bursts
-from otel_itl.core.gaps import Gaps, find_gaps
+from otel_itl.core.gaps import EXACT_SHARE, EXACT_WITHIN, Gaps, add_up_gaps, find_gaps
+from otel_itl.core.intervals import Interval, RankBounds, find_gap
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.samples import LatencySamples
 from otel_itl.core.timeline import SECOND, Kind, Timeline
-from otel_itl.core.token_pace import find_token_pace
+from otel_itl.core.token_pace import TokenPace, find_token_pace
 
 MIN_DRIFT_CHUNKS = 32
 """Fewer output chunks than this have no meaningful slope."""
 MAX_DRIFT_SAMPLES = 128
 """About how many gaps of each outer third the drift is computed from."""
 
+MAX_RECORDED_WIDTH = 0.5
+"""Metrics and sessions take a figure whose bounds are closer than this share of it."""
+MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE = 0.001, 0.01
+"""A figure is emitted with its error from this on (s), and from this share of it on."""
+
 _IS_ANSWER = bytes(1 if kind & (Kind.ANSWER | Kind.TOOL) else 0 for kind in range(256))
+
+
+_NO_BOUNDS: Mapping[str, Interval] = MappingProxyType({})
+_NO_SAMPLE_BOUNDS = RankBounds((), ())
 
 
 class Measures(NamedTuple):
@@ -63,13 +75,14 @@ class Measures(NamedTuple):
     itl_stddev: float | None
     """Population standard deviation of the samples (jitter)."""
     exact: int
-    """Gaps between two successive observed arrivals."""
+    """Gaps that are known to 1 ms or to 5 %."""
     imputed: int
-    """Gaps that share the time between two observed arrivals evenly."""
+    """Other gaps between two observed arrivals: estimated."""
     excluded: int
-    """Gaps of unknown length, which are in no sample."""
+    """Other gaps, which no observed arrival opens or closes: guessed."""
     is_consumer_bound: bool
-    """More than half of the gaps are not exact, or the first token's arrival is hidden: the caller was too slow."""
+    """More than half of the gaps are not exact, or the time to the first token is known neither to 1 ms nor to 5 %: the
+    caller, its process or its machine was too slow."""
     consumer_time: float
     """How long the caller kept the stream waiting."""
     time_to_last_token: float | None
@@ -102,62 +115,127 @@ class Measures(NamedTuple):
     """Slope of the gaps over the position in the response, seconds per 1,000 tokens."""
     chunk_count: int
     output_chunk_count: int
+    bounds: Mapping[str, Interval] = _NO_BOUNDS
+    """What a figure can be, by its field, in its unit. A figure that is not in it is exact, or None; the bounds of the
+    standard deviation, of the drift and of what follows from bursts are not known."""
+    sample_bounds: RankBounds = _NO_SAMPLE_BOUNDS
+    """What the ITL samples can be, in ascending nanoseconds: for the k-th sample, the k-th of each."""
+    late_share: float = 0.0
+    """Which part of the distance between bounds is due to lateness of this process; the rest is due to holds."""
+
+    def find_bounds(self, figure: str) -> Interval | None:
+        """Return what a figure can be, given its field; None: there is no such figure."""
+        value = getattr(self, figure)
+        return None if value is None else self.bounds.get(figure) or Interval(value, value)
+
+    def is_known(self, figure: str) -> bool:
+        """Return whether a figure, given its field, is known to less than half of itself: enough to be recorded."""
+        bounds = self.bounds.get(figure)
+        return bounds is None or bounds.width < MAX_RECORDED_WIDTH * (getattr(self, figure) or 0.0)
 
     @property
     def upstream_samples(self) -> LatencySamples:
-        """The ITL samples if they show the upstream's pace; none where more than half of the gaps are not exact.
+        """The ITL samples if their mean is known to less than half of itself; else none: the pace is not known."""
+        return self.itl_samples if self.pace_uncertainty < MAX_RECORDED_WIDTH else _NO_SAMPLES
 
-        Gaps are counted, not samples: a gap in front of a chunk of many tokens is many samples.
-        """
-        return _NO_SAMPLES if self.imputed + self.excluded > self.exact else self.itl_samples
+    @property
+    def pace_uncertainty(self) -> float:
+        """How far the bounds of the mean of the ITL samples are apart, as a share of it; infinite for a mean of 0."""
+        bounds, samples = self.bounds.get("itl_mean"), self.itl_samples.nanoseconds
+        if bounds is None:
+            return 0.0
+        total = sum(samples)
+        return bounds.width * SECOND * len(samples) / total if total else inf
+
+    @property
+    def ttft_uncertainty(self) -> float | None:
+        """Seconds by which TTFT may be less; None: by no more than 1 ms, or than 1 % of it."""
+        return self._find_uncertainty("time_to_first_token")
+
+    @property
+    def tpot_uncertainty(self) -> float | None:
+        """Seconds by which TPOT may be less; None: by no more than 1 ms, or than 1 % of it."""
+        return self._find_uncertainty("time_per_output_token")
+
+    @property
+    def itl_p99_uncertainty(self) -> float | None:
+        """Seconds by which the p99 of the ITL may be less; None: by no more than 1 ms, or than 1 % of it."""
+        return self._find_uncertainty("itl_p99")
+
+    @property
+    def itl_p99_highest(self) -> float | None:
+        """Seconds that the p99 of the ITL may be; None: no more than 1 ms, or 1 %, above what it is estimated to be."""
+        bounds, p99 = self.bounds.get("itl_p99"), self.itl_p99
+        is_uncertain = bounds is not None and p99 is not None and _is_uncertain(bounds.highest - p99, p99)
+        return bounds.highest if bounds is not None and is_uncertain else None
+
+    def _find_uncertainty(self, figure: str) -> float | None:
+        """Return by how much a figure may be less, given its field; None where that is next to nothing."""
+        bounds, value = self.bounds.get(figure), getattr(self, figure)
+        if bounds is None or value is None:
+            return None
+        uncertainty: float = value - bounds.lowest
+        return uncertainty if _is_uncertain(uncertainty, value) else None
+
+
+def _is_uncertain(seconds: float, figure: float) -> bool:
+    """Return whether a figure that may be wrong by some seconds is emitted with its error, to the nanosecond."""
+    return round(seconds, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * figure)
 
 
 _NO_SAMPLES = LatencySamples(())
 _NO_GAPS = (Gaps([], exact=0, imputed=0, excluded=0),)
-_FIGURES_OF_SAMPLES = ("itl_p50", "itl_p90", "itl_p95", "itl_p99", "itl_max", "itl_mean", "itl_stddev")
+_PERCENTILES: Mapping[str, float] = MappingProxyType(
+    {"itl_p50": 50, "itl_p90": 90, "itl_p95": 95, "itl_p99": 99, "itl_max": 100}
+)
+_FIGURES_OF_SAMPLES = (*_PERCENTILES, "itl_mean", "itl_stddev")
 _NO_FIGURES: Mapping[str, None] = MappingProxyType(dict.fromkeys(_FIGURES_OF_SAMPLES))
 
 
 def measure(timeline: Timeline) -> Measures:
     """Derive every figure of one stream from its facts."""
     arrivals = find_arrivals(timeline)
-    arrived, observed, in_burst = arrivals.moments, arrivals.observed, arrivals.in_burst
+    arrived, in_burst = arrivals.moments, arrivals.in_burst
     kinds, is_output = timeline.kinds, timeline.output_flags
     outputs = is_output.count(1)
 
-    gaps = list(find_gaps(timeline, arrivals)) if outputs > 1 else _NO_GAPS
-    samples, exact, imputed, excluded = gaps[0] if len(gaps) == 1 else _add_up(gaps)
-    samples = sorted(samples)
+    choices = list(find_gaps(timeline, arrivals)) if outputs > 1 else _NO_GAPS
+    gaps = choices[0] if len(choices) == 1 else add_up_gaps(choices)
+    samples, exact, inexact = sorted(gaps.samples), gaps.exact, gaps.imputed + gaps.excluded
+    bursts = find_bursts(timeline, arrivals, exact + inexact, samples if exact >= inexact else ())
 
-    bursts = find_bursts(timeline, arrivals, exact + imputed + excluded, samples)
-
-    first = is_output.find(1)
-    last = is_output.rfind(1)
-    is_first_known = outputs > 0 and observed[first] == 1
-    is_last_known = outputs > 0 and observed[last] == 1 and not timeline.unrecorded
-    ttft = arrived[first] / SECOND if is_first_known else None
+    first, last = is_output.find(1), is_output.rfind(1)
+    ttft = arrived[first] / SECOND if outputs else None
     answer = kinds.translate(_IS_ANSWER).find(1)
-    ttfa = arrived[answer] / SECOND if answer >= 0 and observed[answer] else None
+    ttfa = arrived[answer] / SECOND if answer >= 0 else None
 
     streamed = outputs + sum(timeline.skipped)
-    decode = arrived[last] - arrived[first] if is_first_known and is_last_known else None
+    decode = arrived[last] - arrived[first] if outputs and not timeline.unrecorded else None
     pace = find_token_pace(timeline, arrivals)
     per_token = None if pace.per_token is None else pace.per_token / SECOND
 
+    bounds, sample_bounds = _NO_BOUNDS, RankBounds(samples, samples)
+    if arrivals.earliest:
+        found = _find_bounds(timeline, arrivals, pace)
+        if gaps.bounds is not None and gaps.total is not None:
+            sample_bounds = RankBounds(*map(sorted, gaps.bounds))
+            found |= _bound_latencies(sample_bounds, gaps.total)
+        bounds = {name: interval / SECOND for name, interval in found.items() if interval.width}
+
     return Measures(
         duration=timeline.end / SECOND,
-        time_to_first_chunk=arrived[0] / SECOND if arrived and observed[0] else None,
+        time_to_first_chunk=arrived[0] / SECOND if arrived else None,
         time_to_first_token=ttft,
         time_to_first_answer_token=ttfa,
         reasoning_time=ttfa - ttft if 0 <= first < answer and ttfa is not None and ttft is not None else None,
         itl_samples=LatencySamples(samples),
         **_summarize(samples),
         exact=exact,
-        imputed=imputed,
-        excluded=excluded,
-        is_consumer_bound=imputed + excluded > exact or (outputs > 0 and not is_first_known),
+        imputed=gaps.imputed,
+        excluded=gaps.excluded,
+        is_consumer_bound=inexact > exact or (outputs > 0 and len(bounds) > 0 and not _is_exact(arrivals, first)),
         consumer_time=arrivals.held / SECOND,
-        time_to_last_token=arrived[last] / SECOND if is_last_known else None,
+        time_to_last_token=arrived[last] / SECOND if decode is not None else None,
         decode_time=None if decode is None else decode / SECOND,
         time_per_output_token=per_token,
         paced_tokens=pace.tokens,
@@ -170,16 +248,45 @@ def measure(timeline: Timeline) -> Measures:
         burst_ratio=(sum(compress(in_burst, is_output)) if 1 in in_burst else 0) / outputs if outputs > 1 else None,
         is_buffered=bursts.is_buffered,
         buffered_pace=None if bursts.pace is None else bursts.pace / SECOND,
-        drift=_fit_drift(gaps[0].samples) if len(gaps) == 1 and outputs >= MIN_DRIFT_CHUNKS else None,
+        drift=_fit_drift(gaps.samples) if len(choices) == 1 and outputs >= MIN_DRIFT_CHUNKS else None,
         chunk_count=len(kinds) + timeline.unrecorded + sum(timeline.skipped),
         output_chunk_count=outputs,
+        bounds=bounds,
+        sample_bounds=sample_bounds,
+        late_share=arrivals.late_share,
     )
 
 
-def _add_up(gaps: Sequence[Gaps]) -> Gaps:
-    """Pool the gaps of several choices."""
-    exact, imputed, excluded = (sum(column) for column in zip(*(choice[1:] for choice in gaps), strict=True))
-    return Gaps(list(chain.from_iterable(choice.samples for choice in gaps)), exact, imputed, excluded)
+def _is_exact(arrivals: Arrivals, chunk: int) -> bool:
+    """Return whether the time from the request to a chunk is known to 1 ms or to 5 %."""
+    earliest, latest = arrivals.find_bounds(chunk)
+    return latest - earliest <= max(EXACT_WITHIN, EXACT_SHARE * latest)
+
+
+def _find_bounds(timeline: Timeline, arrivals: Arrivals, pace: TokenPace) -> dict[str, Interval]:
+    """Find what the figures of single chunks and of the tokens can be (ns), by their field; each only if it exists."""
+    first, last = timeline.output_bounds
+    answer = timeline.kinds.translate(_IS_ANSWER).find(1)
+    chunks = {"time_to_first_chunk": 0, "time_to_first_token": first, "time_to_first_answer_token": answer}
+    if not timeline.unrecorded:
+        chunks["time_to_last_token"] = last
+    bounds = {name: Interval(*arrivals.find_bounds(chunk)) for name, chunk in chunks.items() if chunk >= 0}
+    if 0 <= first < answer:
+        bounds["reasoning_time"] = find_gap(arrivals.find_bounds(first), arrivals.find_bounds(answer))
+    if first >= 0 and not timeline.unrecorded:
+        bounds["decode_time"] = find_gap(arrivals.find_bounds(first), arrivals.find_bounds(last))
+        later = timeline.output_flags.count(1) + sum(timeline.skipped) - 1
+        if later:
+            bounds["time_per_output_chunk"] = bounds["decode_time"] / later
+    if pace.bounds is not None:
+        bounds["time_per_output_token"] = pace.bounds
+    return bounds
+
+
+def _bound_latencies(samples: RankBounds, total: Interval) -> dict[str, Interval]:
+    """Find what the `itl_*` figures can be (ns), by their field, given the bounds of the samples, ascending."""
+    figures = {name: Interval(*(percentile(ordered, q) for ordered in samples)) for name, q in _PERCENTILES.items()}
+    return {**figures, "itl_mean": total / len(samples.lowest)}
 
 
 def _summarize(samples: Sequence[float]) -> Mapping[str, float | None]:

@@ -198,16 +198,24 @@ class TrackedRequest:
             if self.index > self._session.link_index:
                 self._session.link_index, self._session.link = self.index, link
 
-    def end(self, samples: Sequence[float], *, stall_count: int = 0, decode_duration: float = 0.0) -> SessionStatus:
+    def end(
+        self,
+        samples: Sequence[float],
+        *,
+        uncertainty: float = 0.0,
+        stall_count: int = 0,
+        decode_duration: float = 0.0,
+    ) -> SessionStatus:
         """Add the ended request to its session. A second call changes nothing, and returns the same status.
 
         Args:
             samples: its ITL samples in nanoseconds, ascending. With fewer than two the request has no latency; pass
-                none where the consumer was too slow for the samples to show the upstream's pace.
+                none where the samples do not show the upstream's pace.
+            uncertainty: how far the bounds of their mean are apart, as a share of it.
             stall_count: how many stalls it had.
             decode_duration: seconds from its first to its last token.
         """
-        latency = estimate_latency(samples)
+        latency = estimate_latency(samples, uncertainty)
         with self._models.lock:
             if self._status is None:
                 self._status = self._update(latency, stall_count, decode_duration)

@@ -130,31 +130,37 @@ class SLOResult(NamedTuple):
 
     slo: SLO
     tokens_met: int
-    """Gaps within the ITL objective."""
+    """Gaps that are certainly within the ITL objective."""
     tokens_missed: int
-    """Gaps beyond the ITL objective."""
+    """Gaps that are certainly beyond the ITL objective."""
     is_stream_met: bool | None
-    """The first token came in time and the upstream did not stall; None: not known, or there is no objective."""
+    """The first token came in time and the upstream did not stall; None: not certain, or there is no objective."""
     fluidity: float | None = None
     """The fluidity index; None: the objective lacks a TTFT or an ITL, or arrivals are not known."""
+    tokens_uncertain: int = 0
+    """Gaps that are known to within bounds that contain the ITL objective."""
 
     @property
     def is_missed(self) -> bool:
-        """The objective was missed: by too many slow gaps for the target, a late first token, or a stall."""
-        tokens = self.tokens_met + self.tokens_missed
-        # Rounded, for in binary 10 % of 10 is less than 1.
-        return self.is_stream_met is False or self.tokens_missed > round((1 - self.slo.target) * tokens, 6)
+        """The objective was certainly missed: by too many slow gaps for the target, a late first token, or a stall."""
+        return self.is_stream_met is False or self.tokens_missed > self._allowed_misses
 
     @property
     def is_met(self) -> bool | None:
         """The objective was met as a whole, by the first token and by the gaps; None: there is too little to judge by.
 
-        Without a TTFT objective, that is a stream without a gap; with one, a stream whose first token is not known.
+        That is a stream whose bounds contain the limit, and without a TTFT objective also a stream without a gap.
         """
         if self.is_missed:
             return False
         has_evidence = self.slo.ttft is not None or self.tokens_met + self.tokens_missed > 0
-        return True if self.is_stream_met and has_evidence else None
+        is_certain = self.tokens_missed + self.tokens_uncertain <= self._allowed_misses
+        return True if self.is_stream_met and has_evidence and is_certain else None
+
+    @property
+    def _allowed_misses(self) -> float:
+        """How many gaps may be beyond the objective by its target. Rounded, for in binary 10 % of 10 is less than 1."""
+        return round((1 - self.slo.target) * (self.tokens_met + self.tokens_missed + self.tokens_uncertain), 6)
 
 
 def evaluate(slo: SLO, timeline: Timeline, measures: Measures, *, is_stalled: bool) -> SLOResult:
@@ -166,16 +172,19 @@ def evaluate(slo: SLO, timeline: Timeline, measures: Measures, *, is_stalled: bo
         measures: the measures of the timeline.
         is_stalled: the upstream stalled; a stall that the caller's own event loop or process caused does not count.
     """
-    met = missed = 0
+    met = missed = uncertain = 0
     fluidity = None
     if slo.itl is not None:
-        samples = measures.itl_samples.nanoseconds
-        met = bisect_right(samples, round(slo.itl * SECOND))
-        missed = len(samples) - met
+        itl_objective = round(slo.itl * SECOND)
+        count, lowest, highest = len(measures.itl_samples), *measures.sample_bounds
+        met = bisect_right(highest, itl_objective)
+        missed = count - bisect_right(lowest, itl_objective)
+        uncertain = count - met - missed
         if slo.ttft is not None:
-            ttft_objective, itl_objective = (max(round(seconds * SECOND), 1) for seconds in (slo.ttft, slo.itl))
-            fluidity = fluidity_index(timeline, ttft_objective, itl_objective, measures=measures)
-    return SLOResult(slo, met, missed, _is_stream_met(slo, timeline, measures, is_stalled=is_stalled), fluidity)
+            ttft_objective = max(round(slo.ttft * SECOND), 1)
+            fluidity = fluidity_index(timeline, ttft_objective, max(itl_objective, 1), measures=measures)
+    is_stream_met = _is_stream_met(slo, timeline, measures, is_stalled=is_stalled)
+    return SLOResult(slo, met, missed, is_stream_met, fluidity, tokens_uncertain=uncertain)
 
 
 def _is_stream_met(slo: SLO, timeline: Timeline, measures: Measures, *, is_stalled: bool) -> bool | None:
@@ -186,10 +195,9 @@ def _is_stream_met(slo: SLO, timeline: Timeline, measures: Measures, *, is_stall
         return False
     if slo.ttft is None:
         return True
-    if measures.time_to_first_token is not None:
-        return measures.time_to_first_token <= slo.ttft
-    if measures.output_chunk_count:
-        return None
+    ttft = measures.find_bounds("time_to_first_token")
+    if ttft is not None:
+        return True if ttft.highest <= slo.ttft else False if ttft.lowest > slo.ttft else None
     # There was no token. A caller that left within the objective's time cannot know whether it would have come.
     is_failed = timeline.outcome in {Outcome.ERROR, Outcome.TRUNCATED}
     return False if is_failed or (timeline.outcome is not Outcome.COMPLETED and measures.duration > slo.ttft) else None

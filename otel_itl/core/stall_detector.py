@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
@@ -204,23 +204,3 @@ def find_stalls(timeline: Timeline, request: Request, policy: StallPolicy) -> tu
         )
         for number, silence in enumerate(find_silences(timeline, policy), start=1)
     )
-
-
-def judge_cause(silence: Silence, frozen: Iterable[tuple[int, int]], blocked: Iterable[tuple[int, int]]) -> Cause:
-    """Decide what caused a stall: the process or the event loop, if it did not run for more than half of it.
-
-    Args:
-        silence: the stall.
-        frozen: intervals (ns) in which the process did not run.
-        blocked: intervals (ns) in which the event loop that reads the stream did not run.
-    """
-    half = (silence.until - silence.since) / 2
-    if _measure_overlap(silence, frozen) > half:
-        return Cause.PROCESS
-    if _measure_overlap(silence, blocked) > half:
-        return Cause.EVENT_LOOP
-    return Cause.UPSTREAM
-
-
-def _measure_overlap(silence: Silence, intervals: Iterable[tuple[int, int]]) -> int:
-    return sum(max(min(end, silence.until) - max(start, silence.since), 0) for start, end in intervals)

@@ -41,9 +41,24 @@ class Cause(str, Enum):
     UPSTREAM = "upstream"
     """The server or the network: the consumer was waiting, its event loop and its process were running."""
     EVENT_LOOP = "event_loop"
-    """The event loop that reads the stream was blocked for most of the time."""
+    """The event loop that reads the stream was blocked while data were there, or may have been."""
     PROCESS = "process"
-    """The whole process did not run for most of the time: suspended, frozen, or starved."""
+    """Likewise the whole process, or the thread that reads the stream: suspended, frozen, or starved."""
+
+
+class Evidence(str, Enum):
+    """What showed the cause of a stall."""
+
+    CONNECTION = "connection"
+    """Nothing came on the connection, or nothing was left unread."""
+    BYTES = "bytes"
+    """Bytes had come on the connection, and were not read."""
+    LOOP = "loop"
+    """The event loop was blocked at one time for most of the silence."""
+    RUN_QUEUE = "run_queue"
+    """The process, or the thread that reads the stream, did not run at one time for most of the silence."""
+    NONE = "none"
+    """Nothing kept the consumer from seeing a chunk, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +147,8 @@ class Stall:
     """The threshold that was exceeded."""
     is_alive: bool
     """Pings or empty chunks arrived during the stall: the upstream responds, but makes no progress."""
+    evidence: Evidence = Evidence.NONE
+    """What showed the cause."""
     end: str | None = None
     """How the stall ended: `recovered`, or the outcome of the stream that ended with it. None: it lasts."""
     abort: Callable[[], bool] = field(default=_refuse_abort, repr=False, compare=False)

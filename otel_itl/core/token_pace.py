@@ -20,7 +20,7 @@ one token a chunk.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import compress
 from statistics import median_low
 from typing import Final, NamedTuple
@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from otel_itl.core.arrivals import Arrivals
 from otel_itl.core.columns import find_differences
 from otel_itl.core.gaps import pick_moments
+from otel_itl.core.intervals import Interval, find_gap
 from otel_itl.core.timeline import Kind, Timeline
 
 MAX_PACKING_RATIO: Final = 2
@@ -61,6 +62,8 @@ class TokenPace(NamedTuple):
     """Tokens per output chunk, or per chunk of the answer."""
     is_of_answer: bool = False
     """Pace and tokens per chunk are those of the answer alone."""
+    bounds: Interval | None = None
+    """What `per_token` can be; None: it is exact, or not known."""
 
 
 def find_token_pace(timeline: Timeline, arrivals: Arrivals) -> TokenPace:
@@ -75,11 +78,11 @@ def find_token_pace(timeline: Timeline, arrivals: Arrivals) -> TokenPace:
         return TokenPace()
     per_chunk = None if timeline.unrecorded else total / (chunks + sum(timeline.skipped))
     first, last = timeline.output_bounds
-    is_timed = arrivals.observed[first] and arrivals.observed[last] and not timeline.unrecorded
-    if not is_timed or total < 2 or chunks < 2 or timeline.choices:  # noqa: PLR2004 - one token has no pace
+    if timeline.unrecorded or total < 2 or chunks < 2 or timeline.choices:  # noqa: PLR2004 - one token has no pace
         return TokenPace(per_chunk=per_chunk)
     elapsed = arrivals.moments[last] - arrivals.moments[first]
-    return TokenPace(elapsed / (total - 1), total - 1, per_chunk)
+    bounds = _bound_parts(arrivals, [(first, last)], total - 1) if arrivals.earliest else None
+    return TokenPace(elapsed / (total - 1), total - 1, per_chunk, bounds=bounds)
 
 
 def is_reasoning_partial(timeline: Timeline, arrivals: Arrivals) -> bool:
@@ -130,7 +133,12 @@ def _find_answer_pace(timeline: Timeline, arrivals: Arrivals) -> TokenPace:
     timed = tokens - len(parts)
     if timed < 1 or len(parts) == chunks or timeline.choices:
         return per_chunk
-    if not all(arrivals.observed[first] and arrivals.observed[last] for first, last in parts):
-        return per_chunk
     elapsed = sum(arrivals.moments[last] - arrivals.moments[first] for first, last in parts)
-    return per_chunk._replace(per_token=elapsed / timed, tokens=timed)
+    bounds = _bound_parts(arrivals, parts, timed) if arrivals.earliest else None
+    return per_chunk._replace(per_token=elapsed / timed, tokens=timed, bounds=bounds)
+
+
+def _bound_parts(arrivals: Arrivals, parts: Sequence[tuple[int, int]], tokens: int) -> Interval:
+    """Return what the mean time of tokens can be, given the first and the last chunk of each part they came in."""
+    times = [find_gap(arrivals.find_bounds(first), arrivals.find_bounds(last)) for first, last in parts]
+    return Interval(*map(sum, zip(*times, strict=True))) / tokens

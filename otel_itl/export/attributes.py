@@ -22,6 +22,7 @@ from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export.cardinality import LabelCaps
 
 _values_for_span = attrgetter(*names.SPAN_MEASURES.values())
+_uncertainties = attrgetter(*names.SPAN_UNCERTAINTIES.values())
 _USAGE_FIELDS = ("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_creation_tokens")
 _usage_of = attrgetter(*_USAGE_FIELDS)
 
@@ -112,8 +113,10 @@ def of_request(request: Request) -> dict[str, Any]:
 
 
 def of_stream(timeline: Timeline, measures: Measures, concurrency: Concurrency) -> dict[str, Any]:
-    """Build the `itl.*` attributes of a stream: its measures, outcome, concurrency and HTTP attempts."""
+    """Build the `itl.*` attributes of a stream: its measures with their errors, outcome, concurrency, attempts."""
     attributes = _without_none(dict(zip(names.SPAN_MEASURES, _values_for_span(measures), strict=True)))
+    if measures.bounds:
+        attributes |= _without_none(dict(zip(names.SPAN_UNCERTAINTIES, _uncertainties(measures), strict=True)))
     attributes[names.TOKEN_COUNT_SOURCE] = "usage" if measures.has_reported_token_count else "chunk"
     if measures.is_pace_of_answer:
         attributes[names.PACE_ANSWER_ONLY] = True
@@ -153,6 +156,7 @@ def of_stall(stall: Stall) -> dict[str, Any]:
         names.STALL_NUMBER: stall.number,
         names.STALL_PHASE: stall.phase.value,
         names.STALL_CAUSE: stall.cause.value,
+        names.STALL_EVIDENCE: stall.evidence.value,
         names.STALL_START: stall.start,
         names.STALL_DURATION: stall.duration,
         names.STALL_THRESHOLD: stall.threshold,

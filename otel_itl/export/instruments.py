@@ -45,6 +45,7 @@ class StreamInstruments:
         self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
         self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
         self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
+        self._uncertain = _counter(meter, names.UNCERTAIN_STREAMS)
         self.outcomes = _counter(meter, names.STREAM_OUTCOMES)
         """Counts every stream that ended, by its outcome."""
         self._stalls = _counter(meter, names.STALLS)
@@ -99,6 +100,10 @@ class StreamInstruments:
         batch.record_samples(self._itl, [stream.samples for stream in streams], labels, SECOND)
         batch.record_values(self._ttft, [stream.time_to_first_token for stream in streams], labels)
         batch.record_values(self._tpot, [stream.time_per_output_token for stream in streams], labels)
+        for stream in streams:
+            for figure, cause in stream.uncertain:
+                counted = {**labels, names.UNCERTAIN_FIGURE: figure, names.UNCERTAIN_CAUSE: cause}
+                self._uncertain.add(1, counted, stream.context)
         if first.slo_result is not None:
             self._record_slo(batch, labels, first.slo_result.slo.profile)
         if first.records_standard:

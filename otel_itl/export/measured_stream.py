@@ -10,6 +10,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from otel_itl.core.columns import find_differences
+from otel_itl.core.host_bound import find_host_part
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.slo import SLOResult
@@ -20,6 +21,8 @@ from otel_itl.export.attributes import reported_usage
 _NO_GAPS: Sequence[float] = ()
 _NO_USAGE: Mapping[str, int] = MappingProxyType({})
 _NO_CONTEXT: Final = Context()
+_UNCERTAIN_FIELDS: Final = {"ttft": "time_to_first_token", "itl": "itl_mean"}
+"""What is counted as uncertain → the field of `Measures` whose bounds decide it."""
 
 
 class MeasuredStream(NamedTuple):
@@ -42,9 +45,12 @@ class MeasuredStream(NamedTuple):
     first_chunk_ns: int | None = None
     """When the first chunk arrived, after the request; None: no chunk came."""
     time_to_first_token: float | None = None
+    """None: there is no such figure, or it is not known well enough; likewise those that follow."""
     time_per_output_token: float | None = None
     samples: Sequence[float] = ()
     """The ITL samples, ascending."""
+    uncertain: Sequence[tuple[str, str]] = ()
+    """Which figures are not known well enough (`ttft`, `itl`), and why (`consumer`, `host`)."""
     other_gaps: Sequence[float] = ()
     """The gaps between chunks that are not among `samples`."""
     gaps_are_samples: bool = False
@@ -94,9 +100,10 @@ def measured_stream(  # noqa: PLR0913 - the parts of the pipeline's result
         span_context=span_context,
         duration=measures.duration,
         first_chunk_ns=timeline.arrived[0] if timeline.arrived else None,
-        time_to_first_token=measures.time_to_first_token,
-        time_per_output_token=measures.time_per_output_token,
-        samples=measures.itl_samples.nanoseconds,
+        time_to_first_token=measures.time_to_first_token if measures.is_known("time_to_first_token") else None,
+        time_per_output_token=measures.time_per_output_token if measures.is_known("time_per_output_token") else None,
+        samples=measures.upstream_samples.nanoseconds,
+        uncertain=_find_uncertain(finished.host_delay, measures) if measures.bounds else (),
         other_gaps=other_gaps,
         gaps_are_samples=gaps_are_samples,
         usage=reported_usage(finished),
@@ -106,11 +113,25 @@ def measured_stream(  # noqa: PLR0913 - the parts of the pipeline's result
     )
 
 
+def _find_uncertain(host_delay: float | None, measures: Measures) -> tuple[tuple[str, str], ...]:
+    """Return which figures of a stream are not known to half of themselves, and why."""
+    uncertain = {
+        "ttft": measures.time_to_first_token is not None and not measures.is_known("time_to_first_token"),
+        "itl": len(measures.itl_samples) > len(measures.upstream_samples),
+    }
+    found = []
+    for name, field in _UNCERTAIN_FIELDS.items():
+        if uncertain[name]:
+            is_host = 2 * find_host_part(host_delay, measures, field) > measures.bounds[field].width
+            found.append((name, "host" if is_host else "consumer"))
+    return tuple(found)
+
+
 def _other_gaps(timeline: Timeline, measures: Measures) -> tuple[bool, Sequence[float]]:
     """Return whether every sample is a gap between two chunks, and the gaps that are not among the samples.
 
     For most streams the samples are such gaps, and sorting them a second time is saved. Tokens per chunk, choices,
-    imputed arrivals and bursts make the samples differ from the gaps: then all the gaps are returned, ascending.
+    uncertain arrivals and bursts make the samples differ from the gaps: then all the gaps are returned, ascending.
     """
     arrived = timeline.arrived
     first, last = timeline.output_bounds
@@ -118,8 +139,7 @@ def _other_gaps(timeline: Timeline, measures: Measures) -> tuple[bool, Sequence[
         timeline.tokens
         or timeline.choices
         or timeline.skipped
-        or measures.imputed
-        or measures.excluded
+        or measures.bounds
         or measures.burst_ratio
         or measures.output_chunk_count != last - first + 1
     )

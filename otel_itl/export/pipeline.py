@@ -241,6 +241,7 @@ def _end_session_request(handle: SpanHandle, finished: FinishedStream, measures:
         return None
     return handle.session_request.end(
         measures.upstream_samples.nanoseconds,
+        uncertainty=measures.pace_uncertainty,
         stall_count=len(finished.stalls),
         decode_duration=finished.timeline.output_duration,
     )

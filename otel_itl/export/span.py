@@ -205,13 +205,13 @@ class SpanSink:
 
 
 def _sketch(measures: Measures) -> dict[str, Any]:
-    """Build the attributes of the sketch of the ITL samples; empty where there are none."""
-    samples = measures.itl_samples.nanoseconds
+    """Build the attributes of the sketch of the ITL samples; empty where there are none, or the pace is not known."""
+    samples = measures.upstream_samples.nanoseconds
     return attributes.of_sketch(sketch(samples)) if samples else {}
 
 
 def _milestones(timeline: Timeline, measures: Measures) -> list[LazyEvent]:
-    """Make the events for the first and the last token, so that a waterfall shows them; none for a hidden arrival."""
+    """Make the events for the first and the last token, so that a waterfall shows them."""
     moments = {
         names.FIRST_TOKEN_EVENT: measures.time_to_first_token,
         names.LAST_TOKEN_EVENT: measures.time_to_last_token,

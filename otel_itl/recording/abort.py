@@ -41,12 +41,19 @@ class SocketAborter(ABC):
 
     __slots__ = ()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other streams are read from the connection as well: then it is not shut down."""
+        return False
+
     @abstractmethod
     def find_socket(self) -> Any:
         """Return what has the descriptor of the socket; None where it cannot be reached."""
 
     def shut_down(self) -> bool:
-        """Shut the socket down; returns False where it cannot be reached."""
+        """Shut the socket down; returns False where it is shared, or cannot be reached."""
+        if self.is_shared:
+            return False
         connected = self.find_socket()
         if connected is None:
             return False
@@ -74,13 +81,12 @@ class HTTPAborter(SocketAborter):
         self._request = request
         self._make_error = make_error
 
-    def shut_down(self) -> bool:
-        """Shut the socket down: its reader gets what was received already, then the end of the data."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether other streams are read from the connection as well, as over HTTP/2."""
         response: Any = self._response()
-        # Over HTTP/2 the connection serves other streams. aiohttp's responses have no such field.
-        if not str(getattr(response, "http_version", "HTTP/1.1")).startswith("HTTP/1"):
-            return False
-        return super().shut_down()
+        # aiohttp's responses have no such field.
+        return not str(getattr(response, "http_version", "HTTP/1.1")).startswith("HTTP/1")
 
     def find_socket(self) -> Any:
         """Return the socket of the connection; None where it cannot be reached."""
@@ -178,11 +184,6 @@ class AbortSwitch:
         if not is_shut_down:
             self._message = None
         return is_shut_down
-
-    def find_socket(self) -> Any:
-        """Return the socket that the stream is read from; None where it cannot be reached."""
-        find_socket = getattr(self._aborter, "find_socket", None)  # not every stream is read from a socket
-        return None if find_socket is None else find_socket()
 
     @property
     def is_aborting(self) -> bool:

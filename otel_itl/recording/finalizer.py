@@ -12,7 +12,6 @@ from otel_itl.core.timeline import Outcome
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.finished import finish_stream, finish_without_facts, snapshot_stream
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.periodic_thread import NOW, PeriodicThread
 from otel_itl.recording.recorder import StreamRecorder
@@ -50,7 +49,6 @@ class Finalizer:
     Args:
         open_streams: the registry that streams are removed from.
         errors: where failures of our own are reported.
-        find_pauses: returns the intervals, up to a moment (ns), in which the process did not run.
         sections: the critical sections of the process: what ends inside of them is queued.
         interval: seconds until the thread begins with what was queued.
     """
@@ -59,13 +57,11 @@ class Finalizer:
         self,
         open_streams: OpenStreams,
         errors: InternalErrors,
-        find_pauses: Callable[[int], list[Lag]],
         sections: CriticalSections,
         interval: float = INTERVAL_SECONDS,
     ) -> None:
         self.errors = errors
         self._open_streams = open_streams
-        self._find_pauses = find_pauses
         self._sections = sections
         self._rounds = 0
         self._round_tasks: list[Callable[[], object]] = []
@@ -126,6 +122,7 @@ class Finalizer:
                     self._finalize_next()
             else:
                 self._finalize(recorder)
+        recorder.evidence.end_finishing(recorder.ended)
         self.help()
 
     def add_queued(self, recorder: StreamRecorder) -> None:
@@ -158,7 +155,7 @@ class Finalizer:
         with self._sections.current:
             monitor = recorder.stall_monitor
             concurrency = self._open_streams.concurrency_of(recorder.key)
-            snapshot = snapshot_stream(recorder, concurrency, self._find_pauses(recorder.clock()))
+            snapshot = snapshot_stream(recorder, concurrency)
             if monitor is not None:
                 monitor.deliver_reports()
             return snapshot
@@ -289,7 +286,7 @@ class Finalizer:
         finished = None
         try:
             concurrency = concurrency or self._remove(recorder)
-            finished = finish_stream(recorder, concurrency, self._find_pauses(recorder.ended))
+            finished = finish_stream(recorder, concurrency)
             recorder.compute_report(finished)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
@@ -311,7 +308,7 @@ class Finalizer:
 
     def _can_be_deferred(self, recorder: StreamRecorder) -> bool:
         """Return whether the thread may finalize a stream: it is long, on an event loop, and emits no log event."""
-        if not recorder.may_be_deferred or recorder.loop_lag is None or len(recorder.log.codes) < LONG_STREAM:
+        if not recorder.may_be_deferred or recorder.evidence.loop_lag is None or len(recorder.log.codes) < LONG_STREAM:
             return False
         monitor = recorder.stall_monitor
         emits_log_events = recorder.outcome in {Outcome.ERROR, Outcome.TRUNCATED} or (

@@ -1,4 +1,4 @@
-"""From a recorder to a finished stream: its timeline, with loop lag and process pauses charged to the consumer."""
+"""From a recorder to a finished stream: its timeline, with how late each chunk may have been recorded."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from otel_itl.core.chunk_code import unpack_codes
 from otel_itl.core.columns import FEW, Columns, LaneError
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline
-from otel_itl.recording.loop_lag import Lag, charge_to_consumer, find_headers_moment
 from otel_itl.recording.recorder import StreamRecorder
 
 
-def finish_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: list[Lag]) -> FinishedStream:
+def finish_stream(recorder: StreamRecorder, concurrency: Concurrency) -> FinishedStream:
     """Build the finished stream of a recorder whose stream ended.
 
     Args:
         recorder: holds the facts.
         concurrency: how many streams were open beside it.
-        pauses: intervals in which the process did not run (ns).
     """
-    return _finished(recorder, concurrency, build_timeline(recorder, pauses), is_over=True)
+    return _finished(recorder, concurrency, build_timeline(recorder), is_over=True)
 
 
 def finish_without_facts(recorder: StreamRecorder) -> FinishedStream:
@@ -34,14 +32,14 @@ def finish_without_facts(recorder: StreamRecorder) -> FinishedStream:
     return FinishedStream(recorder.request, recorder.response, timeline, ALONE, recorder.error_type)
 
 
-def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency, pauses: list[Lag]) -> FinishedStream:
+def snapshot_stream(recorder: StreamRecorder, concurrency: Concurrency) -> FinishedStream:
     """Build the finished stream of a recorder as if its stream ended now, for a span that ends before the stream."""
     if not recorder.is_over:
         recorder.ended = recorder.clock()
-        recorder.host.stop()
+        recorder.evidence.stop()
         outcome = recorder.exhausted_outcome()
         recorder.outcome = outcome if recorder.response.is_finished else Outcome.CLOSED
-    return _finished(recorder, concurrency, build_timeline(recorder, pauses), is_over=recorder.is_over)
+    return _finished(recorder, concurrency, build_timeline(recorder), is_over=recorder.is_over)
 
 
 def _finished(
@@ -59,30 +57,22 @@ def _finished(
         stalls=() if monitor is None else monitor.finish(is_over=is_over),
         # Stalls are not detected where bytes are read.
         stall_threshold=None if monitor is None or is_read_as_bytes else monitor.threshold,
-        host_delay=_to_seconds(recorder.host.delay),
-        process_delay=_to_seconds(recorder.host.process_delay),
+        host_delay=_to_seconds(recorder.evidence.host.delay),
+        process_delay=_to_seconds(recorder.evidence.process_delay),
     )
 
 
-def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
-    """Build the timeline of a recorder, moments in nanoseconds after the request, rounded down to microseconds.
-
-    Args:
-        recorder: holds the facts.
-        pauses: intervals in which the process did not run (ns). They are charged to the consumer, as is the time in
-            which the event loop of the stream was blocked.
-    """
+def build_timeline(recorder: StreamRecorder) -> Timeline:
+    """Build the timeline of a recorder, moments in nanoseconds after the request, rounded down to microseconds."""
     # The usage of a response that is fetched again, or from its middle on, is that of other chunks than these.
     log, response = recorder.log, recorder.response
     usage = ResponseInfo() if recorder.request.operation in FETCH_OPERATIONS else response
     chunks = min(len(log.codes), len(log.arrived), len(log.asked))
     codes = unpack_codes(log.codes[:chunks])
     asked, arrived, headers = log.asked[:chunks], log.arrived[:chunks], recorder.headers
-    lags = [] if recorder.loop_lag is None else recorder.loop_lag.since(recorder.requested)
-    lags += [pause for pause in pauses if pause.end > recorder.requested]
-    if lags:
-        asked = charge_to_consumer(asked, arrived, lags)
-        headers = None if headers is None else max(find_headers_moment(headers, lags), recorder.requested)
+    lateness = recorder.evidence.find_lateness(asked, arrived, headers, recorder.ended)
+    if lateness is not None:
+        headers = lateness.headers
     columns = Columns(chunks) if chunks > FEW else None
     return Timeline(
         request_unix_ns=recorder.unix_ns,
@@ -91,6 +81,7 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
         kinds=codes.kinds,
         tokens=codes.tokens,
         choices=codes.choices,
+        lateness=array("q", map(_round_up, () if lateness is None else lateness.chunks)),
         unrecorded=log.unrecorded,
         headers=None if headers is None else _since_request(recorder, headers),
         end=_since_request(recorder, recorder.ended),
@@ -105,6 +96,10 @@ def build_timeline(recorder: StreamRecorder, pauses: list[Lag]) -> Timeline:
 
 def _to_seconds(nanoseconds: int | None) -> float | None:
     return None if nanoseconds is None else nanoseconds / SECOND
+
+
+def _round_up(nanoseconds: int) -> int:
+    return -(-nanoseconds // MICROSECOND) * MICROSECOND
 
 
 def _since_request(recorder: StreamRecorder, moment: int) -> int:

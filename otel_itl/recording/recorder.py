@@ -13,14 +13,15 @@ from otel_itl.core.request import Request
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Outcome
-from otel_itl.recording.abort import Aborter, AbortSwitch
+from otel_itl.recording.abort import Aborter, AbortSwitch, SocketAborter
 from otel_itl.recording.chunk_log import AppendTargets, ChunkLog, Classify, ignore
-from otel_itl.recording.host_delay import HostDelay
+from otel_itl.recording.evidence.loops import LoopLag
+from otel_itl.recording.evidence.of_process import ProcessEvidence
+from otel_itl.recording.evidence.of_stream import StreamEvidence
+from otel_itl.recording.evidence.pulls import make_pull_evidence
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.loop_end import is_close_cancelled
-from otel_itl.recording.loop_lag import LoopLag, LoopLags
 from otel_itl.recording.ownership import Owner, Ownership, refer_to
-from otel_itl.recording.pull_evidence import make_pull_evidence
 from otel_itl.recording.stall_monitor import StreamStallMonitor
 
 ErrorNamer = Callable[[BaseException], str | None]
@@ -63,11 +64,10 @@ class StreamRecorder:
         request: what was asked for.
         classify: what a chunk carried.
         end_handler: takes the recorder when the stream ended.
-        loop_lags: the lag of each event loop.
+        process: the evidence that the streams of the process share.
         unix_ns: wall-clock time of the request, nanoseconds since the epoch.
         requested: the moment of the request on `clock` (ns).
         clock: a monotonic clock in nanoseconds.
-        host: the host's share.
     """
 
     __slots__ = (
@@ -77,21 +77,20 @@ class StreamRecorder:
         "_compute",
         "_deliver",
         "_end_handler",
-        "_loop_lags",
         "_name_error",
         "_open",
         "_ownership",
+        "_process",
         "attempts",
         "classify",
         "clock",
         "ended",
         "error_type",
+        "evidence",
         "has_reader",
         "headers",
-        "host",
         "key",
         "log",
-        "loop_lag",
         "may_be_deferred",
         "outcome",
         "request",
@@ -107,14 +106,13 @@ class StreamRecorder:
         request: Request,
         classify: Classify,
         end_handler: EndHandler,
-        loop_lags: LoopLags,
+        process: ProcessEvidence,
         *,
         unix_ns: int,
         requested: int,
         clock: Callable[[], int] = perf_counter_ns,
-        host: HostDelay | None = None,
     ) -> None:
-        self.host = host or HostDelay()
+        self.evidence = StreamEvidence(process, requested, clock)
         self.key = -1
         """The recorder's key in the registry of open streams; -1: it is not registered yet."""
         self.request = request
@@ -130,8 +128,6 @@ class StreamRecorder:
         """HTTP attempts, where the SDK reports them."""
         self.has_reader = False
         """The chunks are iterated over, rather than the bytes of the response."""
-        self.loop_lag: LoopLag | None = None
-        """The lag of the event loop that the stream is read on."""
         self.stall_monitor: StreamStallMonitor | None = None
         self.may_be_deferred = False
         """A flush reaches this stream also before it is finalized, so that a long one may be finalized elsewhere."""
@@ -141,7 +137,7 @@ class StreamRecorder:
         self.span_handle: Any = None
         self._before_outcome: Callable[[StreamRecorder], None] = ignore
         self._end_handler = end_handler
-        self._loop_lags = loop_lags
+        self._process = process
         self._name_error: ErrorNamer = name_class
         self._compute: Callable[[FinishedStream], object] | None = None
         self._deliver: Callable[[], object] | None = None
@@ -200,8 +196,10 @@ class StreamRecorder:
         self.stall_monitor = monitor
 
     def enable_abort(self, aborter: Aborter) -> None:
-        """Set how the stream is aborted."""
+        """Set how the stream is aborted, and with it the connection that it is read from."""
         self._abort.enable(aborter)
+        if isinstance(aborter, SocketAborter):
+            self.evidence.set_connection(aborter.find_socket, is_shared=aborter.is_shared)
 
     def set_before_outcome(self, process_last_event: Callable[[StreamRecorder], None]) -> None:
         """Set what is called before the outcome is computed, to process the last event of the stream (`[DONE]`)."""
@@ -227,15 +225,15 @@ class StreamRecorder:
 
     @never_raises(Where.EVENT_LOOP_WATCH, None)
     def follow_running_loop(self) -> None:
-        """Charge the lag of the event loop of this thread to the consumer: the stream is awaited there."""
-        self.set_loop(self._loop_lags.of_running_loop())
+        """Follow the lag of the event loop of this thread: the stream is awaited there."""
+        self.set_loop(self._process.loop_lags.of_running_loop())
 
     def set_loop(self, loop_lag: LoopLag | None) -> None:
         """Set the event loop that the stream is awaited on; None: on none."""
-        if loop_lag is self.loop_lag or self.is_over:
+        if loop_lag is self.evidence.loop_lag or self.is_over:
             return
         self.leave_loop()
-        self.loop_lag = loop_lag
+        self.evidence.loop_lag = loop_lag
         if loop_lag is not None:
             loop_lag.add_stream(self.key, self.log.codes)
             if not self._open:  # ended meanwhile, in another thread
@@ -243,8 +241,8 @@ class StreamRecorder:
 
     def leave_loop(self) -> None:
         """Stop counting the stream among those of its event loop."""
-        if self.loop_lag is not None:
-            self.loop_lag.remove_stream(self.key)
+        if self.evidence.loop_lag is not None:
+            self.evidence.loop_lag.remove_stream(self.key)
 
     # --- While the stream is read ----------------------------------------------------------------------------------
 
@@ -257,7 +255,7 @@ class StreamRecorder:
             owner: a reference to the SDK's stream object whose iterator is recorded.
         """
         self.has_reader = True
-        self.host.begin_reading()
+        self.evidence.host.begin_reading()
         if owner is not None:
             self._ownership.add(owner)
         self._ownership.set_source(source)
@@ -266,7 +264,7 @@ class StreamRecorder:
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Return what the recording iterator calls for each chunk, and for how many."""
         free = NEVER if self.headers is None else self.headers
-        judge = make_pull_evidence(self, pull, self._abort.find_socket)
+        judge = make_pull_evidence(self, pull)
         targets = self.log.append_targets(self.classify, pull, self.clock, free, judge)
         return chain((next(targets),), targets)
 
@@ -406,6 +404,7 @@ class StreamRecorder:
         deliver()
         self._deliver = self.stall_monitor = None
         self.log.clear()
+        self.evidence.release()
 
     def _end_aborted(self) -> BaseException | None:
         """End the stream if `abort()` was called; returns the exception that its reader gets then, else None."""
@@ -421,7 +420,7 @@ class StreamRecorder:
         """
         try:
             if self._claim_end(outcome, error_type):
-                self.host.stop()
+                self.evidence.stop()
                 self._end_handler.finalize_ended(self)
         except Exception:
             if not self._open:

@@ -12,14 +12,13 @@ from weakref import ref
 
 from otel_itl.conventions import MAX_REPORTED_STALLS, Where
 from otel_itl.core.request import Request
-from otel_itl.core.stall_detector import Silence, StallDetector, find_phase, judge_cause
+from otel_itl.core.stall_detector import Silence, StallDetector, find_phase
 from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Phase, Stall, StallPolicy
 from otel_itl.core.timeline import OUTPUT, SECOND, Outcome
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.critical_sections import CriticalSections
-from otel_itl.recording.host_delay import HostDelay
+from otel_itl.recording.evidence.of_stream import StreamEvidence
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.loop_lag import Lag, LoopLag
 from otel_itl.recording.reporters import OrderedReports, ReporterThreads
 
 OnStall = Callable[[Stall], object]
@@ -36,8 +35,7 @@ class MonitoredStream(Protocol):
     outcome: Outcome
     has_reader: bool
     log: ChunkLog
-    host: HostDelay
-    loop_lag: LoopLag | None
+    evidence: StreamEvidence
     clock: Callable[[], int]
 
     @property
@@ -69,14 +67,12 @@ class StallReporting:
     Args:
         log_threads: threads that log events are emitted on.
         callback_threads: the thread that the application's callback is called on.
-        find_pauses: returns the intervals, up to a moment (ns), in which the process did not run.
         errors: where failures of our own are reported.
         sections: the critical sections of the process.
     """
 
     log_threads: ReporterThreads
     callback_threads: ReporterThreads
-    find_pauses: Callable[[int], list[Lag]]
     errors: InternalErrors
     sections: CriticalSections
 
@@ -255,7 +251,7 @@ class StreamStallMonitor:
         """Take in the silences that were found, and queue a report of each stall that begins or ends."""
         changes = _Changes([], [])
         if not found:
-            stream.host.mark(now)
+            stream.evidence.mark()
         for silence in found:
             stall = self._stalls.get(silence.after)
             if stall is None:
@@ -295,13 +291,14 @@ class StreamStallMonitor:
 
     def _make_stall(self, stream: MonitoredStream, silence: Silence, now: int) -> Stall:
         """Describe a silence that reached its threshold as a `Stall`, with the cause by the evidence at `now` (ns)."""
-        loop_lag = stream.loop_lag
-        blocked = [] if loop_lag is None else loop_lag.since_including_current(stream.requested, now)
+        has_chunk = silence.is_over and not (stream.is_over and silence.until == stream.ended)
+        cause, evidence = stream.evidence.find_cause(silence, now, has_chunk=has_chunk)
         return Stall(
             request=stream.request,
             number=len(self._stalls) + 1,
             phase=silence.phase,
-            cause=judge_cause(silence, [*self._reporting.find_pauses(now), *stream.host.find_host_pause(now)], blocked),
+            cause=cause,
+            evidence=evidence,
             start=(silence.since - stream.requested) / SECOND,
             duration=silence.waited / SECOND,
             threshold=silence.threshold / SECOND,

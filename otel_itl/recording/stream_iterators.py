@@ -47,7 +47,7 @@ class ChunkRecorder(Protocol):
         ...
 
     def follow_running_loop(self) -> None:
-        """Charge the lag of the event loop of this thread to the consumer."""
+        """Follow the lag of the event loop of this thread: the stream is awaited there."""
         ...
 
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets] | None:

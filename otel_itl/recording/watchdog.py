@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from time import perf_counter_ns
@@ -12,13 +11,12 @@ from otel_itl.conventions import Where
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.critical_sections import CriticalSections
+from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.loop_lag import Lag
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.periodic_thread import PeriodicThread
 from otel_itl.recording.quiet_streams import QuietStreams
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.recording.wake_lateness import WakeLateness
 
 INTERVAL_SECONDS: Final = 0.1
 """The shortest time from one round to the next."""
@@ -26,10 +24,6 @@ LONGEST_PAUSE: Final = 2
 """The longest time from one round to the next, in intervals: waking up costs 0.1 ms."""
 LONGEST_WITHOUT_DEADLINE: Final = 3
 """The same while no stream has a deadline."""
-PAUSE_NS: Final = 200_000_000
-"""A round that comes this late shows that the process did not run."""
-MAX_PAUSES: Final = 512
-"""Intervals that are kept; the oldest are dropped."""
 MAX_SKIPPED_PER_ROUND: Final = 100_000
 """Keys of streams that ended which one round may pass over: a few milliseconds."""
 ROUNDS_PER_LOOK: Final = 2
@@ -54,8 +48,8 @@ class Watchdog:
         errors: where failures of our own are reported.
         clock: a monotonic clock in nanoseconds.
         sections: the critical sections of the process.
+        evidence: takes when the thread sleeps and when it wakes up.
         interval: the fewest seconds between two rounds of the thread.
-        lateness: takes how late each round is; None: nothing does.
     """
 
     def __init__(  # noqa: PLR0913 - by keyword
@@ -65,13 +59,13 @@ class Watchdog:
         sections: CriticalSections,
         clock: Callable[[], int] = perf_counter_ns,
         *,
+        evidence: ProcessEvidence,
         interval: float = INTERVAL_SECONDS,
-        lateness: WakeLateness | None = None,
     ) -> None:
         self.errors = errors
         self._open_streams = open_streams
         self._clock = clock
-        self._lateness = lateness
+        self._evidence = evidence
         self.thread = PeriodicThread(
             "otel_itl watchdog",
             interval,
@@ -79,14 +73,12 @@ class Watchdog:
             has_work=self._has_work,
             errors=errors,
             sections=sections,
-            before_sleep=self.expect_round_in,
+            before_sleep=evidence.begin_sleep,
         )
         self._forget()
 
     def _forget(self) -> None:
-        """Begin without deadlines and pauses: at the start, and in a forked process."""
-        self._pauses: deque[Lag] = deque(maxlen=MAX_PAUSES)
-        self._due = NEVER
+        """Begin without deadlines: at the start, and in a forked process."""
         self._next_key = self._open_streams.newest_key + 1
         self._deadlines: list[tuple[int, int]] = []
         self._stalled = QuietStreams()
@@ -99,24 +91,10 @@ class Watchdog:
         self._forget()
         self.thread.forget_after_fork()
 
-    def find_pauses(self, now: int) -> list[Lag]:
-        """Return the intervals in which the process did not run, one that lasts up to `now` (ns) included.
-
-        A thread that reads a stream may wake up before the watchdog does.
-        """
-        return [*tuple(self._pauses), *self._overdue(now)]
-
-    def expect_round_in(self, seconds: float) -> None:
-        """Expect the next round in `seconds`: where it comes much later, the process did not run."""
-        if self._lateness is not None:
-            self._lateness.begin_sleep()
-        self._due = self._clock() + int(seconds * SECOND)
-
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
         """Check the streams whose deadline has come by `now` (ns), and those that were stalled and go on."""
-        self._pauses.extend(self._overdue(now))
-        self._due = NEVER
+        self._evidence.make_round(now)
         self._take_in_new_streams()
         self._rounds += 1
         if self._rounds % ROUNDS_BETWEEN_CLEANINGS == 0:
@@ -130,11 +108,11 @@ class Watchdog:
                 self._check(recorder, now)
 
     def _make_round(self) -> float | None:
-        """Make a round of the thread, and note how late it is; returns the seconds until the next one."""
+        """Make a round of the thread; returns the seconds until the next one."""
         now = self._clock()
-        if self._lateness is not None and self._due < now:
-            self._lateness.end_sleep(now - self._due)
+        self._evidence.begin_round()
         self.make_round(now)
+        self._evidence.end_round()
         return self._find_pause(now) if self._has_work() else None
 
     def _find_pause(self, now: int) -> float:
@@ -201,7 +179,3 @@ class Watchdog:
             if recorder is not None and (monitor := recorder.stall_monitor) is not None:
                 heappush(self._deadlines, (self._last_look + monitor.time_left, key))
         self._last_look = now
-
-    def _overdue(self, now: int) -> list[Lag]:
-        due = self._due
-        return [Lag(due, now)] if now - due > PAUSE_NS else []

@@ -122,6 +122,8 @@ class _Request(NamedTuple):
     """ITL samples (ns)."""
     pace: Sequence[float]
     """The samples, where they show the upstream's pace."""
+    pace_uncertainty: float
+    """How far the bounds of their mean are apart, as a share of it."""
     facts: SessionFacts | None
     """From its span; None: the span has none, and they have to be derived."""
 
@@ -163,7 +165,8 @@ def _request(stream: StoredStream, stalls: int, *, slo_met: bool | None) -> _Req
         trace_id=stream.trace_id,
         span_id=stream.span_id,
     )
-    request = _Request(summary, measures.itl_samples.nanoseconds, measures.upstream_samples.nanoseconds, None)
+    samples, pace = measures.itl_samples.nanoseconds, measures.upstream_samples.nanoseconds
+    request = _Request(summary, samples, pace, measures.pace_uncertainty, None)
     return request if facts is None else request.with_facts(facts)
 
 
@@ -183,7 +186,10 @@ def _derive_facts(requests_by_session: dict[str, list[_Request]]) -> dict[str, l
             continue
         summary = request.summary
         status = running.pop(id(summary)).end(
-            request.pace, stall_count=summary.stalls, decode_duration=summary.decode_time
+            request.pace,
+            uncertainty=request.pace_uncertainty,
+            stall_count=summary.stalls,
+            decode_duration=summary.decode_time,
         )
         scope = None if status.scope is None else status.scope.value
         facts = SessionFacts(status.request_index, status.latency_ratio, status.is_degraded, scope)

@@ -102,25 +102,26 @@ class SLOCollector:
         profile = PROFILES.get(facts.profile)
         if profile is not None:
             return self._judge(profile, stream, facts, has_stalled=False)
-        if facts.is_met:
-            if stream.measures.time_to_first_token is None and not samples:
-                return None
+        # Up to 0.1 a span had no verdict where the SLO was met; today it has none where that is not certain.
+        if facts.is_met is None and (stream.measures.bounds or not stream.measures.output_chunk_count):
+            return None
+        if facts.is_met is not False:
             self._met_custom.append(_MetCustom(custom, samples, facts.fluidity))
         else:
             key = _Key(facts.profile, facts.ttft, facts.itl, None)
             self._custom_keys[custom] = key
             self._judged.setdefault(key, []).append(_judge_custom(key, samples, facts.fluidity, is_met=False))
-        return facts.is_met
+        return facts.is_met is not False
 
     def _judge(self, slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> bool | None:
         """Judge a stream by an SLO of known objectives; `facts`: what its span has of the same SLO."""
         slo_result = evaluate(slo, stream.timeline, stream.measures, is_stalled=has_stalled)
-        gaps = slo_result.tokens_met + slo_result.tokens_missed
-        if slo_result.is_stream_met is None and not gaps:
+        is_met = slo_result.is_met if facts is None or facts.is_met is None else facts.is_met
+        if is_met is None:
             return None
-        is_met = not slo_result.is_missed if facts is None else facts.is_met
         key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
         fluidity = None if facts is None else facts.fluidity
+        gaps = slo_result.tokens_met + slo_result.tokens_missed
         self._judged.setdefault(key, []).append(_Judged(is_met, gaps, slo_result.tokens_met, fluidity))
         return is_met
 

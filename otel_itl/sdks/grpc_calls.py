@@ -53,7 +53,7 @@ def bind_call(call: Any, recorder: StreamRecorder) -> Any:
     gRPC has no public event for the headers of a response, so that their moment is not recorded. Its responses pass
     through threads of its own.
     """
-    recorder.host.watch_all_threads()
+    recorder.evidence.host.watch_all_threads()
     if hasattr(call, "__aiter__"):
         loop = asyncio.get_running_loop()
         recorder.enable_abort(GRPCAborter(call, lambda found: loop.call_soon_threadsafe(found.cancel), interrupts=True))

@@ -85,7 +85,12 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
         described |= {"degraded": facts.session.degraded or None, "scope": facts.session.scope}
     if facts.slo is not None:
         described["slo"] = without_none(
-            {"profile": cut(facts.slo.profile), "met": facts.slo.is_met, "ttft": facts.slo.ttft, "itl": facts.slo.itl}
+            {
+                "profile": cut(facts.slo.profile),
+                "met": facts.slo.is_met is not False,
+                "ttft": facts.slo.ttft,
+                "itl": facts.slo.itl,
+            }
         )
     return without_none(described)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, compress, islice, pairwise
+from itertools import chain, compress, islice, repeat
 from operator import sub
 from typing import NamedTuple
 
 from otel_itl.core.arrivals import Arrivals, find_arrivals
-from otel_itl.core.gaps import MAX_SAMPLES, MAX_TOKENS_PER_CHUNK, find_gaps, split_by_choice
+from otel_itl.core.gaps import Gaps, find_gaps, split_by_choice
 from otel_itl.core.timeline import OUTPUT, Timeline
 
 HIDDEN = 8
-"""Flag in a drawn code: the arrival is hidden. The chunk is drawn hollow, at its imputed moment where it has one."""
+"""Flag in a drawn code: the arrival is hidden. The chunk is drawn hollow, at its estimated moment."""
 UNMEASURED = 16
 """Flag in a drawn code: no ITL sample belongs to the gap in front of the chunk."""
 OTHER = 32
@@ -23,7 +23,7 @@ class DrawnChunks(NamedTuple):
     """The chunks of a stream as they are drawn: parallel sequences, one entry per chunk."""
 
     moments: Sequence[float]
-    """Nanoseconds after the request. Between two observed arrivals the hidden ones share the time."""
+    """Nanoseconds after the request, by the best estimate."""
     codes: bytes
     """The output flags of `Kind`, and `HIDDEN`, `UNMEASURED`, `OTHER`."""
     shares: Sequence[int]
@@ -47,11 +47,11 @@ def draw_chunks(timeline: Timeline) -> DrawnChunks:
         (kind & OUTPUT or OTHER) | (0 if observed else HIDDEN)
         for kind, observed in zip(timeline.kinds, arrivals.observed, strict=True)
     )
-    selections = split_by_choice(timeline, timeline.output_flags)
     measured: set[int] = set()
+    selections = split_by_choice(timeline, timeline.output_flags)
     for selected, gaps in zip(selections, find_gaps(timeline, arrivals), strict=True):
         indexes = list(compress(range(len(timeline)), selected))
-        measured |= _place_choice(timeline, arrivals, indexes, gaps.samples, (moments, shares))
+        measured |= _place_choice(arrivals, indexes, gaps, moments, shares)
     for index, is_output in enumerate(timeline.output_flags):
         if is_output and index not in measured:
             codes[index] |= UNMEASURED
@@ -61,44 +61,25 @@ def draw_chunks(timeline: Timeline) -> DrawnChunks:
 
 
 def _place_choice(
-    timeline: Timeline,
-    arrivals: Arrivals,
-    indexes: Sequence[int],
-    samples: Sequence[float],
-    drawn: tuple[list[float], list[int]],
+    arrivals: Arrivals, indexes: Sequence[int], gaps: Gaps, moments: list[float], shares: list[int]
 ) -> set[int]:
-    """Set where the output chunks of one choice are drawn, in the lists of `drawn`; return those that have samples.
+    """Set where the output chunks of one choice are drawn; return those that have samples.
 
     Args:
-        timeline: the chunks of the stream.
-        arrivals: when each of them arrived, and which arrivals were observed.
+        arrivals: of the stream's chunks.
         indexes: of the choice's output chunks.
-        samples: ITL samples of the choice, in the order of its gaps.
-        drawn: moments and shares of all chunks. A chunk with a hidden arrival is moved to where its samples end.
+        gaps: of the choice.
+        moments: of all chunks. A chunk that came at no known moment is moved to where its samples end.
+        shares: of all chunks.
     """
-    moments, shares = drawn
-    known = [place for place, index in enumerate(indexes) if arrivals.observed[index]]
     measured: set[int] = set()
-    rest, used = iter(samples), 0
-    for before, after in pairwise(known):
-        run = indexes[before + 1 : after + 1]
-        weights = _weigh_chunks(timeline, run)
-        if used + sum(weights) > MAX_SAMPLES:
+    rest = iter(gaps.samples)
+    for before, index, share in zip(indexes, indexes[1:], gaps.shares or repeat(1), strict=False):
+        if not share:
             continue
-        used += sum(weights)
-        moment = moments[indexes[before]]
-        for index, weight in zip(run, weights, strict=True):
-            moment += sum(islice(rest, weight))
-            moments[index] = moment if arrivals.observed[index] == 0 else moments[index]
-            shares[index] = weight
-        measured.update(run)
+        shares[index] = share
+        earliest, latest = arrivals.find_bounds(index)
+        end = moments[before] + sum(islice(rest, share))
+        moments[index] = latest if earliest == latest else end
+        measured.add(index)
     return measured
-
-
-def _weigh_chunks(timeline: Timeline, run: Sequence[int]) -> list[int]:
-    """Return how many samples the gap in front of each chunk of a run is, as `core.gaps` counts them."""
-    counts = [timeline.tokens[index] for index in run] if timeline.tokens else []
-    skipped = [timeline.skipped[index] for index in run] if timeline.skipped else [0] * len(run)
-    if counts and not any(skipped) and 0 < min(counts) <= max(counts) <= MAX_TOKENS_PER_CHUNK:
-        return counts
-    return [1 + count for count in skipped]

@@ -63,7 +63,7 @@ def test_without_token_events_on_the_span_there_are_no_milestones(
     assert only(captured_telemetry).events == ()
 
 
-def test_a_first_token_that_arrived_unobserved_is_no_event(
+def test_a_first_token_that_arrived_unobserved_is_an_event_where_it_was_read(
     instrument: Instrument, server: ScriptedServer, clients: Clients, captured_telemetry: CapturedTelemetry
 ) -> None:
     server.play(chat.reply(3, first=0.01, gaps=[0.01, 0.4]))
@@ -73,7 +73,10 @@ def test_a_first_token_that_arrived_unobserved_is_no_event(
     )
     time.sleep(0.2)
     list(stream)
-    assert list(milestones(only(captured_telemetry))) == ["itl.last_token"]
+    span = only(captured_telemetry)
+    first_token = milestones(span)["itl.first_token"] / 1e9
+    assert first_token == pytest.approx(span.attributes["itl.time_to_first_token"], abs=1e-6)
+    assert span.attributes["itl.time_to_first_token.uncertainty"] > 0.15
 
 
 def test_a_stream_without_output_has_no_milestones(

@@ -107,7 +107,7 @@ def test_over_http_2_as_well(server: ScriptedServer, captured: CapturedTelemetry
 
 
 def test_what_the_host_added_is_on_the_span(server: ScriptedServer, captured: CapturedTelemetry) -> None:
-    if otel_itl.runtime.runtime.host_clock.read() is None:
+    if otel_itl.runtime.runtime.evidence.run_queues.read() is None:
         pytest.skip("this system does not count it")
     server.play(chat.reply(3))
     with openai.OpenAI(base_url=server.openai_url, api_key="none") as client:

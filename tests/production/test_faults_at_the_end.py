@@ -201,6 +201,7 @@ def test_a_stream_that_meets_a_fault_at_its_end_is_reported_once(name: str, face
 # --- Steps that always fail ------------------------------------------------------------------------------------------
 
 STEPS: Final = (
+    "recording.evidence.of_stream.find_lateness",
     "recording.finalizer.finish_stream",
     "recording.open_streams.OpenStreams.remove",
     "recording.recorder.StreamRecorder.leave_loop",

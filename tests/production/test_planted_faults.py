@@ -60,7 +60,7 @@ SEAMS: Final = {
     *("sdks/aws_event_stream.py:_start_loop", "sdks/aws_event_stream.py:is_collected"),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
     *(f"recording/stream_iterators.py:{name}" for name in ("_resume_with", "resume")),
-    *(f"recording/pull_evidence.py:{name}" for name in ("pull", "_await", "_awaited")),
+    *(f"recording/evidence/pulls.py:{name}" for name in ("pull", "_await", "_awaited")),
     *(f"recording/response_body.py:{name}" for name in ("__iter__", "__aiter__", "close", "aclose", "_read", "_aread")),
     *(f"recording/response_body.py:{name}" for name in ("__deepcopy__", "__reduce_ex__")),
     *(f"recording/stream_proxy.py:{name}" for name in ("__getattr__", "__iter__", "__aiter__", "__next__")),

@@ -101,10 +101,12 @@ def test_a_late_first_pull_is_the_callers_time(surface: Surface, face: Face, ser
 
 @created
 @pytest.mark.requirement("R30", "R35")
-def test_a_first_token_that_came_before_the_first_pull_has_no_known_time(
+def test_a_first_token_that_came_before_the_first_pull_may_have_come_throughout_the_pause(
     surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
-    assert "itl.time_to_first_token" not in paused(surface, face, server, chunks=0)
+    # The caller pauses for 60 ms after the headers, and the first token comes 10 ms after these.
+    attributes = paused(surface, face, server, chunks=0)
+    assert attributes["itl.time_to_first_token"] >= attributes["itl.time_to_first_token.uncertainty"] >= 0.05
 
 
 @created
@@ -118,7 +120,7 @@ def test_a_callers_pause_is_no_latency_of_the_provider(surface: Surface, face: F
 @pytest.mark.parametrize("face", ["async"])
 @created
 @pytest.mark.requirement("R30", "R35")
-def test_a_first_token_behind_a_blocked_event_loop_has_no_known_time(
+def test_a_first_token_behind_a_blocked_event_loop_may_have_come_while_it_was_blocked(
     surface: Surface, face: Face, server: ScriptedServer
 ) -> None:
     async def block() -> None:
@@ -139,7 +141,10 @@ def test_a_first_token_behind_a_blocked_event_loop_has_no_known_time(
             (span,) = telemetry.spans
         if max(timeline_of(span).waits) < 900_000:
             break  # else the machine kept a pull waiting for what was there
-    assert ("itl.time_to_first_token" in span.attributes, span.attributes["itl.consumer.bound"]) == (False, True)
+    # The loop is blocked from about the request on, for 300 ms; the token came after 170.
+    latest = span.attributes["itl.time_to_first_token"]
+    earliest = latest - span.attributes["itl.time_to_first_token.uncertainty"]
+    assert (earliest < 0.17 < latest, span.attributes["itl.consumer.bound"]) == (True, True)
 
 
 LEFT: Final[dict[str, Callable[[Script], Script]]] = {

@@ -13,10 +13,10 @@ from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Timeline
 from otel_itl.recording.critical_sections import CriticalSections
+from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.finalizer import Finalizer
 from otel_itl.recording.finished import build_timeline
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.loop_lag import LoopLags
 from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.watchdog import Watchdog
@@ -50,12 +50,12 @@ class Machinery:
         self.clock = FakeClock() if clock is None else clock
         self.errors = InternalErrors()
         self.open_streams = OpenStreams(self.clock)
-        self.loop_lags = LoopLags(self.errors)
+        self.evidence = ProcessEvidence(self.errors, self.clock)
         self.sections = CriticalSections()
-        self.watchdog = Watchdog(self.open_streams, self.errors, self.sections, self.clock, interval=interval)
-        self.finalizer = Finalizer(
-            self.open_streams, self.errors, self.watchdog.find_pauses, self.sections, interval=interval
+        self.watchdog = Watchdog(
+            self.open_streams, self.errors, self.sections, self.clock, evidence=self.evidence, interval=interval
         )
+        self.finalizer = Finalizer(self.open_streams, self.errors, self.sections, interval=interval)
 
     def open(
         self,
@@ -70,7 +70,7 @@ class Machinery:
             request,
             classify,
             self.finalizer,
-            self.loop_lags,
+            self.evidence,
             unix_ns=WALL,
             requested=self.clock(),
             clock=self.clock,
@@ -102,7 +102,7 @@ class Recording:
     @property
     def timeline_so_far(self) -> Timeline:
         """The timeline of the chunks that were recorded, reported or not."""
-        return build_timeline(self.recorder, [])
+        return build_timeline(self.recorder)
 
     @property
     def outcome(self) -> str:

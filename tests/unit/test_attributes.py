@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from otel_itl import conventions as names
 from otel_itl.conventions import STANDARD_NAMES
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.sketch import Sketch
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
-from otel_itl.export.attributes import of_response, of_sketch
+from otel_itl.export.attributes import of_response, of_sketch, of_stream, rounded
 
 MS = 1_000_000
 REASONS = "gen_ai.response.finish_reasons"
@@ -138,6 +139,43 @@ def test_an_odd_number_of_choices_costs_no_memory(choices: Any, expected: int) -
 @pytest.mark.parametrize("generation", STANDARD_NAMES)
 def test_a_conversation_id_is_never_invented(generation: str) -> None:
     assert "gen_ai.conversation.id" not in response_attributes(ended(), generation)
+
+
+# --- How well figures are known --------------------------------------------------------------------------------------
+
+
+def stream_attributes(*late_ms: float) -> dict[str, Any]:
+    """The attributes of a stream with a token every 40 ms, each of which may have come that much earlier."""
+    arrived = array("q", [(100 + 40 * index) * MS for index in range(len(late_ms))])
+    timeline = Timeline(
+        request_unix_ns=0,
+        asked=array("q", [0, *arrived[:-1]]),
+        arrived=arrived,
+        lateness=array("q", [round(each * MS) for each in late_ms] if any(late_ms) else ()),
+        kinds=bytes([Kind.ANSWER] * len(late_ms)),
+        end=arrived[-1],
+        output_tokens=len(late_ms),
+    )
+    return rounded(of_stream(timeline, measure(timeline), Concurrency(1, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("itl.time_to_first_token.uncertainty", 0.005),
+        # Gaps of 30 to 45 ms and of 30 to 50 ms; the p99 of two is 0.99 of the way from the lower to the higher.
+        ("itl.latency.p99.uncertainty", 0.01),
+        ("itl.latency.p99.highest", 0.04995),
+        ("itl.time_per_output_token.uncertainty", 0.005),
+    ],
+)
+def test_the_error_of_a_figure_is_on_the_span(name: str, expected: float) -> None:
+    assert stream_attributes(5, 10, 10)[name] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("late_ms", [(0, 0, 0), (0.9, 0.2, 0.2)])
+def test_an_error_that_is_next_to_nothing_is_absent(late_ms: tuple[float, ...]) -> None:
+    assert set(names.SPAN_UNCERTAINTIES) & stream_attributes(*late_ms).keys() == set()
 
 
 # --- The sketch ----------------------------------------------------------------------------------------------------

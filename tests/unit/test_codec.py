@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from random import Random
 from typing import Any
@@ -49,6 +50,7 @@ def timelines(draw: st.DrawFn, most: int = 12) -> Timeline:
         kinds=bytes(each(st.integers(0, 255))),
         tokens=array("I", draw(st.one_of(st.just([]), st.just(each(st.integers(0, 2**32 - 1)))))),
         choices=bytes(draw(st.one_of(st.just([]), st.just(each(st.integers(0, 255)))))),
+        lateness=array("q", draw(st.one_of(st.just([]), st.just([US * late for late in each(microseconds)])))),
         unrecorded=draw(st.sampled_from([0, 1, 10**6])),
         headers=draw(st.one_of(st.none(), st.integers(0, 10**9).map(lambda moment: moment * US))),
         end=draw(st.integers(0, 10**10)) * US,
@@ -85,6 +87,7 @@ SHORT = Timeline(
     kinds=bytes([Kind.ROLE, Kind.ANSWER, Kind.ANSWER]),
     tokens=array("I", [0, 1, 2]),
     choices=b"\0\0\1",
+    lateness=array("q", [0, 2_000_000, 0]),
     headers=190_000,
     end=560_000,
     outcome=Outcome.CLOSED,
@@ -169,6 +172,14 @@ def test_moments_are_written_in_microseconds_after_the_request() -> None:
 
 def test_waits_are_written_in_microseconds() -> None:
     assert encode(SHORT)[0].attributes[names.TOKENS_WAITS] == (200, 300, 40)
+
+
+def test_lateness_is_written_in_microseconds() -> None:
+    assert encode(SHORT)[0].attributes[names.TOKENS_LATENESS] == (0, 2_000, 0)
+
+
+def test_lateness_is_absent_where_nothing_was_late() -> None:
+    assert names.TOKENS_LATENESS not in encode(replace(SHORT, lateness=array("q")))[0].attributes
 
 
 def test_kinds_are_written_as_runs() -> None:

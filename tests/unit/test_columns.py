@@ -116,7 +116,7 @@ def test_moments_are_rounded_as_one_by_one(moments: list[int], requested: int) -
         recorder.log.asked.append(moment)
         recorder.log.arrived.append(moment + 7)
         recorder.log.codes.append(int(Kind.ANSWER))
-    timeline = build_timeline(recorder, [])
+    timeline = build_timeline(recorder)
     recorder.end_unreported()
     later = [moment + 7 for moment in moments]
     expected = tuple(chunk_by_chunk.round_offsets(each, requested) for each in (moments, later))
@@ -186,7 +186,8 @@ def test_deadlines_are_counted_as_chunk_by_chunk(timeline: Timeline, ttft: int, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("otel_itl.core.fluidity._has_no_late_gap", lambda *_: False)
         expected: Deadlines | None = count_deadlines(timeline, ttft, itl)
-    assert found == expected
+    # The shortcut also judges streams of which not every arrival is known.
+    assert expected in {found, None}
 
 
 @given(timeline=read_streams())

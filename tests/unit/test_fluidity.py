@@ -98,6 +98,18 @@ def test_deadlines_are_not_known_of_a_consumer_that_was_too_slow() -> None:
     assert count_deadlines(slow, 100 * MS, 50 * MS) is None
 
 
+def test_deadlines_are_known_where_no_token_can_have_come_too_late() -> None:
+    # Each may have come 10 ms earlier: gaps of 40 to 60 ms.
+    late = output(100, 150, 200, lateness=array("q", [10 * MS] * 3))
+    found = [count_deadlines(late, 100 * MS, itl * MS) for itl in (60, 59)]
+    assert found == [Deadlines(missed=0, total=3), None]
+
+
+def test_deadlines_are_not_known_where_the_first_token_may_have_missed_one() -> None:
+    late = output(100, 150, lateness=array("q", [10 * MS] * 2))
+    assert count_deadlines(late, 95 * MS, 100 * MS) is None
+
+
 def test_deadlines_are_not_known_where_chunks_were_left_out() -> None:
     assert count_deadlines(output(100, 150, unrecorded=1), 100 * MS, 50 * MS) is None
 

@@ -1,4 +1,4 @@
-"""A blocked event loop counts as the consumer's hold, not as the upstream's silence."""
+"""How the intervals are found in which an event loop was blocked."""
 
 from __future__ import annotations
 
@@ -6,40 +6,14 @@ import asyncio
 import gc
 import time
 import weakref
-from array import array
 
 import pytest
 
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.loops import BEATS_PER_WAIT, HOPS_PER_CHUNK, LoopLag, LoopLags, find_headers_moment
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.loop_lag import TOLERANCE_NS, Lag, LoopLag, LoopLags, charge_to_consumer, find_headers_moment
 
 MS = 1_000_000
-
-
-def moments(*milliseconds: float) -> array[int]:
-    return array("q", (round(moment * MS) for moment in milliseconds))
-
-
-def test_without_a_lag_nothing_is_charge_to_consumer() -> None:
-    assert charge_to_consumer(moments(0, 10), moments(10, 20), []) == moments(0, 10)
-
-
-def test_a_chunk_that_came_right_after_a_block_counts_as_asked_for_when_it_came() -> None:
-    assert charge_to_consumer(moments(0, 10), moments(10, 312), [Lag(20 * MS, 310 * MS)]) == moments(0, 312)
-
-
-def test_a_chunk_that_came_long_after_a_block_was_waited_for_from_its_end() -> None:
-    ready = 310 + TOLERANCE_NS / MS
-    assert charge_to_consumer(moments(0, 10), moments(10, 500), [Lag(20 * MS, 310 * MS)]) == moments(0, ready)
-
-
-def test_a_chunk_that_was_asked_for_after_the_block_is_left_alone() -> None:
-    asked = moments(0, 10, 312)
-    assert charge_to_consumer(asked, moments(10, 312, 330), [Lag(20 * MS, 310 * MS)])[2] == asked[2]
-
-
-def test_a_chunk_that_came_before_the_block_is_left_alone() -> None:
-    assert charge_to_consumer(moments(0), moments(10), [Lag(20 * MS, 310 * MS)]) == moments(0)
 
 
 def test_headers_that_came_right_after_a_block_may_have_been_there_from_its_start() -> None:
@@ -107,3 +81,52 @@ def test_a_loop_that_is_done_is_not_kept() -> None:
     loop = asyncio.run(joined())
     gc.collect()
     assert loop() is None
+
+
+# --- Blocks that the timer does not see one by one -------------------------------------------------------------------
+
+
+def beaten(*late_ms: float) -> LoopLag:
+    """A loop whose timer fired this late, one time after the other."""
+    loop = asyncio.new_event_loop()
+    lag = LoopLag(loop, InternalErrors())
+    loop.close()
+    for number, late in enumerate(late_ms):
+        lag._started = 20 * MS * number
+        lag._note_beat(round(late * MS), 20 * MS * (number + 1))
+    return lag
+
+
+def test_a_timer_that_is_sometimes_late_shows_what_chunks_wait_for_meanwhile() -> None:
+    (wait,) = beaten(*[0.5] * (BEATS_PER_WAIT - 1), 4).find_waits(0)
+    assert (wait.start, wait.end, wait.excess) == (0, 20 * MS * BEATS_PER_WAIT, HOPS_PER_CHUNK * 4 * MS)
+
+
+def test_it_shows_so_before_all_firings_are_there() -> None:
+    (wait,) = beaten(0.5, 4).find_waits(0)
+    assert wait.excess == HOPS_PER_CHUNK * 4 * MS
+
+
+def test_a_timer_that_is_late_as_on_a_quiet_loop_delays_no_chunk() -> None:
+    assert beaten(*[1.9] * 2 * BEATS_PER_WAIT).find_waits(0) == []
+
+
+@pytest.mark.parametrize(
+    ("blocks", "expected"),
+    [
+        ([(0, 0.9)], []),
+        ([(0, 2)], [(0, 2)]),
+        ([(0, 0.9), (1, 1.9), (2, 2.9)], [(0, 2.9)]),
+        ([(0, 0.9), (5, 5.9), (9, 11)], [(9, 11)]),
+        ([(0, 2), (2.5, 6)], [(0, 6)]),
+        ([(0, 2), (4, 6)], [(0, 2), (4, 6)]),
+    ],
+    ids=["short", "one", "many that are short", "short ones apart", "one after the other", "apart"],
+)
+def test_what_finishing_streams_takes_is_a_block(
+    blocks: list[tuple[float, float]], expected: list[tuple[float, float]]
+) -> None:
+    lag = beaten()
+    for start, end in blocks:
+        lag.add_block(round(start * MS), round(end * MS))
+    assert [(one.start / MS, one.end / MS) for one in lag.find_blocks(0)] == expected

@@ -91,13 +91,14 @@ def measured(
     error_type: str | None = None,
     standard: bool = False,
     span: SpanContext = NO_SPAN,
+    host_delay: float | None = None,
     **usage: int,
 ) -> MeasuredStream:
     """An ended stream, as the metrics take it; `usage` are more of its token counts."""
     response = ResponseInfo()
     response.model = response_model
     response.update_token_counts(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens, **usage)
-    finished = FinishedStream(request, response, stream, Concurrency(1, 1.0), error_type)
+    finished = FinishedStream(request, response, stream, Concurrency(1, 1.0), error_type, host_delay=host_delay)
     return measured_stream(finished, measure(stream), None, span, records_standard=standard)
 
 
@@ -232,6 +233,59 @@ def test_a_stream_without_a_span_is_recorded(telemetry: CapturedTelemetry) -> No
 def test_a_stream_without_chunks_is_counted(telemetry: CapturedTelemetry) -> None:
     stream_metrics(telemetry).add(measured(timeline(), standard=True))
     assert point(telemetry, "itl.client.stream.outcomes").value == 1
+
+
+# --- What is not known well enough ------------------------------------------------------------------------------------
+
+
+def held(hold_ms: float) -> Timeline:
+    """A first token that was found waiting after a hold, and a second one that was found after another."""
+    moments = array("q", [round((100 + hold_ms) * MS), round((100 + 2 * hold_ms) * MS)])
+    return timeline(0, 0, asked=moments, arrived=moments, headers=100 * MS, end=moments[-1])
+
+
+def late(*late_ms: float) -> Timeline:
+    """A stream with a token every 20 ms from 100 ms on, each of which may have come that much earlier."""
+    moments = (100 + 20 * index for index in range(len(late_ms)))
+    return timeline(*moments, lateness=array("q", [round(each * MS) for each in late_ms]), output_tokens=len(late_ms))
+
+
+LATENCIES = ("inter_token_latency", "time_to_first_token", "time_per_output_token")
+
+
+@pytest.mark.parametrize("name", LATENCIES)
+@pytest.mark.parametrize("late_ms", [(2, 2), (1.5, 0, 2)])
+def test_a_short_stream_that_is_known_to_2_of_20_ms_is_recorded(
+    telemetry: CapturedTelemetry, late_ms: tuple[float, ...], name: str
+) -> None:
+    stream_metrics(telemetry).add(measured(late(*late_ms)))
+    assert point(telemetry, f"itl.client.{name}").count > 0
+
+
+@pytest.mark.parametrize("name", LATENCIES)
+def test_what_is_not_known_to_half_of_itself_is_not_recorded(telemetry: CapturedTelemetry, name: str) -> None:
+    stream_metrics(telemetry).add(measured(replace(held(400), output_tokens=2)))
+    assert f"itl.client.{name}" not in telemetry.metrics
+
+
+@pytest.mark.parametrize("figure", ["ttft", "itl"])
+def test_what_is_not_recorded_is_counted(telemetry: CapturedTelemetry, figure: str) -> None:
+    stream_metrics(telemetry).add(measured(held(400)))
+    counted = point(telemetry, "itl.client.uncertain_streams", itl__uncertain__figure=figure)
+    assert (counted.value, counted.attributes["itl.uncertain.cause"]) == (1, "consumer")
+
+
+@pytest.mark.parametrize(("delay", "cause"), [(None, "consumer"), (0.01, "consumer"), (0.08, "host")])
+def test_what_is_late_is_the_host_s_as_far_as_it_delayed_the_reader(
+    telemetry: CapturedTelemetry, delay: float | None, cause: str
+) -> None:
+    stream_metrics(telemetry).add(measured(late(80), host_delay=delay))
+    assert point(telemetry, "itl.client.uncertain_streams").attributes["itl.uncertain.cause"] == cause
+
+
+def test_a_stream_that_is_known_is_not_counted_as_uncertain(telemetry: CapturedTelemetry) -> None:
+    stream_metrics(telemetry).add(measured())
+    assert "itl.client.uncertain_streams" not in telemetry.metrics
 
 
 # --- The standard metrics ------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import Kind, Outcome
 from otel_itl.recording import chunk_log, finalizer
-from otel_itl.recording.loop_lag import Lag, LoopLag
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.loops import LoopLag
 from otel_itl.recording.recorder import StreamRecorder
 
 MS = 1_000_000
@@ -524,8 +525,17 @@ class CountingLag:
     def remove_stream(self, stream: int) -> None:
         self.streams -= 1
 
-    def since(self, moment: int) -> list[Lag]:
+    def since_including_current(self, moment: int, now: int) -> list[Lag]:
         return []
+
+    def find_blocks(self, moment: int) -> list[Lag]:
+        return []
+
+    def find_waits(self, moment: int) -> list[Lag]:
+        return []
+
+    def add_block(self, start: int, end: int) -> None:
+        pass
 
 
 def streams_on(recorder: StreamRecorder, *loops: Any) -> list[int]:

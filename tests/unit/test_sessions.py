@@ -231,6 +231,13 @@ def test_a_request_of_few_tokens_weighs_less(world: World) -> None:
     assert degraded([world.request(ms=40, tokens=5) for _ in range(4)]) == [False] * 4
 
 
+def test_a_request_whose_mean_is_uncertain_weighs_less(world: World) -> None:
+    world.requests(10)
+    turn = world.sessions.begin_request("s", MODEL)
+    turn.end([40 * MS] * 99, uncertainty=0.45)
+    assert degraded([world.request(ms=40)]) == [False]
+
+
 def test_a_session_that_became_faster_gets_a_new_baseline(world: World) -> None:
     world.requests(5, ms=60)
     world.requests(6, ms=20)

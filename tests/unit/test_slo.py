@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -239,6 +240,41 @@ def test_a_first_token_of_unknown_arrival_is_not_judged() -> None:
         end=900 * MS,
     )
     assert slo_result(hidden).is_stream_met is None
+
+
+def late(late_ms: float, *, count: int = 2) -> Timeline:
+    """A first token at 505 ms and others 110 ms apart, of which each may have come that much earlier."""
+    timeline = stream(505, *[110] * (count - 1))
+    return replace(timeline, lateness=array("q", [round(late_ms * MS)] * count))
+
+
+@pytest.mark.parametrize(("late_ms", "expected"), [(0, False), (4, False), (6, None)])
+def test_a_first_token_is_judged_where_its_bounds_do_not_contain_the_limit(
+    late_ms: float, expected: bool | None
+) -> None:
+    assert slo_result(late(late_ms), SLO(ttft=0.5)).is_stream_met is expected
+
+
+@pytest.mark.parametrize(
+    ("itl", "counted"), [(0.09, (0, 1, 0)), (0.11, (0, 0, 1)), (0.13, (1, 0, 0))], ids=["missed", "uncertain", "met"]
+)
+def test_a_gap_counts_where_its_bounds_do_not_contain_the_limit(itl: float, counted: tuple[int, ...]) -> None:
+    # It took 100 to 120 ms.
+    found = slo_result(late(10), SLO(itl=itl))
+    assert (found.tokens_met, found.tokens_missed, found.tokens_uncertain) == counted
+
+
+@pytest.mark.parametrize(
+    ("uncertain", "expected"), [(10, True), (11, None)], ids=["within the target", "beyond the target"]
+)
+def test_a_stream_is_judged_where_its_uncertain_gaps_cannot_decide(uncertain: int, expected: bool | None) -> None:
+    found = SLOResult(SLO(itl=0.1, target=0.9), 100 - uncertain, 0, is_stream_met=True, tokens_uncertain=uncertain)
+    assert found.is_met is expected
+
+
+def test_a_stream_that_certainly_missed_is_missed_whatever_is_uncertain() -> None:
+    found = SLOResult(SLO(itl=0.1, target=0.9), 60, 11, is_stream_met=True, tokens_uncertain=29)
+    assert found.is_met is False
 
 
 @pytest.mark.parametrize("profile", ["", "x" * 65, 5, None, ["chat"], object()])

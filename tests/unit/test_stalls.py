@@ -20,9 +20,8 @@ from otel_itl.core.stall_detector import (
     Silence,
     StallDetector,
     find_silences,
-    judge_cause,
 )
-from otel_itl.core.stalls import MIN_RELATIVE_THRESHOLD, NEVER, Cause, Phase, StallPolicy
+from otel_itl.core.stalls import MIN_RELATIVE_THRESHOLD, NEVER, Phase, StallPolicy
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 
 MS = 1_000_000
@@ -287,34 +286,6 @@ def test_a_pace_is_known_from_sixteen_chunks_on() -> None:
 
 def test_no_multiple_of_the_pace_counts_before_the_first_token() -> None:
     assert found(Stream(9_000, [(0, 20, ANSWER)] * 32, tail=0), StallPolicy(relative=20)) == []
-
-
-# --- Cause -----------------------------------------------------------------------------------------------------------
-
-
-def silence(since: int = 0, until: int = 1_000) -> Silence:
-    return Silence(0, Phase.DECODE, since, until, until - since, 500, is_alive=False, is_over=False)
-
-
-@pytest.mark.parametrize(
-    ("frozen", "blocked", "expected"),
-    [
-        ([], [], Cause.UPSTREAM),
-        ([], [(100, 600)], Cause.UPSTREAM),
-        ([], [(100, 601)], Cause.EVENT_LOOP),
-        ([], [(0, 300), (500, 800)], Cause.EVENT_LOOP),
-        ([(100, 600)], [], Cause.UPSTREAM),
-        ([(100, 601)], [], Cause.PROCESS),
-        ([(100, 900)], [(100, 900)], Cause.PROCESS),
-        ([(-5_000, 0), (1_000, 9_000)], [], Cause.UPSTREAM),
-        ([(-5_000, 501)], [], Cause.PROCESS),
-        ([], [(499, 9_000)], Cause.EVENT_LOOP),
-    ],
-)
-def test_the_cause_of_a_silence_is_what_did_not_run_for_most_of_it(
-    frozen: list[tuple[int, int]], blocked: list[tuple[int, int]], expected: Cause
-) -> None:
-    assert judge_cause(silence(), frozen, blocked) is expected
 
 
 # --- While it lasts --------------------------------------------------------------------------------------------------

@@ -30,7 +30,8 @@ class SLOFacts(NamedTuple):
     """The SLO in force while the stream was measured. Times are seconds."""
 
     profile: str
-    is_met: bool
+    is_met: bool | None
+    """None: the stream could not be judged."""
     ttft: float | None
     """Objective for TTFT; as `itl`, on the span only where the SLO was missed."""
     itl: float | None
@@ -129,7 +130,7 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
         return None
     return SLOFacts(
         profile=profile,
-        is_met=attributes.get(names.SLO_MET) is not False,
+        is_met=_flag(attributes, names.SLO_MET),
         ttft=_number(attributes, names.SLO_TTFT),
         itl=_number(attributes, names.SLO_ITL),
         fluidity=_number(attributes, names.SLO_FLUIDITY),
@@ -188,6 +189,11 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
         longest_of_rest = longest_of_all if longest_of_all > longest else min(rest, longest)
         stalls.append(StallFacts(None, None, more, rest, longest_of_rest))
     return stalls
+
+
+def _flag(attributes: Mapping[str, Any], name: str) -> bool | None:
+    value = attributes.get(name)
+    return value if isinstance(value, bool) else None
 
 
 def _text(attributes: Mapping[str, Any], name: str) -> str | None:

@@ -7,17 +7,17 @@ stream that waited meanwhile was kept waiting by its own process, not by the ups
 from __future__ import annotations
 
 import asyncio
-from array import array
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Sized
 from contextvars import Context
 from time import perf_counter_ns
-from typing import Final, NamedTuple
+from typing import Final
 from weakref import WeakKeyDictionary, ref
 
 from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.run_queue import Window, find_after
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 TIMER_SECONDS: Final = 0.02
@@ -26,15 +26,16 @@ SILENT_TIMER_SECONDS: Final = 0.4
 SILENT_AFTER_NS: Final = 1_000_000_000
 TOLERANCE_NS: Final = 5_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
+BEATS_PER_WAIT: Final = 16
+"""Firings of the timer, the latest of which shows what a chunk may have waited for meanwhile."""
+MIN_BEAT_LATENESS_NS: Final = 2_000_000
+"""A timer that is this late at most shows a loop that runs: it sleeps for whole milliseconds, and decodes chunks."""
+HOPS_PER_CHUNK: Final = 3
+"""The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
+MIN_BLOCK_NS: Final = 1_000_000
+"""What this project itself computes on a loop is noted from this time on."""
 MAX_LAGS: Final = 512
 """Intervals that are kept for each loop; the oldest are dropped."""
-
-
-class Lag(NamedTuple):
-    """An interval in which a loop, or the whole process, did not run: nanoseconds on the monotonic clock."""
-
-    start: int
-    end: int
 
 
 class LoopLag:
@@ -55,8 +56,15 @@ class LoopLag:
         self._chunks = 0
         self._last_chunk = 0
         """When a firing of the timer last found new chunks (ns)."""
-        self._due = 0
+        self._started = self._due = 0
+        """When the timer was started, so that the loop ran, and when it is due (ns)."""
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
+        self._waits: deque[Window] = deque(maxlen=MAX_LAGS)
+        self._beats: list[int] = []
+        """How late (ns) the timer was, since the last of the waits was looked for."""
+        self._beats_since = 0
+        self._own: deque[Lag] = deque(maxlen=MAX_LAGS)
+        """Those that `add_block` noted."""
 
     def add_stream(self, stream: int, growing: Sized) -> None:
         """Count a stream among those of the loop, and start the timer with the first. Called from the loop.
@@ -69,6 +77,7 @@ class LoopLag:
         self._last_chunk = perf_counter_ns()
         try:
             self._idle.pop()
+            self._beats = []
         except IndexError:
             if not self._is_slow:
                 return
@@ -80,16 +89,52 @@ class LoopLag:
         """Stop counting a stream. Called from any thread, any number of times, also by the garbage collector."""
         self._growing.pop(stream, None)
 
+    def add_block(self, start: int, end: int) -> None:
+        """Note that the loop was blocked by this project itself (ns), which its timer may not have seen."""
+        last = self._own[-1] if self._own else None
+        if last is not None and start - last.end < MIN_BLOCK_NS:  # one block, of several streams
+            self._own[-1] = Lag(last.start, end)
+        elif last is not None and last.end - last.start < MIN_BLOCK_NS:  # it was no block
+            self._own[-1] = Lag(start, end)
+        else:
+            self._own.append(Lag(start, end))
+
+    def find_waits(self, moment: int) -> list[Window]:
+        """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the loop in them.
+
+        The timer shows a sample of it: of most blocks that are shorter than its interval it sees nothing.
+        """
+        waits = find_after(self._waits, moment)
+        late = max(tuple(self._beats), default=0)
+        if late >= MIN_BEAT_LATENESS_NS:
+            waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
+        return waits
+
+    def _note_beat(self, late: int, now: int) -> None:
+        """Note how late the timer fired (ns)."""
+        if not self._beats:
+            self._beats_since = self._started
+        self._beats.append(late)
+        if len(self._beats) < BEATS_PER_WAIT:
+            return
+        latest = max(self._beats)
+        if latest >= MIN_BEAT_LATENESS_NS:
+            self._waits.append(Window(self._beats_since, now, HOPS_PER_CHUNK * latest, busy=0.0))
+        self._beats = []
+
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""
-        lags = tuple(self._lags)  # in order of time
-        return list(lags[bisect_right(lags, moment + TOLERANCE_NS, key=_end_of) :])
+        return find_after(self._lags, moment + TOLERANCE_NS)
+
+    def find_blocks(self, moment: int) -> list[Lag]:
+        """Return the blocks by this project itself that end after `moment` (ns)."""
+        return [block for block in find_after(self._own, moment) if block.end - block.start >= MIN_BLOCK_NS]
 
     def since_including_current(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns), and the one that lasts at `now`."""
         lags = self.since(moment)
         if not self._idle and now - self._due > TOLERANCE_NS:
-            lags.append(Lag(self._due, now))
+            lags.append(Lag(self._due, now, self._started))
         return lags
 
     def _schedule(self, *, is_slow: bool) -> None:
@@ -97,15 +142,17 @@ class LoopLag:
         loop = self._loop()
         if loop is not None and not loop.is_closed():
             seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
-            self._is_slow, self._due = is_slow, perf_counter_ns() + round(seconds * 1e9)
+            self._is_slow, self._started = is_slow, perf_counter_ns()
+            self._due = self._started + round(seconds * 1e9)
             self._timer = loop.call_later(seconds, self._fire, context=self._context)
 
     @never_raises(Where.EVENT_LOOP_WATCH, None)
     def _fire(self) -> None:
         """Note how late the event loop called this timer, and start the next one while streams are followed."""
         now = perf_counter_ns()
+        self._note_beat(now - self._due, now)
         if now - self._due > TOLERANCE_NS:
-            self._lags.append(Lag(self._due, now))
+            self._lags.append(Lag(self._due, now, self._started))
         if not self._growing:
             self._timer = None
             self._idle.append(None)
@@ -114,10 +161,6 @@ class LoopLag:
         if chunks != self._chunks:
             self._chunks, self._last_chunk = chunks, now
         self._schedule(is_slow=now - self._last_chunk > SILENT_AFTER_NS)
-
-
-def _end_of(lag: Lag) -> int:
-    return lag.end
 
 
 class LoopLags:
@@ -146,28 +189,9 @@ def find_headers_moment(headers: int, lags: list[Lag]) -> int:
     Where they were seen right after a block, that is the start of the block: from then on the loop kept the stream
     waiting. The longer a block, the more the loop has to catch up with.
     """
-    for start, end in lags:
-        if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR):
-            return start
-    return headers
-
-
-def charge_to_consumer(asked: array[int], arrived: array[int], lags: list[Lag]) -> array[int]:
-    """Return the moments at which chunks were asked for, with each lag counted as the consumer's hold.
-
-    A chunk that was asked for before the loop was blocked, and came while it was, could be received from the end of the
-    block on; and a loop that was blocked has work to catch up with before it gets to the stream.
-
-    Args:
-        asked: when each chunk was asked for (ns).
-        arrived: when each chunk arrived (ns).
-        lags: the intervals in which the loop, or the process, did not run.
-    """
-    ready = array("q", asked)
-    for lag in lags:
-        caught_up = lag.end + TOLERANCE_NS
-        index = bisect_right(arrived, lag.start)
-        while index < len(arrived) and ready[index] < lag.end:
-            ready[index] = min(caught_up, arrived[index])
-            index += 1
-    return ready
+    blocks = (
+        start
+        for start, end, _ in lags
+        if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR)
+    )
+    return min(blocks, default=headers)

@@ -15,8 +15,6 @@ A pull that has not blocked counts as asked for when its chunk came: what it too
 from __future__ import annotations
 
 import inspect
-import socket
-import struct
 import sys
 import time
 import types
@@ -26,22 +24,23 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl.conventions import Where
 from otel_itl.recording.chunk_log import ChunkLog
+from otel_itl.recording.evidence.connection import Reading
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
-if sys.platform == "win32":
-    FIONREAD: Final = None
-else:
-    from fcntl import ioctl
+if sys.platform != "win32":
     from resource import getrusage
-    from termios import FIONREAD
 
 RUSAGE_THREAD: Final[int | None] = getattr(sys.modules.get("resource"), "RUSAGE_THREAD", None)
-TCP_INFO: Final[int | None] = getattr(socket, "TCP_INFO", None) if sys.platform == "linux" else None
-BYTES_RECEIVED: Final = struct.Struct("128xQ")
-"""Where Linux (4.1 and later) has the number of bytes that a connection has received, in `struct tcp_info`."""
-NO_BYTES: Final = bytes(4)
 MIN_COMPUTING_SHARE: Final = 0.5
 """A pull has not waited for the network if its thread was computing for this share of it."""
+
+
+class ShowsConnection(Protocol):
+    """What shows the connection of a stream: a `StreamEvidence`."""
+
+    def read_connection(self) -> Reading | None:
+        """Read what it shows now; None where it cannot be reached."""
+        ...
 
 
 class RecordedStream(Protocol):
@@ -51,18 +50,14 @@ class RecordedStream(Protocol):
     clock: Callable[[], int]
 
     @property
+    def evidence(self) -> ShowsConnection:
+        """What shows its connection."""
+        ...
+
+    @property
     def errors(self) -> InternalErrors:
         """Where failures of our own are reported."""
         ...
-
-
-class Bytes(NamedTuple):
-    """The bytes of a connection at one moment."""
-
-    unread: int
-    """Bytes that the process has not read yet."""
-    received: int | None
-    """Bytes that have come since the connection was made; None: not known."""
 
 
 class ThreadTimes(NamedTuple):
@@ -76,16 +71,15 @@ class ThreadTimes(NamedTuple):
 class Before(NamedTuple):
     """The evidence at the moment at which a chunk was asked for, or at which the pull first suspended."""
 
-    socket_bytes: Bytes | None
+    reading: Reading | None
+    """Of the connection; None where it cannot be reached."""
     thread: ThreadTimes | None
     """None where the socket shows more, and on an event loop, whose thread does other work as well."""
 
 
-def make_pull_evidence(
-    stream: RecordedStream, pull: Callable[[], Any], find_socket: Callable[[], Any]
-) -> PullEvidence | None:
+def make_pull_evidence(stream: RecordedStream, pull: Callable[[], Any]) -> PullEvidence | None:
     """Make the `PullEvidence` of a stream whose reading starts; None if a test has replaced the stream's clock."""
-    return PullEvidence(stream, pull, find_socket) if stream.clock is perf_counter_ns else None
+    return PullEvidence(stream, pull) if stream.clock is perf_counter_ns else None
 
 
 class PullEvidence:
@@ -94,18 +88,15 @@ class PullEvidence:
     Args:
         stream: records the stream.
         pull: gets the next chunk from the SDK.
-        find_socket: returns the socket that the stream is read from; None where it cannot be reached.
     """
 
-    __slots__ = ("_find_socket", "_is_asynchronous", "_pull_next", "_socket", "_stream", "blocked")
+    __slots__ = ("_is_asynchronous", "_pull_next", "_stream", "blocked")
 
-    def __init__(self, stream: RecordedStream, pull: Callable[[], Any], find_socket: Callable[[], Any]) -> None:
-        self._find_socket: Callable[[], Any] | None = find_socket
+    def __init__(self, stream: RecordedStream, pull: Callable[[], Any]) -> None:
         self._is_asynchronous: bool | None = None
         """Whether the stream hands out awaitables; None: nothing was pulled yet."""
         self._stream = stream
         self._pull_next = pull
-        self._socket: Any = None
         self.blocked: list[None] = []
         """Has an entry as soon as a pull has blocked, as far as is known. Emptied by who looks at it."""
 
@@ -159,7 +150,7 @@ class PullEvidence:
     @never_raises(Where.STREAM_READ, None)
     def _take_evidence(self, *, is_sync: bool) -> Before | None:
         """Return the evidence of this moment; None where it cannot be taken."""
-        found = self._read_bytes()
+        found = self._stream.evidence.read_connection()
         shows_all = found is not None and (found.unread or found.received is not None)
         return Before(found, None if shows_all or not is_sync else _read_thread_times())
 
@@ -178,11 +169,11 @@ class PullEvidence:
 
     def _has_waited(self, before: Before, *, is_sync: bool) -> bool:
         """Return whether a pull has waited for the network; True where that is not known."""
-        then = before.socket_bytes
+        then = before.reading
         if then is not None and then.unread:
             return False
         if then is not None and then.received is not None:
-            now = self._read_bytes()
+            now = self._stream.evidence.read_connection()
             if now is not None and now.received is not None:
                 return now.received - now.unread > then.received
         return not is_sync or before.thread is None or _has_thread_waited(before.thread, self._elapsed())
@@ -190,35 +181,10 @@ class PullEvidence:
     def _elapsed(self) -> int:
         return self._stream.clock() - self._stream.log.asked[-1]
 
-    def _read_bytes(self) -> Bytes | None:
-        """Return the bytes of the stream's connection; None where it cannot be reached."""
-        if self._find_socket is not None:  # looked for once: a stream stays on its connection
-            find_socket, self._find_socket = self._find_socket, None
-            self._socket = find_socket()
-        connected = self._socket
-        if connected is None or FIONREAD is None:
-            return None
-        try:
-            unread = int.from_bytes(ioctl(connected.fileno(), FIONREAD, NO_BYTES), sys.byteorder)
-        except (OSError, ValueError, AttributeError):  # closed, or given back
-            return None
-        return Bytes(unread, _read_received(connected))
-
 
 async def _awaited(chunk: Any) -> Any:
     """Return what an awaitable of any make returns: as a coroutine, which can be sent to and thrown into."""
     return await chunk
-
-
-def _read_received(connected: Any) -> int | None:
-    """Return how many bytes a connection has received; None where the operating system does not show it."""
-    if TCP_INFO is None:
-        return None
-    try:
-        found = connected.getsockopt(socket.IPPROTO_TCP, TCP_INFO, BYTES_RECEIVED.size)
-        return BYTES_RECEIVED.unpack(found)[0]  # type: ignore[no-any-return]
-    except Exception:  # noqa: BLE001 - a socket of another make, or of another family
-        return None
 
 
 def _read_thread_times() -> ThreadTimes | None:

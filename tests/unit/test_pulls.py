@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from otel_itl.recording import pull_evidence
 from otel_itl.recording.chunk_log import ChunkLog
+from otel_itl.recording.evidence import pulls as judging
+from otel_itl.recording.evidence.connection import Connection, Reading
+from otel_itl.recording.evidence.pulls import PullEvidence, make_pull_evidence
 from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.recording.pull_evidence import PullEvidence, make_pull_evidence
 from otel_itl.recording.stream_iterators import record_iterator
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such evidence on Windows")
@@ -29,26 +30,34 @@ MAX_BYTECODES_OF_A_BACKLOG = 110
 
 
 class Stream:
-    """A stream whose consumer has just asked for a chunk."""
+    """A stream whose consumer has just asked for a chunk, and its own evidence."""
 
-    def __init__(self) -> None:
+    def __init__(self, find_socket: Callable[[], Any] = lambda: None) -> None:
         self.log = ChunkLog()
         self.clock: Callable[[], int] = perf_counter_ns
         self.errors = InternalErrors()
+        self._connection = Connection(find_socket, perf_counter_ns)
+
+    @property
+    def evidence(self) -> Stream:
+        return self
+
+    def read_connection(self) -> Reading | None:
+        return self._connection.read()
 
 
 def judged(pull: Callable[[], Any], connected: Any = None) -> bool:
     """Whether one pull was judged to have blocked."""
-    stream = Stream()
+    stream = Stream(lambda: connected)
     stream.log.asked.append(perf_counter_ns())
-    judge = PullEvidence(stream, pull, lambda: connected)
+    judge = PullEvidence(stream, pull)
     judge.pull()
     return bool(judge.blocked)
 
 
 def judged_on_loop(pull: Callable[[], Any], connected: Any = None) -> bool:
-    stream = Stream()
-    judge = PullEvidence(stream, pull, lambda: connected)
+    stream = Stream(lambda: connected)
+    judge = PullEvidence(stream, pull)
 
     async def one_pull() -> bool:
         stream.log.asked.append(perf_counter_ns())
@@ -159,7 +168,7 @@ def test_on_a_loop_bytes_that_were_there_are_no_wait_although_the_pull_suspends(
 def test_a_pull_that_has_not_blocked_counts_as_asked_for_when_its_chunk_came() -> None:
     stream = Stream()
     stream.log.asked.append(perf_counter_ns())
-    judge = PullEvidence(stream, compute, lambda: None)
+    judge = PullEvidence(stream, compute)
     before = perf_counter_ns()
     judge.pull()
     assert stream.log.asked[-1] - before > 9_000_000
@@ -172,20 +181,19 @@ def test_a_socket_that_is_closed_is_no_evidence(connection: tuple[socket.socket,
 
 
 def test_a_failure_to_find_the_socket_is_contained_and_counted() -> None:
-    stream = Stream()
-    stream.log.asked.append(perf_counter_ns())
-
     def fail() -> None:
         raise RuntimeError("no socket")
 
-    assert PullEvidence(stream, lambda: "chunk", fail).pull() == "chunk"
+    stream = Stream(fail)
+    stream.log.asked.append(perf_counter_ns())
+    assert PullEvidence(stream, lambda: "chunk").pull() == "chunk"
     assert sum(stream.errors.counts.values()) == 1
 
 
 def test_a_clock_of_another_make_has_no_evidence() -> None:
     stream = Stream()
     stream.clock = lambda: 0
-    assert make_pull_evidence(stream, compute, lambda: None) is None
+    assert make_pull_evidence(stream, compute) is None
 
 
 # --- What it costs --------------------------------------------------------------------------------------------------
@@ -196,7 +204,7 @@ def executed_bytecodes(chunks: int, *, has_judge: bool) -> int:
     log = ChunkLog()
     source = iter(range(chunks))
     stream = Stream()
-    judge = PullEvidence(stream, source.__next__, lambda: None) if has_judge else None
+    judge = PullEvidence(stream, source.__next__) if has_judge else None
     ticks = itertools.count(0, 1_000)  # no hold is longer than a microsecond, however busy the machine is
     targets = log.append_targets(lambda *_: 1, source.__next__, ticks.__next__, 0, judge)
     recorder: Any = SimpleNamespace(
@@ -234,13 +242,14 @@ def test_a_stream_that_is_read_without_holds_executes_no_bytecode_for_evidence()
 
 
 def test_on_a_loop_a_chunk_of_a_backlog_costs_few_bytecodes_and_no_system_call() -> None:
-    stream, searches = Stream(), []
+    searches: list[str] = []
+    stream = Stream(lambda: searches.append("socket"))
     stream.log.asked.append(perf_counter_ns())
 
     async def pull() -> str:
         return "chunk"
 
-    judge = PullEvidence(stream, pull, lambda: searches.append("socket"))
+    judge = PullEvidence(stream, pull)
 
     async def count(pulls: int) -> int:
         executed = 0
@@ -248,7 +257,7 @@ def test_on_a_loop_a_chunk_of_a_backlog_costs_few_bytecodes_and_no_system_call()
         def trace(frame: FrameType, event: str, _: Any) -> Any:
             nonlocal executed
             frame.f_trace_opcodes = True
-            executed += event == "opcode" and frame.f_code.co_filename == pull_evidence.__file__
+            executed += event == "opcode" and frame.f_code.co_filename == judging.__file__
             return trace
 
         before = sys.gettrace()
@@ -279,7 +288,7 @@ def test_what_is_thrown_into_a_pull_that_waits_reaches_the_stream() -> None:
         return "chunk"
 
     async def cancel() -> str:
-        task = asyncio.ensure_future(PullEvidence(stream, pull, lambda: None).pull())
+        task = asyncio.ensure_future(PullEvidence(stream, pull).pull())
         await asyncio.sleep(0.001)
         task.cancel()
         return await task

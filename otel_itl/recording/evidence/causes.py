@@ -1,0 +1,129 @@
+"""What caused a silence: the upstream, unless a chunk may have come and the caller's side did not get to it.
+
+A chunk that came while the process did not run was handed out as soon as it ran again. So of all the times in which it
+did not run, only the last one can have hidden a chunk: the one that lasted until the silence ended, or lasts still.
+Many short waits hide nothing, however much of the silence they are together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from otel_itl.core.arrivals import COLD_CACHE_FACTOR
+from otel_itl.core.stall_detector import Silence
+from otel_itl.core.stalls import Cause, Evidence
+from otel_itl.recording.evidence.connection import RESOLUTION, Reading
+from otel_itl.recording.evidence.lags import Lag
+
+CATCH_UP_NS: Final = 100_000_000
+"""What did not run may take this long to hand a chunk out when it runs again."""
+PROMPT_NS: Final = 2 * RESOLUTION
+"""Data that came this soon after a silence began may have come before it."""
+
+
+class Readings(NamedTuple):
+    """What the connection showed, if it can be reached: once before a silence was found, and when it was."""
+
+    before: Reading | None
+    now: Reading | None
+    is_shared: bool = False
+    """What came may have been another stream's."""
+    has_chunk: bool = False
+    """A chunk has ended the silence, rather than the end of the stream."""
+
+
+class _Shown(NamedTuple):
+    """What the connection showed of one silence (ns)."""
+
+    quiet_until: int
+    """Nothing came from the start of the silence until then."""
+    unread_since: int
+    """Bytes have waited since then, at the latest; the end of the silence: none are known of."""
+    is_unread: bool | None
+    """Bytes wait, now that the silence lasts; None: it is over, or that is not known."""
+
+
+def find_cause(
+    silence: Silence, readings: Readings, stopped: Iterable[Lag], blocked: Iterable[Lag]
+) -> tuple[Cause, Evidence]:
+    """Find the cause of a silence that reached its threshold, and what showed it.
+
+    Args:
+        silence: the silence, over or not.
+        readings: of its connection.
+        stopped: intervals in which the process, or the thread that reads the stream, did not run.
+        blocked: intervals in which the event loop that reads the stream did not run.
+    """
+    shown = _judge_readings(silence, readings)
+    half = (silence.until - silence.since) / 2
+    quiet = shown.quiet_until - silence.since
+    hidden_by_process = _measure_hidden(stopped, shown.quiet_until, silence.until)
+    hidden_by_loop = _measure_hidden(blocked, shown.quiet_until, silence.until)
+    # A loop does not run either while its process does not.
+    is_loops = hidden_by_loop > 2 * hidden_by_process
+    if silence.until - shown.unread_since > half:
+        return (Cause.EVENT_LOOP if is_loops else Cause.PROCESS), Evidence.BYTES
+    if quiet > half or quiet >= silence.threshold:
+        return Cause.UPSTREAM, Evidence.CONNECTION
+    if hidden_by_process > half:
+        return Cause.PROCESS, (Evidence.BYTES if shown.is_unread else Evidence.RUN_QUEUE)
+    if hidden_by_loop > half:
+        return Cause.EVENT_LOOP, (Evidence.BYTES if shown.is_unread else Evidence.LOOP)
+    return Cause.UPSTREAM, (Evidence.CONNECTION if shown.is_unread is False else Evidence.NONE)
+
+
+def _measure_hidden(lags: Iterable[Lag], quiet_until: int, until: int) -> int:
+    """Return for how long (ns) a chunk that was handed out at `until`, or not yet, can have waited for a lag to end."""
+    return max(
+        (
+            until - max(lag.start, quiet_until)
+            for lag in lags
+            if lag.start < until <= lag.end + max(CATCH_UP_NS, (lag.end - lag.start) // COLD_CACHE_FACTOR)
+        ),
+        default=0,
+    )
+
+
+def _judge_readings(silence: Silence, readings: Readings) -> _Shown:
+    """Return what the connection showed of a silence."""
+    since, until = silence.since, silence.until
+    before, now, is_shared, has_chunk = readings
+    if now is None or (now.unread and is_shared):
+        return _Shown(since, until, is_unread=None)
+    is_unread = None if silence.is_over else now.unread > 0
+    if now.last_data is None:
+        return _Shown(since, until, is_unread)
+    if _is_quiet(now, since):
+        if is_unread or has_chunk:  # it was there from the start
+            return _Shown(since, since, is_unread)
+        return _Shown(min(now.moment, until), until, is_unread)
+    quiet_until, unread_since = since, until
+    if before is not None and before.moment > since and _is_quiet(before, since) and not before.unread:
+        quiet_until = min(before.moment, until)
+    if is_unread:
+        unread_since = min(now.last_data, until)
+    if before is not None and not is_shared:
+        if not before.unread and _count_segments(before, now) == 1:  # it came when the last data did
+            quiet_until = max(quiet_until, min(now.last_data - PROMPT_NS, until))
+        elif is_unread and before.moment >= since and before.unread and _is_untouched(before, now):
+            unread_since = before.moment
+    return _Shown(quiet_until, unread_since, is_unread)
+
+
+def _is_quiet(reading: Reading, since: int) -> bool:
+    """Return whether no data came after a moment, as far as the clock of the kernel is exact."""
+    return reading.last_data is not None and reading.last_data <= since + PROMPT_NS
+
+
+def _count_segments(before: Reading, now: Reading) -> int | None:
+    if before.segments is None or now.segments is None:
+        return None
+    return now.segments - before.segments
+
+
+def _is_untouched(before: Reading, now: Reading) -> bool:
+    """Return whether nothing was read between two readings."""
+    if before.received is None or now.received is None:
+        return False
+    return now.received - now.unread == before.received - before.unread

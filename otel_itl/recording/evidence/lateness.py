@@ -1,0 +1,192 @@
+"""How late each chunk may have been recorded: by how much earlier it may have come, by all that kept its reader away.
+
+A chunk is handed out when its reader has got to it. What may have kept the reader away are lags (the event loop, or the
+process, did not run) and windows in which its thread waited for a CPU, or for the GIL, for longer than is ordinary. A
+chunk may be late by all of a wait, and no more: before that, the thread slept, so nothing was there. Chunks that are
+handed out without a wait right after a late one may have come with it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from otel_itl.core.arrivals import COLD_CACHE_FACTOR
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.run_queue import SATURATED, Window
+
+T = TypeVar("T")
+
+MIN_LATENESS_NS: Final = 1_000_000
+"""Less than this is no lateness."""
+CATCH_UP_NS: Final = 5_000_000
+"""For so long after a delay its reader gets to what came meanwhile; after a long one for a 20th of it."""
+MAX_UNSEEN_NS: Final = 25_000_000
+"""A loop's own timer shows what keeps the loop from running for longer than this."""
+MAX_ITERATIONS: Final = 4
+"""The iterations that a loop which lags all the time may need to hand a chunk out."""
+MAX_DRAINING_WAIT_NS: Final = 2_000_000
+"""A chunk that took less than this to be handed out, after a late one, may have come with it."""
+
+
+class Delays(NamedTuple):
+    """What kept the reader of a stream away, each in any order; moments and times are nanoseconds."""
+
+    lags: Sequence[Lag] = ()
+    """Intervals in which its event loop, or the process, did not run."""
+    windows: Sequence[Window] = ()
+    """Intervals in which its thread waited for a CPU."""
+    waits: Sequence[Window] = ()
+    """Intervals in which the reader waited for other threads of the process, or for other streams of its loop."""
+    is_on_loop: bool = False
+    """The reader is an event loop, which reads other streams as well."""
+
+
+def find_lateness(asked: array[int], arrived: array[int], requested: int, delays: Delays) -> array[int]:
+    """Return by how much (ns) each chunk may have come before `arrived`; empty: by less than 1 ms each.
+
+    Only the chunks that a delay can have touched are looked at, and those that were handed out right after them.
+
+    Args:
+        asked: when each chunk was asked for (ns).
+        arrived: when each chunk arrived (ns).
+        requested: the moment of the request (ns); no chunk came before it.
+        delays: what kept the reader away.
+    """
+    if not arrived or not any(delays[:3]):
+        return array("q")
+    lateness = array("q", bytes(arrived.itemsize * len(arrived)))
+    reaches = _Reaches(delays)
+    done = drained = 0
+    for first, after in _find_touched(arrived, delays):
+        index = max(first, done)
+        while index < len(arrived):
+            came, earliest = arrived[index], arrived[index - 1] - lateness[index - 1] if index else requested
+            is_draining = came <= drained and came - asked[index] < MAX_DRAINING_WAIT_NS
+            if index >= after and not is_draining:
+                break
+            late = came - (earliest if is_draining else max(earliest, reaches.find(asked[index], came)))
+            if late >= MIN_LATENESS_NS:
+                lateness[index] = late
+                if not is_draining:  # what has gathered meanwhile is handed out sooner than it came
+                    drained = came + late
+            index += 1
+        done = max(done, index)
+    return lateness if any(lateness) else array("q")
+
+
+def _find_touched(arrived: array[int], delays: Delays) -> Iterator[tuple[int, int]]:
+    """Yield ranges of chunks that a delay can have touched, in order: first index, and the one after the last."""
+    spans = [(lag.start, _find_end_of_catching_up(lag)) for lag in delays.lags]
+    spans += [(window.start, window.end + CATCH_UP_NS) for window in (*delays.windows, *delays.waits)]
+    if len(spans) > len(arrived):
+        yield 0, len(arrived)
+        return
+    for start, end in sorted(spans):
+        yield bisect_left(arrived, start), bisect_right(arrived, end)
+
+
+def _find_end_of_catching_up(lag: Lag) -> int:
+    return lag.end + max(CATCH_UP_NS, (lag.end - lag.start) // COLD_CACHE_FACTOR)
+
+
+class _Reaches:
+    """How far before its arrival a chunk may have come, by delays in order of time."""
+
+    def __init__(self, delays: Delays) -> None:
+        self._lags = _Spans([(lag.start, _find_end_of_catching_up(lag), lag) for lag in delays.lags])
+        self._waits = _Spans([(wait.start, wait.end + CATCH_UP_NS, wait) for wait in delays.waits])
+        # Where a thread of its own is busy and does not wait, its caller is busy.
+        windows = (window for window in delays.windows if window.excess or delays.is_on_loop)
+        self._windows = sorted(windows, key=_end_of)
+        self._ends = [window.end for window in self._windows]
+        self._is_on_loop = delays.is_on_loop
+
+    def find(self, asked: int, arrived: int) -> int:
+        """Return the earliest moment (ns) at which a chunk may have come that was asked for, and arrived, then."""
+        reach = min(self._find_by_windows(arrived), self._find_by_lags(asked, arrived))
+        for index in self._waits.find_around(arrived):
+            reach = min(reach, arrived - self._waits[index].excess)
+        return reach
+
+    def _find_by_lags(self, asked: int, arrived: int) -> int:
+        """Return the start of the lag in which the chunk came, and of those before which it followed at once.
+
+        A loop that was asked for the chunk in a lag has run then.
+        """
+        reach = arrived
+        for index in self._lags.find_around(arrived):
+            since = arrived
+            for before in range(index, max(index - MAX_ITERATIONS, -1), -1):
+                lag = self._lags[before]
+                if lag.end + CATCH_UP_NS < since and before < index:
+                    break
+                since = min(since, lag.earliest)
+            reach = min(reach, max(since, asked) if asked < self._lags[index].end else since)
+        return reach
+
+    def _find_by_windows(self, arrived: int) -> int:
+        """Return the start of the waits of the thread up to the arrival.
+
+        A thread may have had the chunk as long as it has not slept: the windows are followed back until then. A loop
+        that never sleeps gets to each of its streams all the same, as fast as its iterations show.
+        """
+        reach = arrived
+        last = min(bisect_left(self._ends, arrived), len(self._windows) - 1)
+        for index in range(last, -1, -1):
+            window = self._windows[index]
+            if window.start >= arrived:
+                continue
+            if window.end + CATCH_UP_NS < reach:
+                break
+            # Longer ones are lags of the loop.
+            reach -= min(window.excess, MAX_UNSEEN_NS) if self._is_on_loop else window.excess
+            if window.busy >= SATURATED and self._is_on_loop:
+                return max(min(reach, window.start), arrived - self._find_longest_passage(window.start, arrived))
+            if window.busy >= SATURATED:
+                reach = min(reach, window.start)
+            elif reach > window.start:
+                break
+        return reach
+
+    def _find_longest_passage(self, start: int, arrived: int) -> int:
+        """Return how long a chunk may take (ns) to pass through a loop that never sleeps, by its lags since `start`."""
+        lags = (self._lags[index] for index in self._lags.find_between(start, arrived))
+        return 2 * MAX_UNSEEN_NS + MAX_ITERATIONS * max((lag.end - lag.start for lag in lags), default=0)
+
+
+class _Spans(Generic[T]):
+    """Delays by the interval in which they touch a chunk: (start, end, delay)."""
+
+    def __init__(self, spans: list[tuple[int, int, T]]) -> None:
+        self._spans = sorted(spans, key=_start_of)
+        self._starts = [start for start, _, _ in self._spans]
+        self._ends = list(accumulate((end for _, end, _ in self._spans), max))
+
+    def __getitem__(self, index: int) -> T:
+        """Return a delay."""
+        return self._spans[index][2]
+
+    def find_between(self, start: int, end: int) -> range:
+        """Return the indexes of the delays whose interval may overlap one."""
+        return range(bisect_left(self._ends, start), bisect_right(self._starts, end))
+
+    def find_around(self, moment: int) -> Iterator[int]:
+        """Yield the indexes of the delays whose interval begins before a moment and ends no earlier."""
+        for index in range(bisect_left(self._ends, moment), len(self._spans)):
+            start, end, _ = self._spans[index]
+            if start >= moment:
+                break
+            if moment <= end:
+                yield index
+
+
+def _start_of(span: tuple[int, int, object]) -> int:
+    return span[0]
+
+
+def _end_of(window: Window) -> int:
+    return window.end

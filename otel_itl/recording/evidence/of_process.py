@@ -1,0 +1,62 @@
+"""What the streams of a process share as evidence of what kept their readers away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+
+from otel_itl.conventions import Where
+from otel_itl.recording.evidence.loops import LoopLags
+from otel_itl.recording.evidence.run_queue import RunQueues
+from otel_itl.recording.evidence.wakes import Wakes
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
+
+
+class ProcessEvidence:
+    """The lag of each event loop, the run queue of each thread that reads a stream, and the wakes of the watchdog.
+
+    What is called never raises. With a clock of another make, a test's, nothing is read from the operating system.
+
+    Args:
+        errors: where failures of our own are reported.
+        clock: a monotonic clock in nanoseconds.
+    """
+
+    def __init__(self, errors: InternalErrors, clock: Callable[[], int] = perf_counter_ns) -> None:
+        self.errors = errors
+        self.clock = clock
+        self.loop_lags = LoopLags(errors)
+        self.run_queues = RunQueues(errors) if clock is perf_counter_ns else None
+        self.wakes = Wakes(_read_nothing if self.run_queues is None else self.run_queues.read)
+
+    def forget_after_fork(self) -> None:
+        """Drop what is the parent's: its threads, and the wakes of its watchdog."""
+        if self.run_queues is not None:
+            self.run_queues.forget_after_fork()
+        self.wakes.forget_after_fork()
+
+    @never_raises(Where.STALL_WATCH, None)
+    def begin_sleep(self, seconds: float) -> None:
+        """Note that the watchdog is about to sleep."""
+        self.wakes.begin_sleep(self.clock(), seconds)
+
+    @never_raises(Where.STALL_WATCH, None)
+    def begin_round(self) -> None:
+        """Note that the watchdog begins a round."""
+        self.wakes.begin_round(self.clock())
+
+    @never_raises(Where.STALL_WATCH, None)
+    def end_round(self) -> None:
+        """Note that the round is over."""
+        self.wakes.end_round(self.clock())
+
+    @never_raises(Where.STALL_WATCH, None)
+    def make_round(self, now: int) -> None:
+        """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
+        self.wakes.end_sleep(now)
+        if self.run_queues is not None:
+            self.run_queues.make_round()
+
+
+def _read_nothing() -> None:
+    return None

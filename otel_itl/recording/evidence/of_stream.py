@@ -1,0 +1,165 @@
+"""The evidence of one stream: when its chunks may have come, and what kept its consumer waiting."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from otel_itl.conventions import Where
+from otel_itl.core.stall_detector import Silence
+from otel_itl.core.stalls import Cause, Evidence
+from otel_itl.recording.evidence.causes import Readings, find_cause
+from otel_itl.recording.evidence.connection import Connection, Reading
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.lateness import Delays, find_lateness
+from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
+from otel_itl.recording.evidence.of_process import ProcessEvidence
+from otel_itl.recording.evidence.run_queue import HostDelay
+from otel_itl.recording.internal_errors import InternalErrors, never_raises
+
+
+class ReadsConnection(Protocol):
+    """Reads what a connection shows: a `Connection`."""
+
+    is_shared: bool
+
+    def read(self) -> Reading | None:
+        """Read it now; None where it cannot be reached."""
+        ...
+
+
+class Lateness(NamedTuple):
+    """How late what a stream received may have been seen; see `Timeline.lateness`."""
+
+    headers: int | None
+    """The moment from which the response headers may have been there (ns)."""
+    chunks: array[int]
+    """By how much each chunk may have come before it arrived (ns); empty: by less than 1 ms each."""
+
+
+class StreamEvidence:
+    """Gathers the evidence of one stream. What is asked of it never raises.
+
+    Args:
+        process: what the streams of the process share.
+        requested: the moment of the request (ns).
+        clock: the stream's clock, in nanoseconds.
+    """
+
+    __slots__ = ("_clock", "_last_reading", "_process", "_requested", "_wakes", "connection", "host", "loop_lag",
+                 "process_delay")  # fmt: skip
+
+    def __init__(self, process: ProcessEvidence, requested: int, clock: Callable[[], int]) -> None:
+        self._process = process
+        self._requested = requested
+        self._clock = clock
+        self._wakes = process.wakes.count
+        self._last_reading: Reading | None = None
+        self.connection: ReadsConnection | None = None
+        """What the stream is read from, as soon as that is known."""
+        self.loop_lag: LoopLag | None = None
+        """The lag of the event loop that the stream is read on."""
+        self.host = HostDelay(process.run_queues)
+        """The delay of the stream's reader by the host."""
+        self.process_delay: int | None = None
+        """Nanoseconds that a thread of this process typically waited for its turn meanwhile; None: not known."""
+
+    @property
+    def errors(self) -> InternalErrors:
+        """Where failures of our own are reported."""
+        return self._process.errors
+
+    def set_connection(self, find_socket: Callable[[], Any], *, is_shared: bool) -> None:
+        """Set what the stream is read from.
+
+        Args:
+            find_socket: returns its socket; None where it cannot be reached.
+            is_shared: other streams are read from it as well.
+        """
+        self.connection = Connection(find_socket, self._clock, is_shared=is_shared)
+
+    @never_raises(Where.STREAM_READ, None)
+    def read_connection(self) -> Reading | None:
+        """Read what the connection shows now; None where it cannot be reached."""
+        return None if self.connection is None else self.connection.read()
+
+    @never_raises(Where.STREAM_END, None)
+    def stop(self) -> None:
+        """Take the readings at the end. Called in the thread in which the stream ended."""
+        self.process_delay = self._process.wakes.find_typical_lateness(self._wakes)
+        self.host.stop()
+
+    def release(self) -> None:
+        """Let go of what the stream was read from: its report was delivered."""
+        self.connection = self._last_reading = None
+        self.host.forget_threads()
+
+    @never_raises(Where.STREAM_END, None)
+    def end_finishing(self, began: int) -> None:
+        """Note that the stream was finished, from `began` (ns) to now: on a loop, other streams waited for it."""
+        if self.loop_lag is not None:
+            self.loop_lag.add_block(began, self._clock())
+
+    # --- Stalls ----------------------------------------------------------------------------------------------------
+
+    def mark(self) -> None:
+        """Note what the connection shows while no silence has reached its threshold. Called by the watchdog."""
+        self._last_reading = self.read_connection()
+
+    @never_raises(Where.STALL_WATCH, (Cause.UPSTREAM, Evidence.NONE))
+    def find_cause(self, silence: Silence, now: int, *, has_chunk: bool) -> tuple[Cause, Evidence]:
+        """Find the cause of a silence that has reached its threshold, at `now` (ns), and what showed it.
+
+        Args:
+            silence: the silence.
+            now: the moment of the check (ns).
+            has_chunk: a chunk has ended it, rather than the end of the stream.
+        """
+        reading = self.read_connection()
+        is_shared = self.connection is not None and self.connection.is_shared
+        stopped = self._process.wakes.find_pauses(silence.since, now)
+        if self.loop_lag is None:
+            return find_cause(
+                silence,
+                Readings(self._last_reading, reading, is_shared, has_chunk),
+                [*stopped, *self.host.find_stops(silence.since)],
+                (),
+            )
+        # On a loop, the thread runs for other streams as well: only the loop's own lag shows that it kept this waiting.
+        return find_cause(
+            silence,
+            Readings(self._last_reading, reading, is_shared, has_chunk),
+            stopped,
+            self.loop_lag.since_including_current(silence.since, now),
+        )
+
+    # --- Arrivals --------------------------------------------------------------------------------------------------
+
+    @never_raises(Where.STREAM_END, None)
+    def find_lateness(self, asked: array[int], arrived: array[int], headers: int | None, ended: int) -> Lateness | None:
+        """Return how late the headers and the chunks of the stream may have been seen; None: a failure of our own.
+
+        Args:
+            asked: when each chunk was asked for (ns).
+            arrived: when each chunk arrived (ns).
+            headers: when the response headers were there (ns); None: not known.
+            ended: when the stream ended (ns).
+        """
+        lags = self._find_lags(ended)
+        windows = self.host.find_windows(self._requested, ended, is_on_loop=self.loop_lag is not None)
+        waits = self._process.wakes.find_waits(self._requested)
+        if self.loop_lag is not None:
+            waits += self.loop_lag.find_waits(self._requested)
+        delays = Delays(lags, windows, waits, is_on_loop=self.loop_lag is not None)
+        if headers is not None:
+            headers = max(find_headers_moment(headers, lags), self._requested)
+        return Lateness(headers, find_lateness(asked, arrived, self._requested, delays))
+
+    def _find_lags(self, ended: int) -> list[Lag]:
+        """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in no order."""
+        pauses = self._process.wakes.find_pauses(self._requested, ended)
+        if self.loop_lag is None:
+            return pauses
+        lags = self.loop_lag.since_including_current(self._requested, ended)
+        return [*lags, *self.loop_lag.find_blocks(self._requested), *pauses]

@@ -1,0 +1,128 @@
+"""How late the watchdog wakes up: what keeps every thread of the process from running, and the schedule does not show.
+
+A process that is suspended runs nothing, and a thread that waits for the GIL sleeps, as far as the operating system can
+see: neither its CPU time nor its delay by the host show it. The watchdog sleeps for a fixed time again and again. What
+it is late by, less what the host delayed it by, is what any thread of the process waits for its turn: also one that
+reads a stream.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from statistics import median_high
+from sys import getswitchinterval
+from time import process_time_ns
+from typing import Final
+
+from otel_itl.core.stalls import NEVER
+from otel_itl.core.timeline import SECOND
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.run_queue import MIN_EXCESS_NS, SATURATED, Window, find_after
+
+MAX_WAKES: Final = 512
+"""Wakes that are kept; the oldest are dropped."""
+MAX_PAUSES: Final = 512
+"""Likewise intervals in which the process did not run."""
+MAX_WAITS: Final = 512
+"""Likewise intervals in which its threads waited for their turns."""
+PAUSE_NS: Final = 200_000_000
+"""A round that comes this late shows that the process did not run."""
+WAKES_PER_WAIT: Final = 3
+"""A wake that is late alone shows nothing of other threads: the median of three does. Where the process is busy, it is
+the latest of them."""
+BUSY: Final = 0.5
+"""The share of a core from which on the threads of a process compete for the interpreter."""
+TURNS_PER_CHUNK: Final = 3
+"""How often a thread gives up the GIL for one chunk: it looks whether there are bytes, reads them, and looks again."""
+
+
+class Wakes:
+    """The wakes of the watchdog; written by its thread, read by any.
+
+    Args:
+        read_host_delay: returns for how long (ns) the host has delayed this thread so far; None: not known.
+        read_cpu: returns the CPU time (ns) of the process so far.
+    """
+
+    def __init__(
+        self, read_host_delay: Callable[[], int | None], read_cpu: Callable[[], int] = process_time_ns
+    ) -> None:
+        self._read_host_delay = read_host_delay
+        self._read_cpu = read_cpu
+        self.forget_after_fork()
+
+    def forget_after_fork(self) -> None:
+        """Begin without wakes: at the start, and in a forked process."""
+        self._host_delay: int | None = None
+        self._cpu = 0
+        self._slept_at, self._due = 0, NEVER
+        self._round_began = NEVER
+        self._lateness: deque[int] = deque(maxlen=MAX_WAKES)
+        self._sleeps: deque[int] = deque(maxlen=WAKES_PER_WAIT)
+        """When the last sleeps began (ns)."""
+        self._pauses: deque[Lag] = deque(maxlen=MAX_PAUSES)
+        self._waits: deque[Window] = deque(maxlen=MAX_WAITS)
+        self.count = 0
+        """Wakes so far."""
+
+    def begin_sleep(self, now: int, seconds: float) -> None:
+        """Note that the thread is about to sleep for a number of seconds, from `now` (ns) on."""
+        self._host_delay, self._cpu = self._read_host_delay(), self._read_cpu()
+        self._slept_at, self._due = now, now + int(seconds * SECOND)
+
+    def end_sleep(self, now: int) -> None:
+        """Note that the thread woke up at `now` (ns); without a sleep, nothing."""
+        self._pauses.extend(self._find_overdue(now))
+        due, self._due = self._due, NEVER
+        if due >= now:
+            return
+        before, delay = self._host_delay, self._read_host_delay()
+        if before is None or delay is None:  # then the host cannot be distinguished from this process
+            return
+        self._lateness.append(max(now - due - (delay - before), 0))
+        self._sleeps.append(self._slept_at)
+        self.count += 1
+        if len(self._sleeps) == WAKES_PER_WAIT:
+            busy = (self._read_cpu() - self._cpu) / max(now - self._slept_at, 1)
+            latest = sorted(islice(self._lateness, len(self._lateness) - WAKES_PER_WAIT, None))
+            late = latest[-1 if busy >= BUSY else WAKES_PER_WAIT // 2]
+            if busy >= SATURATED:
+                late = max(late, int(getswitchinterval() * SECOND))
+            if late >= MIN_EXCESS_NS:
+                self._waits.append(Window(self._sleeps[0], now, TURNS_PER_CHUNK * late, busy))
+
+    def begin_round(self, now: int) -> None:
+        """Note that a round begins at `now` (ns), which waits for nothing."""
+        self._round_began = now
+
+    def end_round(self, now: int) -> None:
+        """Note that the round is over: one that took long was interrupted, as a sleep is."""
+        self._pauses.extend(self._find_overdue(now))
+        self._round_began = NEVER
+
+    def find_typical_lateness(self, count: int) -> int | None:
+        """Return the typical lateness (ns) of the wakes after the first `count`; None: there are none."""
+        wakes = min(self.count - count, len(self._lateness))
+        if wakes < 1:
+            return None
+        latest = tuple(self._lateness)
+        return median_high(islice(latest, max(len(latest) - wakes, 0), None))
+
+    def find_waits(self, moment: int) -> list[Window]:
+        """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the GIL in them."""
+        return find_after(self._waits, moment)
+
+    def find_pauses(self, moment: int, now: int) -> list[Lag]:
+        """Return the intervals after `moment` in which the process did not run, one that lasts at `now` (ns) included.
+
+        A thread that reads a stream may wake up before the watchdog does.
+        """
+        return [pause for pause in (*find_after(self._pauses, moment), *self._find_overdue(now)) if pause.end > moment]
+
+    def _find_overdue(self, now: int) -> list[Lag]:
+        due, began = self._due, self._round_began
+        if now - due > PAUSE_NS:
+            return [Lag(due, now, self._slept_at)]
+        return [Lag(began, now)] if now - began > PAUSE_NS else []

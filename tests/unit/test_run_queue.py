@@ -1,0 +1,368 @@
+"""The host's share in a stream's latencies: how it is read, and when it decides the figures."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from otel_itl.core.host_bound import is_host_bound
+from otel_itl.core.measures import Measures, measure
+from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.recording.evidence.run_queue import (
+    MAX_THREADS_PER_ROUND,
+    HostDelay,
+    OrdinaryDelay,
+    ReaderThread,
+    RunQueues,
+    Turns,
+    Window,
+    find_delay_reader,
+    find_throttling_counters,
+    read_schedstat,
+    read_throttled,
+)
+from otel_itl.recording.internal_errors import InternalErrors
+
+MS = 1_000_000
+
+
+def queues_of(*readings: int) -> RunQueues:
+    """What gives these readings, one after the other."""
+    return RunQueues(InternalErrors(), lambda: iter(readings).__next__)
+
+
+# --- One stream -----------------------------------------------------------------------------------------------------
+
+
+def test_the_delay_is_the_difference_between_the_end_and_the_start() -> None:
+    delay = HostDelay(queues_of(5 * MS, 47 * MS))
+    delay.stop()
+    assert delay.delay == 42 * MS
+
+
+def test_it_is_not_known_while_the_stream_goes_on() -> None:
+    assert HostDelay(queues_of(5)).delay is None
+
+
+def run_in_other_thread(function: Callable[[], None]) -> None:
+    other = threading.Thread(target=function)
+    other.start()
+    other.join()
+
+
+def test_it_is_not_known_where_the_reader_changed() -> None:
+    delay = HostDelay(queues_of(0, MS))
+    run_in_other_thread(delay.stop)
+    assert delay.delay is None
+
+
+def test_it_counts_from_the_first_pull_where_the_request_was_sent_in_another_thread() -> None:
+    delay = HostDelay(queues_of(0, 5 * MS, 47 * MS))
+
+    def read() -> None:
+        delay.begin_reading()
+        delay.stop()
+
+    run_in_other_thread(read)
+    assert delay.delay == 42 * MS
+
+
+class OfEach(RunQueues):
+    """Given readings of every thread, and none of the current one."""
+
+    def __init__(self, *readings: dict[str, Turns]) -> None:
+        super().__init__(InternalErrors(), lambda: None)
+        self._readings = iter(readings)
+
+    def read_of_each(self) -> dict[str, Turns]:
+        return next(self._readings)
+
+
+def test_where_chunks_pass_through_threads_of_the_sdk_the_one_that_was_delayed_most_counts() -> None:
+    before = {"1": Turns(5 * MS, 8), "2": Turns(100 * MS, 8), "3": Turns(900 * MS, 8)}
+    after = {"1": Turns(47 * MS, 8), "2": Turns(110 * MS, 8), "4": Turns(30 * MS, 0)}
+    delay = HostDelay(OfEach(before, after))
+    delay.watch_all_threads()
+    delay.stop()
+    assert delay.delay == 42 * MS
+
+
+def test_what_a_thread_of_the_sdk_ordinarily_waits_at_each_turn_is_no_delay() -> None:
+    delay = HostDelay(OfEach({"1": Turns(0, 0)}, {"1": Turns(5 * MS, 30)}))
+    delay.watch_all_threads()
+    delay.stop()
+    assert delay.delay == 2 * MS
+
+
+def test_the_delay_of_each_thread_contains_that_of_this_one() -> None:
+    clock = RunQueues(InternalErrors())
+    alone = clock.read()
+    if alone is None:
+        pytest.skip("this system does not count it for each thread")
+    of_each = clock.read_of_each()
+    assert of_each is not None
+    assert of_each[str(threading.get_native_id())].delay >= alone
+
+
+def test_it_is_not_known_where_the_system_does_not_show_it() -> None:
+    delay = HostDelay(RunQueues(InternalErrors(), lambda: None))
+    delay.stop()
+    assert delay.delay is None
+
+
+def test_a_reading_that_fails_is_counted_and_not_known() -> None:
+    errors = InternalErrors()
+
+    def fail() -> int:
+        raise OSError("gone")
+
+    delay = HostDelay(RunQueues(errors, lambda: fail))
+    delay.stop()
+    assert (delay.delay, sum(errors.counts.values())) == (None, 1)
+
+
+# --- Where it is read -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the files are Linux's")
+def test_linux_counts_it_for_each_thread() -> None:
+    assert find_delay_reader() is read_schedstat
+    assert read_schedstat() >= 0
+
+
+@pytest.mark.parametrize("on_cpu", [0, 8_000])
+def test_the_delay_of_a_thread_that_has_just_started_is_read(tmp_path: Path, on_cpu: int) -> None:
+    # Its time on the CPU is 0 until the kernel adds up its first turn.
+    counted = tmp_path / "schedstat"
+    counted.write_text(f"{on_cpu} 66479 1\n")
+    assert read_schedstat(str(counted)) == 66_479
+
+
+def test_a_kernel_that_counts_nothing_has_no_delay_to_read(tmp_path: Path) -> None:
+    counted = tmp_path / "schedstat"
+    counted.write_text("0 0 0\n")
+    with pytest.raises(ValueError, match="nothing is counted"):
+        read_schedstat(str(counted))
+
+
+def group(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1)).write_text(text)
+    return folder
+
+
+def test_the_throttling_of_version_2_is_that_of_every_group_with_a_quota(tmp_path: Path) -> None:
+    group(tmp_path, cpu_max="max 100000\n", cpu_stat="throttled_usec 1\n")
+    pod = group(tmp_path / "pod", cpu_max="20000 100000\n", cpu_stat="nr_throttled 3\nthrottled_usec 1500\n")
+    group(pod / "container", cpu_max="max 100000\n", cpu_stat="throttled_usec 9\n")
+    membership = tmp_path / "membership"
+    membership.write_text("0::/pod/container\n")
+    counters = list(find_throttling_counters(membership, tmp_path))
+    assert counters == [str(pod / "cpu.stat")]
+    assert read_throttled(counters[0]) == 1_500_000
+
+
+def test_the_throttling_of_version_1_is_in_nanoseconds(tmp_path: Path) -> None:
+    one = group(tmp_path / "cpu,cpuacct" / "pod")
+    (one / "cpu.cfs_quota_us").write_text("20000\n")
+    (one / "cpu.stat").write_text("nr_periods 5\nthrottled_time 1500\n")
+    (tmp_path / "membership").write_text("4:memory:/x\n3:cpu,cpuacct:/pod\n0::/\n")
+    counters = list(find_throttling_counters(tmp_path / "membership", tmp_path))
+    assert [read_throttled(counter) for counter in counters] == [1_500]
+
+
+def test_in_a_container_the_group_is_what_is_mounted(tmp_path: Path) -> None:
+    group(tmp_path, cpu_max="20000 100000\n", cpu_stat="throttled_usec 2\n")
+    (tmp_path / "membership").write_text("0::/path/outside\n")
+    assert list(find_throttling_counters(tmp_path / "membership", tmp_path)) == [str(tmp_path / "cpu.stat")]
+
+
+# --- Whether it decides the figures ---------------------------------------------------------------------------------
+
+
+def late(*late_ms: float, gap_ms: int = 20) -> Measures:
+    """The measures of a stream with equal gaps, each chunk of which may have come that much earlier."""
+    arrived = array("q", [100 * MS + gap_ms * MS * index for index in range(len(late_ms))])
+    return measure(
+        Timeline(
+            request_unix_ns=0,
+            asked=array("q", [0, *arrived[:-1]]),
+            arrived=arrived,
+            kinds=bytes([Kind.ANSWER]) * len(arrived),
+            lateness=array("q", [round(each * MS) for each in late_ms]),
+            end=arrived[-1],
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("measures", "expected"),
+    [
+        (late(0, 1.2, 0, 0, gap_ms=40), False),  # 5 % of 40 ms is allowed
+        (late(0, 3, 0, 0, gap_ms=40), True),
+        (late(1.2, 0), True),  # 6 % of the only gap
+        (late(4), False),  # 5 % of a time to first token of 100 ms is allowed
+        (late(6), True),
+    ],
+)
+def test_a_stream_is_host_bound_by_how_late_its_chunks_may_be(measures: Measures, expected: bool) -> None:
+    assert is_host_bound(10.0, measures) is expected
+
+
+def test_a_delay_that_made_no_chunk_late_is_no_bound() -> None:
+    assert not is_host_bound(10.0, late(0, 0, 0))
+
+
+def test_what_is_late_beyond_the_delay_of_the_host_is_not_its_own() -> None:
+    assert [is_host_bound(delay, late(0, 30, 0, gap_ms=40)) for delay in (0.0011, 0.03)] == [False, True]
+
+
+def test_what_is_not_known_is_no_bound() -> None:
+    assert not is_host_bound(None, late(0, 30, 0))
+
+
+# --- Windows of a thread --------------------------------------------------------------------------------------------
+
+
+class Schedule:
+    """A thread whose turns are what a test sets, on a clock of the test's own; times are milliseconds."""
+
+    def __init__(self) -> None:
+        self.now = self.delay = self.on_cpu = 0.0
+        self.turns = 0
+        self.ordinary = OrdinaryDelay()
+        self.thread = ReaderThread(self.read_turns, self.ordinary, lambda: round(self.now * MS))
+
+    def read_turns(self) -> Turns:
+        return Turns(round(self.delay * MS), self.turns, round(self.on_cpu * MS))
+
+    def run(self, length: float = 100, delay: float = 0, turns: int = 1, on_cpu: float = 1) -> None:
+        """Let a window pass, without its end."""
+        self.now += length
+        self.delay += delay
+        self.turns += turns
+        self.on_cpu += on_cpu
+
+    def end(self, *arguments: float) -> None:
+        """Let a window pass, and end it."""
+        self.run(*arguments)  # type: ignore[arg-type]
+        self.thread.end_window()
+
+    @property
+    def windows(self) -> list[tuple[float, float, float, float]]:
+        return [(one.start / MS, one.end / MS, one.excess / MS, round(one.busy, 2)) for one in self.thread.since(-1)]
+
+
+def test_a_window_has_what_a_thread_waited_above_the_ordinary() -> None:
+    schedule = Schedule()
+    schedule.end(100, 0.02, 1)
+    schedule.end(100, 30.02, 1, 10)
+    schedule.end(100, 0.02, 1)
+    assert schedule.windows == [(100, 200, 30, 0.4)]
+
+
+def test_the_window_that_is_not_over_counts_as_well() -> None:
+    schedule = Schedule()
+    schedule.run(50, 30.02, 1, 10)
+    assert schedule.windows == [(0, 50, 30, 0.8)]
+
+
+def test_a_wait_that_is_over_in_a_window_may_have_begun_before_it() -> None:
+    schedule = Schedule()
+    schedule.end(100)
+    schedule.end(100, 0, 0, 0)
+    schedule.end(100, 250.02, 1, 0)
+    assert [(start, end) for start, end, _, _ in schedule.windows] == [(49.98, 300)]
+
+
+def test_a_thread_that_computes_all_the_time_is_noted_without_a_wait() -> None:
+    schedule = Schedule()
+    schedule.end(100, 0, 1, 95)
+    assert schedule.windows == [(0, 100, 0, 0.95)]
+
+
+def test_ordinary_waits_never_add_up() -> None:
+    schedule = Schedule()
+    for _ in range(200):
+        schedule.end(100, 40 * 0.05, 40)
+    late = [window for window in schedule.windows if window[0] > 2_000]
+    assert (late, schedule.ordinary.ns) == ([], 50_000)
+
+
+def test_what_is_ordinary_is_no_more_than_a_turn_of_a_quiet_machine_waits() -> None:
+    schedule = Schedule()
+    for _ in range(200):
+        schedule.end(100, 40 * 2, 40)
+    assert len(schedule.windows) == 200
+
+
+def test_a_thread_that_has_ended_has_its_last_windows() -> None:
+    queues = RunQueues(InternalErrors())
+    if queues.read() is None:
+        pytest.skip("this system does not count it for each thread")
+    followed: list[ReaderThread | None] = []
+    run_in_other_thread(lambda: followed.append(queues.follow_thread()))
+    time.sleep(0.01)
+    queues.make_round()
+    assert followed[0] is not None
+    assert followed[0].since(0) == []
+
+
+def test_a_thread_is_followed_as_long_as_a_stream_of_it_is_there() -> None:
+    queues = RunQueues(InternalErrors())
+    if queues.read() is None:
+        pytest.skip("this system does not count it for each thread")
+    first, second = HostDelay(queues), HostDelay(queues)
+    assert (first._threads == second._threads, len(queues._threads)) == (True, 1)
+    first.forget_threads()
+    del second
+    gc.collect()
+    assert len(queues._threads) == 0
+
+
+def test_of_many_threads_each_round_reads_some() -> None:
+    queues = RunQueues(InternalErrors())
+    read: list[int] = []
+
+    class Thread:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def end_window(self) -> None:
+            read.append(self.number)
+
+    threads = [Thread(number) for number in range(MAX_THREADS_PER_ROUND + 6)]
+    for thread in threads:
+        queues._threads[thread.number] = thread  # type: ignore[assignment]
+    queues.make_round()
+    first = list(read)
+    queues.make_round()
+    assert (len(first), len(set(read))) == (MAX_THREADS_PER_ROUND, len(threads))
+
+
+# --- Stops ----------------------------------------------------------------------------------------------------------
+
+
+def stops_of(*windows: Window) -> list[tuple[int, int]]:
+    delay = HostDelay()
+    delay._threads = (SimpleNamespace(since=lambda *_: list(windows)),)  # type: ignore[assignment]
+    return [(stop.start, stop.end) for stop in delay.find_stops(0)]
+
+
+def test_windows_in_which_a_thread_never_slept_and_mostly_waited_are_one_stop() -> None:
+    windows = (Window(0, 100, 94, 1.0), Window(99, 200, 94, 1.0), Window(300, 400, 94, 1.0))
+    assert stops_of(*windows) == [(0, 200), (300, 400)]
+
+
+@pytest.mark.parametrize(("excess", "busy"), [(94, 0.8), (30, 1.0)], ids=["it slept", "it computed"])
+def test_a_thread_that_slept_or_computed_has_not_stopped(excess: int, busy: float) -> None:
+    assert stops_of(Window(0, 100, excess, busy)) == []

@@ -1,0 +1,157 @@
+"""How late the watchdog wakes up: pauses of the process, and the turns that its threads wait for."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from otel_itl.core.host_bound import is_process_bound
+from otel_itl.core.measures import measure
+from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.run_queue import Window
+from otel_itl.recording.evidence.wakes import MAX_PAUSES, MAX_WAKES, PAUSE_NS, TURNS_PER_CHUNK, Wakes
+
+MS = 1_000_000
+
+
+def idle() -> int:
+    """The CPU time of a process that does nothing."""
+    return 0
+
+
+def woken(*late_ms: float, host_ms: float = 0.0, read_cpu: Callable[[], int] = idle) -> Wakes:
+    """The wakes of a thread that sleeps for 100 ms each time and wakes up this late, `host_ms` of it by the host."""
+    readings = iter(index * host_ms * MS for wake in range(len(late_ms)) for index in (wake, wake + 1))
+    return sleep_and_wake(Wakes(lambda: int(next(readings)), read_cpu), *late_ms)
+
+
+def sleep_and_wake(wakes: Wakes, *late_ms: float) -> Wakes:
+    for number, late in enumerate(late_ms):
+        wakes.begin_sleep(number * SECOND, 0.1)
+        wakes.end_sleep(number * SECOND + 100 * MS + int(late * MS))
+    return wakes
+
+
+def test_the_typical_lateness_is_the_median() -> None:
+    assert woken(5, 0.1, 6).find_typical_lateness(0) == 5 * MS
+
+
+def test_one_late_wake_of_three_is_not_typical() -> None:
+    assert woken(9, 0.1, 0.1).find_typical_lateness(0) == MS // 10
+
+
+def test_what_the_host_added_is_left_out() -> None:
+    assert woken(5, 5, host_ms=4).find_typical_lateness(0) == 1 * MS
+
+
+def test_wakes_before_a_stream_do_not_count() -> None:
+    assert woken(9, 9, 9, 0.1).find_typical_lateness(3) == MS // 10
+
+
+def test_a_stream_without_a_wake_shows_nothing() -> None:
+    assert woken(9).find_typical_lateness(1) is None
+
+
+def test_where_the_hosts_share_is_unknown_nothing_is_known() -> None:
+    assert sleep_and_wake(Wakes(lambda: None), 9).find_typical_lateness(0) is None
+
+
+def test_the_oldest_wakes_are_dropped() -> None:
+    assert woken(*[9] * MAX_WAKES, *[0.1] * MAX_WAKES).find_typical_lateness(0) == MS // 10
+
+
+@pytest.mark.parametrize(("delay", "expected"), [(None, False), (0.0009, False), (0.0011, True)])
+def test_a_stream_is_bound_by_its_process_from_a_millisecond_on(delay: float | None, expected: bool) -> None:
+    assert is_process_bound(delay, measure(Timeline(request_unix_ns=0))) is expected
+
+
+# --- What threads of the process wait for ---------------------------------------------------------------------------
+
+
+def test_where_most_wakes_are_late_a_chunk_may_be_late_by_as_much_for_each_of_its_turns() -> None:
+    assert woken(5, 0.1, 5).find_waits(0) == [Window(0, 2 * SECOND + 105 * MS, TURNS_PER_CHUNK * 5 * MS, 0.0)]
+
+
+@pytest.mark.parametrize("late_ms", [(9, 0.1, 0.1), (0.9,) * 9], ids=["one wake alone is late", "all are, by little"])
+def test_wakes_that_are_late_as_on_a_quiet_machine_delay_no_chunk(late_ms: tuple[float, ...]) -> None:
+    assert woken(*late_ms).find_waits(0) == []
+
+
+def busy(share: float) -> Callable[[], int]:
+    """The CPU time of a process that is on a CPU for this share of sleeps of 100 ms."""
+    return partial(next, itertools.count(0, round(share * 100 * MS)))
+
+
+@pytest.mark.parametrize(("share", "late_ms"), [(0.4, []), (0.6, [9]), (0.95, [9])])
+def test_in_a_busy_process_one_late_wake_is_enough(share: float, late_ms: list[float]) -> None:
+    waits = woken(9, 0.1, 0.1, read_cpu=busy(share)).find_waits(0)
+    assert [wait.excess for wait in waits] == [TURNS_PER_CHUNK * late * MS for late in late_ms]
+
+
+def test_in_a_process_that_computes_all_the_time_each_turn_waits_for_the_interpreter() -> None:
+    (wait,) = woken(0.1, 0.1, 0.1, read_cpu=busy(0.95)).find_waits(0)
+    assert wait.excess == TURNS_PER_CHUNK * round(sys.getswitchinterval() * SECOND)
+
+
+# --- Pauses of the process ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wake() -> Callable[[int], Wakes]:
+    """Sleep from 0 s to 1 s, and wake up at a moment (ns)."""
+
+    def woken_at(now: int) -> Wakes:
+        wakes = Wakes(lambda: None)
+        wakes.begin_sleep(0, 1.0)
+        wakes.end_sleep(now)
+        return wakes
+
+    return woken_at
+
+
+def test_a_round_that_is_a_little_late_is_no_pause(wake: Callable[[int], Wakes]) -> None:
+    assert wake(SECOND + PAUSE_NS).find_pauses(0, 5 * SECOND) == []
+
+
+def test_a_round_that_is_late_is_a_pause_from_when_it_was_due_that_may_have_begun_with_the_sleep(
+    wake: Callable[[int], Wakes],
+) -> None:
+    assert wake(5 * SECOND).find_pauses(0, 5 * SECOND) == [Lag(SECOND, 5 * SECOND, ran_at=0)]
+
+
+def test_what_the_watchdog_does_itself_is_no_pause(wake: Callable[[int], Wakes]) -> None:
+    assert wake(SECOND).find_pauses(0, 31 * SECOND) == []
+
+
+def test_a_pause_is_found_before_the_watchdog_wakes_up() -> None:
+    wakes = Wakes(lambda: None)
+    wakes.begin_sleep(0, 1.0)
+    assert wakes.find_pauses(0, 5 * SECOND) == [Lag(SECOND, 5 * SECOND, ran_at=0)]
+
+
+def test_a_round_that_takes_long_is_a_pause_while_it_lasts_and_afterwards() -> None:
+    wakes = Wakes(lambda: None)
+    wakes.begin_round(SECOND)
+    before = wakes.find_pauses(0, 5 * SECOND)
+    wakes.end_round(6 * SECOND)
+    assert (before, wakes.find_pauses(0, 9 * SECOND)) == ([Lag(SECOND, 5 * SECOND)], [Lag(SECOND, 6 * SECOND)])
+
+
+def test_a_pause_is_found_once(wake: Callable[[int], Wakes]) -> None:
+    assert len(wake(5 * SECOND).find_pauses(0, 6 * SECOND)) == 1
+
+
+def test_pauses_are_forgotten_in_the_end() -> None:
+    wakes = sleep_and_wake(Wakes(lambda: None), *[500] * 2 * MAX_PAUSES)
+    assert len(wakes.find_pauses(0, 0)) == MAX_PAUSES
+
+
+def test_after_a_fork_no_pause_is_known(wake: Callable[[int], Wakes]) -> None:
+    wakes = wake(5 * SECOND)
+    wakes.forget_after_fork()
+    assert wakes.find_pauses(0, 9 * SECOND) == []
