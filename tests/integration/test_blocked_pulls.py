@@ -77,20 +77,23 @@ def read_on_uvloop(server: ScriptedServer) -> None:
     uvloop.run(aread(server))
 
 
+def find_lowest_p99(attributes: Any) -> float:
+    return attributes["itl.latency.p99"] - attributes["itl.latency.p99.uncertainty"]
+
+
 READERS = {"sync": read, "asyncio": lambda server: asyncio.run(aread(server)), "uvloop": read_on_uvloop}
 
 
 @pytest.mark.usefixtures("_slow_decoding")
 @pytest.mark.parametrize("is_compressed", [False, True], ids=["plain", "gzip"])
 @pytest.mark.parametrize("reader", READERS)
-def test_the_callers_time_is_in_no_figure(
+def test_the_callers_time_is_within_the_uncertainty(
     reader: str, is_compressed: bool, server: ScriptedServer, captured: CapturedTelemetry
 ) -> None:
     server.play(replace(chat.reply(CHUNKS, first=0.02, gaps=GAP), gzip=is_compressed))
     READERS[reader](server)
     attributes = captured.spans[0].attributes or {}
-    found = (attributes["itl.consumer.bound"], attributes.get("itl.latency.p50", 0.0) < 3 * GAP)
-    assert found == (True, True)
+    assert (attributes["itl.consumer.bound"], find_lowest_p99(attributes) < 3 * GAP) == (True, True)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("h2") is None, reason="h2 is not installed")
@@ -102,8 +105,7 @@ def test_over_http_2_as_well(server: ScriptedServer, captured: CapturedTelemetry
         for _ in request(client):
             time.sleep(HOLD)
     attributes = captured.spans[0].attributes or {}
-    found = (attributes["itl.consumer.bound"], attributes.get("itl.latency.p50", 0.0) < 3 * GAP)
-    assert found == (True, True)
+    assert (attributes["itl.consumer.bound"], find_lowest_p99(attributes) < 3 * GAP) == (True, True)
 
 
 def test_what_the_host_added_is_on_the_span(server: ScriptedServer, captured: CapturedTelemetry) -> None:
