@@ -60,8 +60,9 @@ TIME_TO_FIRST_TOKEN_UNCERTAINTY: Final = "itl.time_to_first_token.uncertainty"
 TIME_PER_OUTPUT_TOKEN_UNCERTAINTY: Final = "itl.time_per_output_token.uncertainty"
 LATENCY_P99_UNCERTAINTY: Final = "itl.latency.p99.uncertainty"
 """Seconds by which the figure may be less."""
+TIME_PER_OUTPUT_TOKEN_HIGHEST: Final = "itl.time_per_output_token.highest"
 LATENCY_P99_HIGHEST: Final = "itl.latency.p99.highest"
-"""Seconds that the p99 may be."""
+"""Seconds that the figure may be."""
 LATENCY_IMPUTED: Final = "itl.latency.imputed"
 LATENCY_EXCLUDED: Final = "itl.latency.excluded"
 CONSUMER_DURATION: Final = "itl.consumer.duration"
@@ -197,6 +198,7 @@ SPAN_MEASURES: Final = {
 SPAN_UNCERTAINTIES: Final = {
     TIME_TO_FIRST_TOKEN_UNCERTAINTY: "ttft_uncertainty",
     TIME_PER_OUTPUT_TOKEN_UNCERTAINTY: "tpot_uncertainty",
+    TIME_PER_OUTPUT_TOKEN_HIGHEST: "tpot_highest",
     LATENCY_P99_UNCERTAINTY: "itl_p99_uncertainty",
     LATENCY_P99_HIGHEST: "itl_p99_highest",
 }

@@ -163,11 +163,14 @@ class Measures(NamedTuple):
         return self._find_uncertainty("itl_p99")
 
     @property
+    def tpot_highest(self) -> float | None:
+        """Seconds that TPOT may be; None: no more than 1 ms, or 1 %, above what it is said to be."""
+        return self._find_highest("time_per_output_token")
+
+    @property
     def itl_p99_highest(self) -> float | None:
         """Seconds that the p99 of the ITL may be; None: no more than 1 ms, or 1 %, above what it is estimated to be."""
-        bounds, p99 = self.bounds.get("itl_p99"), self.itl_p99
-        is_uncertain = bounds is not None and p99 is not None and _is_uncertain(bounds.highest - p99, p99)
-        return bounds.highest if bounds is not None and is_uncertain else None
+        return self._find_highest("itl_p99")
 
     def _find_uncertainty(self, figure: str) -> float | None:
         """Return by how much a figure may be less, given its field; None where that is next to nothing."""
@@ -176,6 +179,13 @@ class Measures(NamedTuple):
             return None
         uncertainty: float = value - bounds.lowest
         return uncertainty if _is_uncertain(uncertainty, value) else None
+
+    def _find_highest(self, figure: str) -> float | None:
+        """Return what a figure may be, given its field; None where that is hardly more than it is."""
+        bounds, value = self.bounds.get(figure), getattr(self, figure)
+        if bounds is None or value is None:
+            return None
+        return bounds.highest if _is_uncertain(bounds.highest - value, value) else None
 
 
 def _is_uncertain(seconds: float, figure: float) -> bool:

@@ -167,6 +167,7 @@ def stream_attributes(*late_ms: float) -> dict[str, Any]:
         ("itl.latency.p99.uncertainty", 0.01),
         ("itl.latency.p99.highest", 0.04995),
         ("itl.time_per_output_token.uncertainty", 0.005),
+        ("itl.time_per_output_token.highest", 0.0425),
     ],
 )
 def test_the_error_of_a_figure_is_on_the_span(name: str, expected: float) -> None:
