@@ -28,6 +28,8 @@ from otel_itl.testing import ScriptedServer, chat
 SECTION: Final = "known"
 READ_SECONDS: Final = 120.0
 """How long the streams of a row may take."""
+TRIES: Final = 3
+"""How often a row is run whose reader fails."""
 _PRELOADED: Final = [
     *(read_row.__module__, "openai.resources.chat.completions", "otel_itl.instrumentor"),
     *("httpcore", "httpcore2", "h2.connection"),
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str]) -> None:
     rows = _chosen(options.row)
     with _place(rows) as place:
         ran = [
-            _shown(_run(row.shortened() if options.quick else row, place), with_misses=options.misses)
+            _shown(_run_or_repeat(row.shortened() if options.quick else row, place), with_misses=options.misses)
             for row in rows
             if not _missing(row)
         ]
@@ -133,6 +135,20 @@ def _place(rows: Sequence[Row]) -> Iterator[Place]:
 def _front(rows: Sequence[Row], server: ScriptedServer) -> AbstractContextManager[TLSFront | None]:
     needs_front = not MISSING_TLS and any(row.transport.tls for row in rows)
     return TLSFront(server.port) if needs_front else nullcontext()
+
+
+def _run_or_repeat(row: Row, place: Place) -> Ran:
+    """Run one row, once more where its reader failed: httpcore may send the headers of two HTTP/2 streams in disorder.
+
+    Raises:
+        EOFError: it failed again and again.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return _run(row, place)
+        except EOFError:
+            place.server.clear()
+    return _run(row, place)
 
 
 def _run(row: Row, place: Place) -> Ran:

@@ -46,6 +46,11 @@ class SocketAborter(ABC):
         """Whether other streams are read from the connection as well: then it is not shut down."""
         return False
 
+    @property
+    def shared_body(self) -> Any:
+        """The body of a response that is read from a shared connection, as its HTTP client holds it; None: of none."""
+        return None
+
     @abstractmethod
     def find_socket(self) -> Any:
         """Return what has the descriptor of the socket; None where it cannot be reached."""
@@ -87,6 +92,11 @@ class HTTPAborter(SocketAborter):
         response: Any = self._response()
         # aiohttp's responses have no such field.
         return not str(getattr(response, "http_version", "HTTP/1.1")).startswith("HTTP/1")
+
+    @property
+    def shared_body(self) -> Any:
+        """The body of a response over HTTP/2; None over HTTP/1.x."""
+        return getattr(self._response(), "stream", None) if self.is_shared else None
 
     def find_socket(self) -> Any:
         """Return the socket of the connection; None where it cannot be reached."""

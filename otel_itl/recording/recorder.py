@@ -200,6 +200,7 @@ class StreamRecorder:
         self._abort.enable(aborter)
         if isinstance(aborter, SocketAborter):
             self.evidence.set_connection(aborter.find_socket, is_shared=aborter.is_shared)
+            self.evidence.follow_frames(aborter.shared_body, self.log)
 
     def set_before_outcome(self, process_last_event: Callable[[StreamRecorder], None]) -> None:
         """Set what is called before the outcome is computed, to process the last event of the stream (`[DONE]`)."""

@@ -56,8 +56,8 @@ def _slow_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder, "decode", decode_slowly)
 
 
-def request(client: Any) -> Any:
-    return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}], stream=True)
+def request(client: Any, model: str = "m") -> Any:
+    return client.chat.completions.create(model=model, messages=[{"role": "user", "content": "hello"}], stream=True)
 
 
 def read(server: ScriptedServer) -> None:
@@ -106,6 +106,28 @@ def test_over_http_2_as_well(server: ScriptedServer, captured: CapturedTelemetry
             time.sleep(HOLD)
     attributes = captured.spans[0].attributes or {}
     assert (attributes["itl.consumer.bound"], find_lowest_p99(attributes) < 3 * GAP) == (True, True)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("h2") is None, reason="h2 is not installed")
+def test_what_another_stream_reads_from_a_shared_connection_is_known_however_long_the_caller_holds(
+    server: ScriptedServer, captured: CapturedTelemetry
+) -> None:
+    server.always(chat.reply(4 * CHUNKS, first=0.02, gaps=GAP))
+
+    async def read_shared() -> None:
+        http_client = openai.DefaultAsyncHttpxClient(http1=False, http2=True)
+        async with openai.AsyncOpenAI(base_url=server.openai_url, api_key="none", http_client=http_client) as client:
+            await asyncio.gather(aread_chunks(client, "held", hold=HOLD), *(aread_chunks(client, "read") for _ in "12"))
+
+    asyncio.run(read_shared())
+    (held,) = (span.attributes or {} for span in captured.spans if span.name == "chat held")
+    # The last chunks are handed out when the other streams are over: then nothing reads for this one.
+    assert held["itl.latency.p50"] < 3 * GAP
+
+
+async def aread_chunks(client: openai.AsyncOpenAI, model: str, hold: float = 0.0) -> None:
+    async for _ in await request(client, model):
+        await asyncio.sleep(hold)
 
 
 def test_what_the_host_added_is_on_the_span(server: ScriptedServer, captured: CapturedTelemetry) -> None:

@@ -11,6 +11,7 @@ from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.causes import Readings, find_cause
 from otel_itl.recording.evidence.connection import Connection, Reading
+from otel_itl.recording.evidence.frames import FrameLog, Placed, Reader, follow_frames, place_chunks
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.lateness import Delays, find_lateness
 from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
@@ -47,8 +48,8 @@ class StreamEvidence:
         clock: the stream's clock, in nanoseconds.
     """
 
-    __slots__ = ("_clock", "_last_reading", "_process", "_requested", "_wakes", "connection", "host", "loop_lag",
-                 "process_delay")  # fmt: skip
+    __slots__ = ("_clock", "_frames", "_last_reading", "_process", "_requested", "_unknown", "_wakes", "connection", "host",
+                 "loop_lag", "process_delay")  # fmt: skip
 
     def __init__(self, process: ProcessEvidence, requested: int, clock: Callable[[], int]) -> None:
         self._process = process
@@ -56,6 +57,9 @@ class StreamEvidence:
         self._clock = clock
         self._wakes = process.wakes.count
         self._last_reading: Reading | None = None
+        self._frames: FrameLog | None = None
+        self._unknown = 0
+        """So many of the first chunks may have come at any moment since the request."""
         self.connection: ReadsConnection | None = None
         """What the stream is read from, as soon as that is known."""
         self.loop_lag: LoopLag | None = None
@@ -80,6 +84,16 @@ class StreamEvidence:
         self.connection = Connection(find_socket, self._clock, is_shared=is_shared)
 
     @never_raises(Where.STREAM_READ, None)
+    def follow_frames(self, body: Any, reader: Reader) -> None:
+        """Note when the frames of the stream come, where other streams are read from its connection as well.
+
+        Args:
+            body: the body of a response over a shared connection; None: it is read from one of its own.
+            reader: shows when the stream is read.
+        """
+        self._frames = None if body is None else follow_frames(body, reader, self._clock)
+
+    @never_raises(Where.STREAM_READ, None)
     def read_connection(self) -> Reading | None:
         """Read what the connection shows now; None where it cannot be reached."""
         return None if self.connection is None else self.connection.read()
@@ -92,7 +106,7 @@ class StreamEvidence:
 
     def release(self) -> None:
         """Let go of what the stream was read from: its report was delivered."""
-        self.connection = self._last_reading = None
+        self.connection = self._last_reading = self._frames = None
         self.host.forget_threads()
 
     @never_raises(Where.STREAM_END, None)
@@ -137,6 +151,21 @@ class StreamEvidence:
     # --- Arrivals --------------------------------------------------------------------------------------------------
 
     @never_raises(Where.STREAM_END, None)
+    def place_chunks(self, asked: array[int], arrived: array[int], headers: int | None) -> Placed | None:
+        """Return when the chunks of the stream came over a connection that it shares; None: as they were handed out.
+
+        Args:
+            asked: when each chunk was asked for (ns).
+            arrived: when each chunk was handed out (ns).
+            headers: when the response headers were there (ns); None: not known.
+        """
+        if self._frames is None:
+            return None
+        placed = place_chunks(self._frames, asked, arrived, self._requested if headers is None else headers)
+        self._unknown = placed.unknown
+        return placed
+
+    @never_raises(Where.STREAM_END, None)
     def find_lateness(self, asked: array[int], arrived: array[int], headers: int | None, ended: int) -> Lateness | None:
         """Return how late the headers and the chunks of the stream may have been seen; None: a failure of our own.
 
@@ -154,7 +183,11 @@ class StreamEvidence:
         delays = Delays(lags, windows, waits, is_on_loop=self.loop_lag is not None)
         if headers is not None:
             headers = max(find_headers_moment(headers, lags), self._requested)
-        return Lateness(headers, find_lateness(asked, arrived, self._requested, delays))
+        chunks = find_lateness(asked, arrived, self._requested, delays)
+        if self._unknown:
+            chunks = chunks or array("q", bytes(arrived.itemsize * len(arrived)))
+            chunks[: self._unknown] = array("q", [at - self._requested for at in arrived[: self._unknown]])
+        return Lateness(headers, chunks)
 
     def _find_lags(self, ended: int) -> list[Lag]:
         """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in no order."""
