@@ -48,8 +48,8 @@ class StreamEvidence:
         clock: the stream's clock, in nanoseconds.
     """
 
-    __slots__ = ("_clock", "_frames", "_last_reading", "_process", "_requested", "_unknown", "_wakes", "connection", "host",
-                 "loop_lag", "process_delay")  # fmt: skip
+    __slots__ = ("_clock", "_frames", "_last_reading", "_process", "_requested", "_unknown", "_wakes", "connection",
+                 "host", "loop_lag", "process_delay")  # fmt: skip
 
     def __init__(self, process: ProcessEvidence, requested: int, clock: Callable[[], int]) -> None:
         self._process = process
