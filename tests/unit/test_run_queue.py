@@ -349,6 +349,45 @@ def test_of_many_threads_each_round_reads_some() -> None:
     assert (len(first), len(set(read))) == (MAX_THREADS_PER_ROUND, len(threads))
 
 
+def make_rounds(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float, float]]:
+    """Windows of 100 ms of several threads, one in each round; of each of the worst, its end and its excess (ms)."""
+    now = [0]
+    queues = RunQueues(InternalErrors(), clock=lambda: now[0])
+    found: list[Window | None] = []
+    kept = [ScriptedThread(found) for _ in range(threads)]
+    for number, thread in enumerate(kept):
+        queues._threads[number] = thread  # type: ignore[assignment]
+    for excess_ms in excesses_ms:
+        now[0] += 100 * MS
+        window = None if excess_ms is None else Window(now[0] - 100 * MS, now[0], round(excess_ms * MS), 0.5)
+        found[:] = [window, *[None] * (threads - 1)]
+        queues.make_round()
+    now[0] += 50 * MS
+    return [(window.end / MS, window.excess / MS) for window in queues.find_worst_windows(0)]
+
+
+class ScriptedThread:
+    """A thread whose windows are what a test sets."""
+
+    def __init__(self, windows: list[Window | None]) -> None:
+        self._windows = windows
+
+    def end_window(self) -> Window | None:
+        return self._windows.pop(0)
+
+
+def test_the_longest_wait_of_any_thread_is_that_of_each_as_one_may_have_held_the_interpreter() -> None:
+    assert make_rounds(30, None, 20, None, None) == [(100, 30), (300, 20)]
+
+
+def test_the_wait_of_the_last_round_stands_for_the_time_since_then() -> None:
+    assert make_rounds(30) == [(100, 30), (150, 30)]
+
+
+def test_a_single_thread_waits_for_no_other() -> None:
+    assert make_rounds(30, threads=1) == []
+
+
 # --- Stops ----------------------------------------------------------------------------------------------------------
 
 

@@ -77,6 +77,14 @@ def test_where_most_wakes_are_late_a_chunk_may_be_late_by_as_much_for_each_of_it
     assert woken(5, 0.1, 5).find_waits(0) == [Window(0, 2 * SECOND + 105 * MS, TURNS_PER_CHUNK * 5 * MS, 0.0)]
 
 
+def test_where_several_threads_read_streams_the_latest_wake_counts() -> None:
+    wakes = Wakes(idle, idle)
+    for number, late in enumerate((0.1, 9, 0.1)):
+        wakes.begin_sleep(number * SECOND, 0.1)
+        wakes.end_sleep(number * SECOND + 100 * MS + int(late * MS), has_readers=True)
+    assert [wait.excess for wait in wakes.find_waits(0)] == [TURNS_PER_CHUNK * 9 * MS]
+
+
 @pytest.mark.parametrize("late_ms", [(9, 0.1, 0.1), (0.9,) * 9], ids=["one wake alone is late", "all are, by little"])
 def test_wakes_that_are_late_as_on_a_quiet_machine_delay_no_chunk(late_ms: tuple[float, ...]) -> None:
     assert woken(*late_ms).find_waits(0) == []

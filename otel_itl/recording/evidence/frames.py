@@ -50,7 +50,7 @@ class FrameLog(list[Any]):
         clock: the stream's clock, in nanoseconds.
     """
 
-    __slots__ = ("_clock", "_events", "_waiting", "frames", "reader", "taken")
+    __slots__ = ("_clock", "_events", "_waiting", "frames", "reader", "streams", "taken")
 
     def __init__(self, events: dict[int, list[Any]], number: int, reader: Reader, clock: Callable[[], int]) -> None:
         super().__init__(events[number])
@@ -58,6 +58,8 @@ class FrameLog(list[Any]):
         self._clock = clock
         self._waiting: deque[Frame | None] = deque([None] * len(self))
         self.reader = reader
+        self.streams = len(events)
+        """As many as were read from the connection at a time: each takes its turn at reading it."""
         self.frames: list[Frame | None] = []
         """Of what was handed out; None: it was there before it was followed."""
         self.taken = array("q")
@@ -67,6 +69,7 @@ class FrameLog(list[Any]):
     def append(self, event: Any) -> None:
         """Add an event. Called by whichever reader has the lock."""
         now = self._clock()
+        self.streams = max(self.streams, len(self._events))
         # Before the event: the reader of this stream may take it at once.
         self._waiting.append(Frame(now, self._is_awaited(now)))
         super().append(event)

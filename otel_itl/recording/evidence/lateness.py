@@ -43,6 +43,8 @@ class Delays(NamedTuple):
     """Intervals in which the reader waited for other threads of the process, or for other streams of its loop."""
     is_on_loop: bool = False
     """The reader is an event loop, which reads other streams as well."""
+    turns: int = 1
+    """As many streams read one connection by turns: a chunk may have waited for each of them."""
 
 
 def find_lateness(asked: array[int], arrived: array[int], requested: int, delays: Delays) -> array[int]:
@@ -104,12 +106,14 @@ class _Reaches:
         self._windows = sorted(windows, key=_end_of)
         self._ends = [window.end for window in self._windows]
         self._is_on_loop = delays.is_on_loop
+        self._turns = delays.turns
+        self._iterations = MAX_ITERATIONS * delays.turns
 
     def find(self, asked: int, arrived: int) -> int:
         """Return the earliest moment (ns) at which a chunk may have come that was asked for, and arrived, then."""
         reach = min(self._find_by_windows(arrived), self._find_by_lags(asked, arrived))
         for index in self._waits.find_around(arrived):
-            reach = min(reach, arrived - self._waits[index].excess)
+            reach = min(reach, arrived - self._turns * self._waits[index].excess)
         return reach
 
     def _find_by_lags(self, asked: int, arrived: int) -> int:
@@ -120,7 +124,7 @@ class _Reaches:
         reach = arrived
         for index in self._lags.find_around(arrived):
             since = arrived
-            for before in range(index, max(index - MAX_ITERATIONS, -1), -1):
+            for before in range(index, max(index - self._iterations, -1), -1):
                 lag = self._lags[before]
                 if lag.end + CATCH_UP_NS < since and before < index:
                     break
@@ -155,7 +159,7 @@ class _Reaches:
     def _find_longest_passage(self, start: int, arrived: int) -> int:
         """Return how long a chunk may take (ns) to pass through a loop that never sleeps, by its lags since `start`."""
         lags = (self._lags[index] for index in self._lags.find_between(start, arrived))
-        return 2 * MAX_UNSEEN_NS + MAX_ITERATIONS * max((lag.end - lag.start for lag in lags), default=0)
+        return 2 * MAX_UNSEEN_NS + self._iterations * max((lag.end - lag.start for lag in lags), default=0)
 
 
 class _Spans(Generic[T]):

@@ -53,9 +53,10 @@ class ProcessEvidence:
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
         """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
-        self.wakes.end_sleep(now)
-        if self.run_queues is not None:
-            self.run_queues.make_round()
+        queues = self.run_queues
+        self.wakes.end_sleep(now, has_readers=queues is not None and queues.has_several_threads)
+        if queues is not None:
+            queues.make_round()
 
 
 def _read_nothing() -> None:

@@ -180,7 +180,10 @@ class StreamEvidence:
         waits = self._process.wakes.find_waits(self._requested)
         if self.loop_lag is not None:
             waits += self.loop_lag.find_waits(self._requested)
-        delays = Delays(lags, windows, waits, is_on_loop=self.loop_lag is not None)
+        elif self._process.run_queues is not None:
+            waits += self._process.run_queues.find_worst_windows(self._requested)
+        turns = 1 if self._frames is None else self._frames.streams
+        delays = Delays(lags, windows, waits, is_on_loop=self.loop_lag is not None, turns=turns)
         if headers is not None:
             headers = max(find_headers_moment(headers, lags), self._requested)
         chunks = find_lateness(asked, arrived, self._requested, delays)

@@ -46,6 +46,8 @@ MIN_LEARNT_TURNS, SAMPLED_TURNS = 4, 64
 """Turns in a window to learn from, and windows that are learnt from."""
 MAX_WINDOWS: Final = 1_024
 """Windows that are kept of each thread, of those that are not quiet; the oldest are dropped."""
+ROUND_NS: Final = 100_000_000
+"""The usual time from one round of the watchdog to the next."""
 MAX_THREADS_PER_ROUND: Final = 64
 """Threads that a round of the watchdog reads; where there are more, the windows are longer."""
 
@@ -156,13 +158,14 @@ class ReaderThread:
         self._windows: deque[Window] = deque(maxlen=MAX_WINDOWS)
         self._last = (clock(), read_turns())
 
-    def end_window(self) -> None:
-        """End the present window and begin the next. Called by the watchdog."""
+    def end_window(self) -> Window | None:
+        """End the present window and begin the next; returns it if it was not quiet. Called by the watchdog."""
         look = self.look()
         self._ordinary.learn(look.turns)
         if look.window is not None:
             self._windows.append(look.window)
         self._last = look.moment, look.total
+        return look.window
 
     def since(self, moment: int, last: Look | None = None) -> list[Window]:
         """Return the windows that were noted and end after a moment, the present one included, in order.
@@ -219,10 +222,30 @@ class RunQueues:
         self._threads: WeakValueDictionary[int, ReaderThread] = WeakValueDictionary()
         """The threads that read streams, by native id: as long as one of these is there."""
         self._rounds = 0
+        self._worst: deque[Window] = deque(maxlen=MAX_WINDOWS)
+        """Of each round in which one of several threads waited, the window of that which waited longest."""
 
     def forget_after_fork(self) -> None:
         """Drop the parent's threads."""
         self._threads = WeakValueDictionary()
+        self._worst.clear()
+
+    @property
+    def has_several_threads(self) -> bool:
+        """Whether more than one thread reads streams."""
+        return len(self._threads) > 1
+
+    def find_worst_windows(self, moment: int) -> list[Window]:
+        """Return, after `moment` (ns), the longest wait of any thread that reads streams, where there are several.
+
+        A thread that got no CPU may have held the GIL, which the others needed to go on. That of the last round stands
+        for the time since then.
+        """
+        windows = find_after(self._worst, moment)
+        now = self._clock()
+        if windows and now - windows[-1].end < 2 * ROUND_NS:
+            windows.append(windows[-1]._replace(start=windows[-1].end, end=now))
+        return windows
 
     @never_raises(Where.STREAM_READ, None)
     def read(self) -> int | None:
@@ -256,11 +279,16 @@ class RunQueues:
         threads = list(self._threads.values())
         skipped = self._rounds * MAX_THREADS_PER_ROUND % max(len(threads), 1)
         self._rounds += 1
+        worst: Window | None = None
         for thread in islice([*threads[skipped:], *threads[:skipped]], MAX_THREADS_PER_ROUND):
             try:
-                thread.end_window()
+                window = thread.end_window()
             except (OSError, ValueError):  # it has ended
                 continue
+            if window is not None and window.excess > (0 if worst is None else worst.excess):
+                worst = window
+        if worst is not None and len(threads) > 1:
+            self._worst.append(worst)
 
 
 class HostDelay:

@@ -30,8 +30,8 @@ MAX_WAITS: Final = 512
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
 WAKES_PER_WAIT: Final = 3
-"""A wake that is late alone shows nothing of other threads: the median of three does. Where the process is busy, it is
-the latest of them."""
+"""A wake that is late alone shows nothing of other threads: the median of three does. Where the process is busy, or
+several of its threads read streams, it is the latest of them."""
 BUSY: Final = 0.5
 """The share of a core from which on the threads of a process compete for the interpreter."""
 TURNS_PER_CHUNK: Final = 3
@@ -72,8 +72,13 @@ class Wakes:
         self._host_delay, self._cpu = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
-    def end_sleep(self, now: int) -> None:
-        """Note that the thread woke up at `now` (ns); without a sleep, nothing."""
+    def end_sleep(self, now: int, *, has_readers: bool = False) -> None:
+        """Note that the thread woke up at `now` (ns); without a sleep, nothing.
+
+        Args:
+            now: the moment.
+            has_readers: several threads read streams: they compete for the interpreter.
+        """
         self._pauses.extend(self._find_overdue(now))
         due, self._due = self._due, NEVER
         if due >= now:
@@ -87,7 +92,7 @@ class Wakes:
         if len(self._sleeps) == WAKES_PER_WAIT:
             busy = (self._read_cpu() - self._cpu) / max(now - self._slept_at, 1)
             latest = sorted(islice(self._lateness, len(self._lateness) - WAKES_PER_WAIT, None))
-            late = latest[-1 if busy >= BUSY else WAKES_PER_WAIT // 2]
+            late = latest[-1 if has_readers or busy >= BUSY else WAKES_PER_WAIT // 2]
             if busy >= SATURATED:
                 late = max(late, int(getswitchinterval() * SECOND))
             if late >= MIN_EXCESS_NS:
