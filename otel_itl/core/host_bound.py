@@ -1,4 +1,4 @@
-"""Whether the host, or other threads of the process, decided the figures of a stream: its reader did not run."""
+"""Whether the host decided the figures of a stream: its reader was ready, and got no CPU."""
 
 from __future__ import annotations
 
@@ -36,13 +36,3 @@ def is_host_bound(delay: float | None, measures: Measures) -> bool:
         find_host_part(delay, measures, figure) > max(MIN_DELAY_SECONDS, MIN_SHARE * (getattr(measures, figure) or 0.0))
         for figure in ("itl_p99", "time_to_first_token")
     )
-
-
-def is_process_bound(delay: float | None, measures: Measures) -> bool:
-    """Return whether other threads of the process may have decided the p99 of a stream: its reader waited for the GIL.
-
-    Args:
-        delay: seconds that a thread of the process typically waited for its turn; None: not known, which is no bound.
-        measures: of the stream.
-    """
-    return delay is not None and delay > max(MIN_DELAY_SECONDS, MIN_SHARE * (measures.itl_p99 or 0.0))

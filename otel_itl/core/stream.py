@@ -169,7 +169,5 @@ class FinishedStream(NamedTuple):
     """The stall threshold in force when the stream ended, in seconds; None: stall detection was off."""
     host_delay: float | None = None
     """Seconds in which the thread that read the stream was ready to run and got no CPU; None: not known."""
-    process_delay: float | None = None
-    """Seconds that a thread of this process typically waited for its other threads meanwhile; None: not known."""
     reports_usage: bool | None = None
     """Whether the stream reports its token usage; None: unless it fetches a response that another request began."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from otel_itl import conventions as names
 from otel_itl.conventions import StandardNames
-from otel_itl.core.host_bound import is_host_bound, is_process_bound
+from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Degradation, SessionStatus
@@ -181,17 +181,9 @@ def of_stalls(finished: FinishedStream) -> dict[str, Any]:
 
 
 def of_host(finished: FinishedStream, measures: Measures) -> dict[str, Any]:
-    """Build the attributes of what kept the reader of a stream from running; empty where that is not known.
-
-    The host has attributes of its own. Other threads of the process make the stream consumer-bound.
-    """
-    attributes: dict[str, Any] = {}
-    if finished.host_delay is not None:
-        attributes[names.HOST_DELAY] = finished.host_delay
-        attributes[names.HOST_BOUND] = is_host_bound(finished.host_delay, measures)
-    if is_process_bound(finished.process_delay, measures):
-        attributes[names.CONSUMER_BOUND] = True
-    return attributes
+    """Build the attributes of the delay of a stream's reader by the host; empty where that is not known."""
+    delay = finished.host_delay
+    return {} if delay is None else {names.HOST_DELAY: delay, names.HOST_BOUND: is_host_bound(delay, measures)}
 
 
 def of_slo(slo_result: SLOResult | None) -> dict[str, Any]:

@@ -58,7 +58,6 @@ def _finished(
         # Stalls are not detected where bytes are read.
         stall_threshold=None if monitor is None or is_read_as_bytes else monitor.threshold,
         host_delay=_to_seconds(recorder.evidence.host.delay),
-        process_delay=_to_seconds(recorder.evidence.process_delay),
     )
 
 

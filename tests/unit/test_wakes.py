@@ -9,12 +9,10 @@ from functools import partial
 
 import pytest
 
-from otel_itl.core.host_bound import is_process_bound
-from otel_itl.core.measures import measure
-from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.run_queue import Window
-from otel_itl.recording.evidence.wakes import MAX_PAUSES, MAX_WAKES, PAUSE_NS, TURNS_PER_CHUNK, Wakes
+from otel_itl.recording.evidence.wakes import MAX_PAUSES, PAUSE_NS, TURNS_PER_CHUNK, Wakes
 
 MS = 1_000_000
 
@@ -37,39 +35,6 @@ def sleep_and_wake(wakes: Wakes, *late_ms: float) -> Wakes:
     return wakes
 
 
-def test_the_typical_lateness_is_the_median() -> None:
-    assert woken(5, 0.1, 6).find_typical_lateness(0) == 5 * MS
-
-
-def test_one_late_wake_of_three_is_not_typical() -> None:
-    assert woken(9, 0.1, 0.1).find_typical_lateness(0) == MS // 10
-
-
-def test_what_the_host_added_is_left_out() -> None:
-    assert woken(5, 5, host_ms=4).find_typical_lateness(0) == 1 * MS
-
-
-def test_wakes_before_a_stream_do_not_count() -> None:
-    assert woken(9, 9, 9, 0.1).find_typical_lateness(3) == MS // 10
-
-
-def test_a_stream_without_a_wake_shows_nothing() -> None:
-    assert woken(9).find_typical_lateness(1) is None
-
-
-def test_where_the_hosts_share_is_unknown_nothing_is_known() -> None:
-    assert sleep_and_wake(Wakes(lambda: None), 9).find_typical_lateness(0) is None
-
-
-def test_the_oldest_wakes_are_dropped() -> None:
-    assert woken(*[9] * MAX_WAKES, *[0.1] * MAX_WAKES).find_typical_lateness(0) == MS // 10
-
-
-@pytest.mark.parametrize(("delay", "expected"), [(None, False), (0.0009, False), (0.0011, True)])
-def test_a_stream_is_bound_by_its_process_from_a_millisecond_on(delay: float | None, expected: bool) -> None:
-    assert is_process_bound(delay, measure(Timeline(request_unix_ns=0))) is expected
-
-
 # --- What threads of the process wait for ---------------------------------------------------------------------------
 
 
@@ -83,6 +48,14 @@ def test_where_several_threads_read_streams_the_latest_wake_counts() -> None:
         wakes.begin_sleep(number * SECOND, 0.1)
         wakes.end_sleep(number * SECOND + 100 * MS + int(late * MS), has_readers=True)
     assert [wait.excess for wait in wakes.find_waits(0)] == [TURNS_PER_CHUNK * 9 * MS]
+
+
+def test_what_the_host_added_to_a_wake_is_no_wait_for_other_threads() -> None:
+    assert [wait.excess for wait in woken(5, 5, 5, host_ms=3).find_waits(0)] == [TURNS_PER_CHUNK * 2 * MS]
+
+
+def test_where_the_share_of_the_host_is_not_known_nothing_is() -> None:
+    assert sleep_and_wake(Wakes(lambda: None), 9, 9, 9).find_waits(0) == []
 
 
 @pytest.mark.parametrize("late_ms", [(9, 0.1, 0.1), (0.9,) * 9], ids=["one wake alone is late", "all are, by little"])

@@ -48,14 +48,13 @@ class StreamEvidence:
         clock: the stream's clock, in nanoseconds.
     """
 
-    __slots__ = ("_clock", "_frames", "_last_reading", "_process", "_requested", "_unknown", "_wakes", "connection",
-                 "host", "loop_lag", "process_delay")  # fmt: skip
+    __slots__ = ("_clock", "_frames", "_last_reading", "_process", "_requested", "_unknown", "connection", "host",
+                 "loop_lag")  # fmt: skip
 
     def __init__(self, process: ProcessEvidence, requested: int, clock: Callable[[], int]) -> None:
         self._process = process
         self._requested = requested
         self._clock = clock
-        self._wakes = process.wakes.count
         self._last_reading: Reading | None = None
         self._frames: FrameLog | None = None
         self._unknown = 0
@@ -66,8 +65,6 @@ class StreamEvidence:
         """The lag of the event loop that the stream is read on."""
         self.host = HostDelay(process.run_queues)
         """The delay of the stream's reader by the host."""
-        self.process_delay: int | None = None
-        """Nanoseconds that a thread of this process typically waited for its turn meanwhile; None: not known."""
 
     @property
     def errors(self) -> InternalErrors:
@@ -101,7 +98,6 @@ class StreamEvidence:
     @never_raises(Where.STREAM_END, None)
     def stop(self) -> None:
         """Take the readings at the end. Called in the thread in which the stream ended."""
-        self.process_delay = self._process.wakes.find_typical_lateness(self._wakes)
         self.host.stop()
 
     def release(self) -> None:

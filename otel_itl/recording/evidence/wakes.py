@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
-from statistics import median_high
 from sys import getswitchinterval
 from time import process_time_ns
 from typing import Final
@@ -21,10 +19,8 @@ from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.run_queue import MIN_EXCESS_NS, SATURATED, Window, find_after
 
-MAX_WAKES: Final = 512
-"""Wakes that are kept; the oldest are dropped."""
 MAX_PAUSES: Final = 512
-"""Likewise intervals in which the process did not run."""
+"""Intervals in which the process did not run that are kept; the oldest are dropped."""
 MAX_WAITS: Final = 512
 """Likewise intervals in which its threads waited for their turns."""
 PAUSE_NS: Final = 200_000_000
@@ -59,13 +55,11 @@ class Wakes:
         self._cpu = 0
         self._slept_at, self._due = 0, NEVER
         self._round_began = NEVER
-        self._lateness: deque[int] = deque(maxlen=MAX_WAKES)
+        self._lateness: deque[int] = deque(maxlen=WAKES_PER_WAIT)
         self._sleeps: deque[int] = deque(maxlen=WAKES_PER_WAIT)
         """When the last sleeps began (ns)."""
         self._pauses: deque[Lag] = deque(maxlen=MAX_PAUSES)
         self._waits: deque[Window] = deque(maxlen=MAX_WAITS)
-        self.count = 0
-        """Wakes so far."""
 
     def begin_sleep(self, now: int, seconds: float) -> None:
         """Note that the thread is about to sleep for a number of seconds, from `now` (ns) on."""
@@ -88,10 +82,9 @@ class Wakes:
             return
         self._lateness.append(max(now - due - (delay - before), 0))
         self._sleeps.append(self._slept_at)
-        self.count += 1
         if len(self._sleeps) == WAKES_PER_WAIT:
             busy = (self._read_cpu() - self._cpu) / max(now - self._slept_at, 1)
-            latest = sorted(islice(self._lateness, len(self._lateness) - WAKES_PER_WAIT, None))
+            latest = sorted(self._lateness)
             late = latest[-1 if has_readers or busy >= BUSY else WAKES_PER_WAIT // 2]
             if busy >= SATURATED:
                 late = max(late, int(getswitchinterval() * SECOND))
@@ -106,14 +99,6 @@ class Wakes:
         """Note that the round is over: one that took long was interrupted, as a sleep is."""
         self._pauses.extend(self._find_overdue(now))
         self._round_began = NEVER
-
-    def find_typical_lateness(self, count: int) -> int | None:
-        """Return the typical lateness (ns) of the wakes after the first `count`; None: there are none."""
-        wakes = min(self.count - count, len(self._lateness))
-        if wakes < 1:
-            return None
-        latest = tuple(self._lateness)
-        return median_high(islice(latest, max(len(latest) - wakes, 0), None))
 
     def find_waits(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the GIL in them."""
