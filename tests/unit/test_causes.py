@@ -174,3 +174,21 @@ def test_a_connection_that_counts_nothing_shows_whether_bytes_are_unread() -> No
     some, nothing = Reading((SINCE + 3_000) * MS, 90), Reading((SINCE + 3_000) * MS, 0)
     assert judge(3_000, None, some, blocked=((500, 3_000),)) == LOOP_BY_BYTES
     assert judge(3_000, None, nothing) == BY_CONNECTION
+
+
+# --- A loop that lags all the time -----------------------------------------------------------------------------------
+
+
+def test_the_last_lags_of_a_loop_that_lags_all_the_time_are_one() -> None:
+    blocked = tuple((start, start + 400) for start in range(0, 2_400, 400))
+    assert judge(2_400, blocked=blocked) == LOOP_BY_LOOP
+
+
+def test_short_lags_hide_nothing_however_many_they_are() -> None:
+    blocked = tuple((start, start + 50) for start in range(0, 2_400, 50))
+    assert judge(2_400, blocked=blocked) == NOTHING_KNOWN
+
+
+def test_lags_between_which_the_loop_slept_are_not_one() -> None:
+    blocked = tuple((start, start + 400) for start in range(0, 2_400, 480))
+    assert judge(2_320, blocked=blocked) == NOTHING_KNOWN

@@ -14,7 +14,7 @@ from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.connection import RESOLUTION, Reading
-from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.lags import Lag, find_passage
 
 CATCH_UP_NS: Final = 100_000_000
 """What did not run may take this long to hand a chunk out when it runs again."""
@@ -58,8 +58,10 @@ def find_cause(
     shown = _judge_readings(silence, readings)
     half = (silence.until - silence.since) / 2
     quiet = shown.quiet_until - silence.since
+    blocks = sorted(blocked)
+    passages = (Lag(find_passage(blocks, index), block.end) for index, block in enumerate(blocks))
     hidden_by_process = _measure_hidden(stopped, shown.quiet_until, silence.until)
-    hidden_by_loop = _measure_hidden(blocked, shown.quiet_until, silence.until)
+    hidden_by_loop = _measure_hidden(passages, shown.quiet_until, silence.until)
     # A loop does not run either while its process does not.
     is_loops = hidden_by_loop > 2 * hidden_by_process
     if silence.until - shown.unread_since > half:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+CATCH_UP_NS: Final = 5_000_000
+"""For so long after a delay its reader gets to what came meanwhile; after a long one for a 20th of it."""
+MAX_ITERATIONS: Final = 4
+"""The iterations that a loop which lags all the time may need to hand a chunk out."""
 
 
 class Lag(NamedTuple):
@@ -19,3 +25,21 @@ class Lag(NamedTuple):
     def earliest(self) -> int:
         """The earliest moment since which it may not have run."""
         return self.start if self.ran_at is None else min(self.ran_at, self.start)
+
+
+def find_passage(lags: Sequence[Lag], index: int, iterations: int = MAX_ITERATIONS) -> int:
+    """Return since when a chunk may have passed through a loop that handed it out right after a lag.
+
+    That is the start of the lag, or of those before that it followed at once: as many as the loop needs for a chunk.
+
+    Args:
+        lags: in order of time.
+        index: of the lag.
+        iterations: how many lags it may have passed through.
+    """
+    since = lags[index].earliest
+    for before in range(index - 1, max(index - iterations, -1), -1):
+        if lags[before].end + CATCH_UP_NS < since:
+            break
+        since = min(since, lags[before].earliest)
+    return since

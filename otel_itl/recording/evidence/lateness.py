@@ -15,19 +15,15 @@ from itertools import accumulate
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
-from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.lags import CATCH_UP_NS, MAX_ITERATIONS, Lag, find_passage
 from otel_itl.recording.evidence.run_queue import SATURATED, Window
 
 T = TypeVar("T")
 
 MIN_LATENESS_NS: Final = 1_000_000
 """Less than this is no lateness."""
-CATCH_UP_NS: Final = 5_000_000
-"""For so long after a delay its reader gets to what came meanwhile; after a long one for a 20th of it."""
 MAX_UNSEEN_NS: Final = 25_000_000
 """A loop's own timer shows what keeps the loop from running for longer than this."""
-MAX_ITERATIONS: Final = 4
-"""The iterations that a loop which lags all the time may need to hand a chunk out."""
 MAX_DRAINING_WAIT_NS: Final = 2_000_000
 """A chunk that took less than this to be handed out, after a late one, may have come with it."""
 
@@ -113,7 +109,7 @@ class _Reaches:
         """Return the earliest moment (ns) at which a chunk may have come that was asked for, and arrived, then."""
         reach = min(self._find_by_windows(arrived), self._find_by_lags(asked, arrived))
         for index in self._waits.find_around(arrived):
-            reach = min(reach, arrived - self._turns * self._waits[index].excess)
+            reach = min(reach, arrived - self._turns * self._waits.delays[index].excess)
         return reach
 
     def _find_by_lags(self, asked: int, arrived: int) -> int:
@@ -123,13 +119,8 @@ class _Reaches:
         """
         reach = arrived
         for index in self._lags.find_around(arrived):
-            since = arrived
-            for before in range(index, max(index - self._iterations, -1), -1):
-                lag = self._lags[before]
-                if lag.end + CATCH_UP_NS < since and before < index:
-                    break
-                since = min(since, lag.earliest)
-            reach = min(reach, max(since, asked) if asked < self._lags[index].end else since)
+            since = min(arrived, find_passage(self._lags.delays, index, self._iterations))
+            reach = min(reach, max(since, asked) if asked < self._lags.delays[index].end else since)
         return reach
 
     def _find_by_windows(self, arrived: int) -> int:
@@ -158,7 +149,7 @@ class _Reaches:
 
     def _find_longest_passage(self, start: int, arrived: int) -> int:
         """Return how long a chunk may take (ns) to pass through a loop that never sleeps, by its lags since `start`."""
-        lags = (self._lags[index] for index in self._lags.find_between(start, arrived))
+        lags = (self._lags.delays[index] for index in self._lags.find_between(start, arrived))
         return 2 * MAX_UNSEEN_NS + self._iterations * max((lag.end - lag.start for lag in lags), default=0)
 
 
@@ -169,10 +160,7 @@ class _Spans(Generic[T]):
         self._spans = sorted(spans, key=_start_of)
         self._starts = [start for start, _, _ in self._spans]
         self._ends = list(accumulate((end for _, end, _ in self._spans), max))
-
-    def __getitem__(self, index: int) -> T:
-        """Return a delay."""
-        return self._spans[index][2]
+        self.delays = [delay for _, _, delay in self._spans]
 
     def find_between(self, start: int, end: int) -> range:
         """Return the indexes of the delays whose interval may overlap one."""
