@@ -176,6 +176,15 @@ def test_a_connection_that_counts_nothing_shows_whether_bytes_are_unread() -> No
     assert judge(3_000, None, nothing) == BY_CONNECTION
 
 
+def test_a_reader_that_gets_no_cpu_right_after_a_stop_goes_on_to_be_stopped() -> None:
+    assert judge(2_500, stopped=((100, 2_050), (2_100, 2_480))) == PROCESS_BY_RUN_QUEUE
+
+
+def test_no_more_than_two_stops_in_a_row_are_one() -> None:
+    stopped = tuple((start, start + 450) for start in range(0, 2_500, 500))
+    assert judge(2_500, stopped=stopped) == NOTHING_KNOWN
+
+
 # --- A loop that lags all the time -----------------------------------------------------------------------------------
 
 

@@ -18,6 +18,8 @@ from otel_itl.recording.evidence.lags import Lag, find_passage
 
 CATCH_UP_NS: Final = 100_000_000
 """What did not run may take this long to hand a chunk out when it runs again."""
+STOPS: Final = 2
+"""What stopped the process, and what kept its reader from running right after that."""
 PROMPT_NS: Final = 2 * RESOLUTION
 """Data that came this soon after a silence began may have come before it."""
 
@@ -58,9 +60,10 @@ def find_cause(
     shown = _judge_readings(silence, readings)
     half = (silence.until - silence.since) / 2
     quiet = shown.quiet_until - silence.since
-    blocks = sorted(blocked)
+    stops, blocks = sorted(stopped), sorted(blocked)
+    held_up = (Lag(find_passage(stops, index, STOPS, CATCH_UP_NS), stop.end) for index, stop in enumerate(stops))
     passages = (Lag(find_passage(blocks, index), block.end) for index, block in enumerate(blocks))
-    hidden_by_process = _measure_hidden(stopped, shown.quiet_until, silence.until)
+    hidden_by_process = _measure_hidden(held_up, shown.quiet_until, silence.until)
     hidden_by_loop = _measure_hidden(passages, shown.quiet_until, silence.until)
     # A loop does not run either while its process does not.
     is_loops = hidden_by_loop > 2 * hidden_by_process

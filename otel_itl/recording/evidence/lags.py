@@ -27,7 +27,7 @@ class Lag(NamedTuple):
         return self.start if self.ran_at is None else min(self.ran_at, self.start)
 
 
-def find_passage(lags: Sequence[Lag], index: int, iterations: int = MAX_ITERATIONS) -> int:
+def find_passage(lags: Sequence[Lag], index: int, iterations: int = MAX_ITERATIONS, catch_up: int = CATCH_UP_NS) -> int:
     """Return since when a chunk may have passed through a loop that handed it out right after a lag.
 
     That is the start of the lag, or of those before that it followed at once: as many as the loop needs for a chunk.
@@ -36,10 +36,11 @@ def find_passage(lags: Sequence[Lag], index: int, iterations: int = MAX_ITERATIO
         lags: in order of time.
         index: of the lag.
         iterations: how many lags it may have passed through.
+        catch_up: how soon after a lag another one has to begin to have followed at once (ns).
     """
     since = lags[index].earliest
     for before in range(index - 1, max(index - iterations, -1), -1):
-        if lags[before].end + CATCH_UP_NS < since:
+        if lags[before].end + catch_up < since:
             break
         since = min(since, lags[before].earliest)
     return since
