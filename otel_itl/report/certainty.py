@@ -1,0 +1,197 @@
+"""The words and the format for how well figures are known, which all tools share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from math import ceil, floor, log10
+from typing import Final
+
+from otel_itl.core.host_bound import find_host_part
+from otel_itl.core.measures import Measures
+from otel_itl.report.render.number_format import ABSENT, format_duration, format_milliseconds
+
+
+_P99: Final = "itl_p99"
+ERRORS: Final = {
+    "time_to_first_token": "ttft_uncertainty",
+    "time_per_output_token": "tpot_uncertainty",
+    _P99: "itl_p99_uncertainty",
+}
+"""Field of `Measures` → that of its error."""
+
+
+class Cause(str, Enum):
+    """Why a figure is uncertain, as `itl.uncertain.cause` has it."""
+
+    CONSUMER = "consumer"
+    HOST = "host"
+
+    @property
+    def words(self) -> str:
+        """The cause as a clause."""
+        return "the caller was busy" if self is Cause.CONSUMER else "its machine was busy"
+
+
+class Flag(str, Enum):
+    """What is marked on streams and gaps, by its name in tables."""
+
+    CALLER_BOUND = "caller-bound"
+    HOST_BOUND = "host-bound"
+    IMPUTED = "imputed"
+    EXCLUDED = "excluded"
+    BUFFERED = "buffered"
+    NOT_KNOWN = "not known"
+
+    @property
+    def remedy(self) -> str:
+        """What to do, in one sentence."""
+        return REMEDIES[self]
+
+
+REMEDIES: Final[Mapping[Flag, str]] = {
+    Flag.CALLER_BOUND: "Read the stream in a task or a thread that does nothing else.",
+    Flag.HOST_BOUND: "Give the process more CPU.",
+    Flag.IMPUTED: "Pull the next chunk before you work on this one.",
+    Flag.EXCLUDED: "Keep pulling until the stream ends, and work on the chunks meanwhile.",
+    Flag.BUFFERED: "Switch off the buffering of the proxy or server on the way.",
+    Flag.NOT_KNOWN: "Measure again where the caller and its machine are less busy.",
+}
+"""Flag → what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """The streams of which one figure is uncertain for one cause."""
+
+    cause: Cause
+    streams: int
+    error: float
+    """Seconds by which the figure of any of them may be less, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How well one figure that is pooled over streams is known."""
+
+    streams: int = 0
+    """Those that it is of."""
+    uncertain: tuple[Uncertain, ...] = ()
+    """Of these, the ones of which it may be less than it is given as."""
+    left_out: Mapping[str, int] | None = None
+    """Cause → streams that are not in it, because it is not known to half of itself; None: there are none."""
+
+    @property
+    def all_streams(self) -> int:
+        """The streams that have the figure, those that are left out included."""
+        return self.streams + sum((self.left_out or {}).values())
+
+
+class KnownCollector:
+    """Collects how well one figure of several streams is known.
+
+    Args:
+        figure: a key of `ERRORS`. With `itl_p99` the samples are pooled, and their mean decides whether they are known.
+    """
+
+    def __init__(self, figure: str) -> None:
+        self._figure = figure
+        self._streams = 0
+        self._counts: Counter[Cause] = Counter()
+        self._errors: dict[Cause, float] = {}
+        self._left_out: Counter[Cause] = Counter()
+
+    def add(self, measures: Measures, host_delay: float | None) -> bool:
+        """Add a stream that has the figure, and return whether it is known well enough to be pooled."""
+        is_known = bool(measures.upstream_samples) if self._figure == _P99 else measures.is_known(self._figure)
+        if not is_known:
+            self._left_out[find_cause(measures, host_delay, "itl_mean" if self._figure == _P99 else self._figure)] += 1
+            return False
+        self._streams += 1
+        error = find_error(measures, self._figure)
+        if error is not None:
+            cause = find_cause(measures, host_delay, self._figure)
+            self._counts[cause] += 1
+            self._errors[cause] = max(self._errors.get(cause, 0.0), error)
+        return True
+
+    def summary(self) -> Known:
+        """Summarize the streams that were added."""
+        uncertain = (Uncertain(cause, count, self._errors[cause]) for cause, count in self._counts.most_common())
+        left_out = {cause.value: count for cause, count in self._left_out.most_common()}
+        return Known(self._streams, tuple(uncertain), left_out or None)
+
+
+def find_error(measures: Measures, figure: str) -> float | None:
+    """Return by how many seconds TTFT, TPOT or the p99 may be less, given its field; None: by next to nothing."""
+    error: float | None = getattr(measures, ERRORS[figure])
+    return error
+
+
+def find_cause(measures: Measures, host_delay: float | None, figure: str) -> Cause:
+    """Return why a figure, which has bounds, is uncertain: most of what is uncertain decides.
+
+    Args:
+        measures: of the stream.
+        host_delay: seconds in which its reader was ready and did not run; None: not known.
+        figure: a field of `Measures` that is a time.
+    """
+    is_host = 2 * find_host_part(host_delay, measures, figure) > measures.bounds[figure].width
+    return Cause.HOST if is_host else Cause.CONSUMER
+
+
+def describe_known(known: Known) -> str:
+    """Return what of a figure is uncertain, and why: `3 of 9 known to 10 ms only: the caller was busy`; empty: nothing.
+
+    What was left out follows: `2 more not known: its machine was busy`.
+    """
+    return "; ".join([*_describe_uncertain(known), *_describe_left_out(known)])
+
+
+def _describe_uncertain(known: Known) -> Iterator[str]:
+    for one in known.uncertain:
+        yield f"{one.streams:,} of {known.streams:,} known to {format_error(one.error)} only: {one.cause.words}"
+
+
+def _describe_left_out(known: Known) -> Iterator[str]:
+    for cause, count in (known.left_out or {}).items():
+        yield f"{count:,} more not known: {Cause(cause).words}"
+
+
+def describe_remedies(flags: Iterable[Flag]) -> list[str]:
+    """Return what to do about each of some flags: `host-bound: Give the process more CPU.`."""
+    wanted = set(flags)
+    return [f"{flag.value}: {flag.remedy}" for flag in Flag if flag in wanted]
+
+
+def format_error(seconds: float) -> str:
+    """Format an error with its unit, rounded up to two digits: `1.1 ms`, `120 ms`, `1.9 s`."""
+    error = _round_up(seconds)
+    return f"{error:,g} s" if error >= 1 else f"{_round_up(seconds * 1_000):,g} ms"
+
+
+def format_with_error(seconds: float | None, error: float | None) -> str:
+    """Format a time with its unit and what it may be less by: `655 ms (-120)`, `1.86 s (-0.12)`."""
+    if seconds is None:
+        return ABSENT
+    is_in_seconds = round(seconds, 3) >= 1
+    return format_duration(seconds) + _append_error(error, 1 if is_in_seconds else 1_000)
+
+
+def format_milliseconds_with_error(seconds: float | None, error: float | None) -> str:
+    """Format likewise for a column of milliseconds: `655 (-120)`, from 10 s on `12.3s (-0.12)`."""
+    shown = format_milliseconds(seconds)
+    return shown if seconds is None else shown + _append_error(error, 1 if shown.endswith("s") else 1_000)
+
+
+def _append_error(error: float | None, units_per_second: int) -> str:
+    return "" if error is None else f" (-{_round_up(error * units_per_second):,g})"
+
+
+def _round_up(number: float) -> float:
+    """Round a positive number up to two significant digits."""
+    digits = 1 - floor(log10(number))
+    step = 10.0**-digits
+    return round(ceil(round(number / step, 6)) * step, max(digits, 0))
