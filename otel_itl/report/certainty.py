@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from math import ceil, floor, log10
 from typing import Final
 
 from otel_itl.core.host_bound import find_host_part
-from otel_itl.core.measures import Measures
-from otel_itl.report.render.number_format import ABSENT, format_duration, format_milliseconds
-
+from otel_itl.core.measures import MIN_UNCERTAIN_SHARE, MIN_UNCERTAINTY, Measures
+from otel_itl.report.render.number_format import ABSENT, format_duration, format_milliseconds, pluralize
 
 _P99: Final = "itl_p99"
-ERRORS: Final = {
-    "time_to_first_token": "ttft_uncertainty",
-    "time_per_output_token": "tpot_uncertainty",
-    _P99: "itl_p99_uncertainty",
-}
-"""Field of `Measures` → that of its error."""
 
 
 class Cause(str, Enum):
@@ -69,7 +62,7 @@ class Uncertain:
     cause: Cause
     streams: int
     error: float
-    """Seconds by which the figure of any of them may be less, at most."""
+    """Seconds by which the figure of any of them may be wrong, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ class Known:
     streams: int = 0
     """Those that it is of."""
     uncertain: tuple[Uncertain, ...] = ()
-    """Of these, the ones of which it may be less than it is given as."""
+    """Of these, the ones of which it may be wrong by more than 1 ms and 1 %."""
     left_out: Mapping[str, int] | None = None
     """Cause → streams that are not in it, because it is not known to half of itself; None: there are none."""
 
@@ -93,7 +86,8 @@ class KnownCollector:
     """Collects how well one figure of several streams is known.
 
     Args:
-        figure: a key of `ERRORS`. With `itl_p99` the samples are pooled, and their mean decides whether they are known.
+        figure: a field of `Measures` that is a time. With `itl_p99` the samples are pooled, and their mean decides
+            whether they are known.
     """
 
     def __init__(self, figure: str) -> None:
@@ -110,7 +104,8 @@ class KnownCollector:
             self._left_out[find_cause(measures, host_delay, "itl_mean" if self._figure == _P99 else self._figure)] += 1
             return False
         self._streams += 1
-        error = find_error(measures, self._figure)
+        errors = (find_error(measures, self._figure), find_error(measures, self._figure, is_above=True))
+        error = max(filter(None, errors), default=None)
         if error is not None:
             cause = find_cause(measures, host_delay, self._figure)
             self._counts[cause] += 1
@@ -124,10 +119,17 @@ class KnownCollector:
         return Known(self._streams, tuple(uncertain), left_out or None)
 
 
-def find_error(measures: Measures, figure: str) -> float | None:
-    """Return by how many seconds TTFT, TPOT or the p99 may be less, given its field; None: by next to nothing."""
-    error: float | None = getattr(measures, ERRORS[figure])
-    return error
+def find_error(measures: Measures, figure: str, *, is_above: bool = False) -> float | None:
+    """Return by how many seconds a figure, given its field, may be less; None: by no more than 1 ms, or than 1 %.
+
+    With `is_above`, by how many it may be more: the percentiles of the gaps are estimates, all else is by the latest
+    arrivals.
+    """
+    bounds, value = measures.find_bounds(figure), getattr(measures, figure)
+    if bounds is None:
+        return None
+    error: float = bounds.highest - value if is_above else value - bounds.lowest
+    return error if round(error, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * value) else None
 
 
 def find_cause(measures: Measures, host_delay: float | None, figure: str) -> Cause:
@@ -145,19 +147,17 @@ def find_cause(measures: Measures, host_delay: float | None, figure: str) -> Cau
 def describe_known(known: Known) -> str:
     """Return what of a figure is uncertain, and why: `3 of 9 known to 10 ms only: the caller was busy`; empty: nothing.
 
-    What was left out follows: `2 more not known: its machine was busy`.
+    Where streams were left out, how many it is of comes first: `of 7 streams, 2 more not known: its machine was busy`.
     """
-    return "; ".join([*_describe_uncertain(known), *_describe_left_out(known)])
-
-
-def _describe_uncertain(known: Known) -> Iterator[str]:
-    for one in known.uncertain:
-        yield f"{one.streams:,} of {known.streams:,} known to {format_error(one.error)} only: {one.cause.words}"
-
-
-def _describe_left_out(known: Known) -> Iterator[str]:
-    for cause, count in (known.left_out or {}).items():
-        yield f"{count:,} more not known: {Cause(cause).words}"
+    left_out = known.left_out or {}
+    parts = [f"{count:,} more not known: {Cause(cause).words}" for cause, count in left_out.items()]
+    if parts:
+        parts[0] = f"of {pluralize(known.streams, 'stream')}, {parts[0]}"
+    parts += [
+        f"{one.streams:,} of {known.streams:,} known to {format_error(one.error)} only: {one.cause.words}"
+        for one in known.uncertain
+    ]
+    return "; ".join(parts)
 
 
 def describe_remedies(flags: Iterable[Flag]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_streams_that_are_uncertain_are_counted_with_their_cause() -> None:
 
 
 def test_streams_that_are_left_out_are_counted_with_their_cause() -> None:
-    assert describe_known(Known(7, (), {"host": 2})) == "2 more not known: its machine was busy"
+    assert describe_known(Known(7, (), {"host": 2})) == "of 7 streams, 2 more not known: its machine was busy"
 
 
 def test_nothing_is_said_of_a_figure_that_is_known() -> None:
@@ -105,6 +106,11 @@ def test_the_cause_is_the_host_where_it_delayed_the_reader_by_most_of_the_error(
 
 def test_every_flag_has_one_sentence_of_what_to_do() -> None:
     assert [flag for flag in Flag if REMEDIES[flag].count(".") != 1 or not REMEDIES[flag].endswith(".")] == []
+
+
+def test_the_documentation_has_what_to_do_about_each_flag() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    assert [flag for flag in Flag if f"| {flag.value} | {flag.remedy} |" not in page] == []
 
 
 def test_what_to_do_is_in_the_order_of_the_flags() -> None:
