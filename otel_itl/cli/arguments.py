@@ -240,9 +240,6 @@ def _add_compare(subparsers: Any) -> None:
         metavar="ROW[,ROW...]",
         help=f"the rows that decide the exit code: {', '.join(COMPARED)} (default: all)",
     )
-    compare.add_argument(
-        "--include-bound", action="store_true", help="also compare streams that their caller or machine held up"
-    )
     form = compare.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON; docs/compare.md has its schema")
     form.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")

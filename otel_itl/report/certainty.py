@@ -88,10 +88,11 @@ class KnownCollector:
     Args:
         figure: a field of `Measures` that is a time. With `itl_p99` the samples are pooled, and their mean decides
             whether they are known.
+        leaves_out: streams whose figure is not known to half of itself are not in it; else they are uncertain.
     """
 
-    def __init__(self, figure: str) -> None:
-        self._figure = figure
+    def __init__(self, figure: str, *, leaves_out: bool = True) -> None:
+        self._figure, self._leaves_out = figure, leaves_out
         self._streams = 0
         self._counts: Counter[Cause] = Counter()
         self._errors: dict[Cause, float] = {}
@@ -100,7 +101,7 @@ class KnownCollector:
     def add(self, measures: Measures, host_delay: float | None) -> bool:
         """Add a stream that has the figure, and return whether it is known well enough to be pooled."""
         is_known = bool(measures.upstream_samples) if self._figure == _P99 else measures.is_known(self._figure)
-        if not is_known:
+        if not is_known and self._leaves_out:
             self._left_out[find_cause(measures, host_delay, "itl_mean" if self._figure == _P99 else self._figure)] += 1
             return False
         self._streams += 1
@@ -129,7 +130,12 @@ def find_error(measures: Measures, figure: str, *, is_above: bool = False) -> fl
     if bounds is None:
         return None
     error: float = bounds.highest - value if is_above else value - bounds.lowest
-    return error if round(error, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * value) else None
+    return error if is_error_shown(error, value) else None
+
+
+def is_error_shown(error: float, value: float) -> bool:
+    """Return whether a figure is shown with its error, both in seconds: from 1 ms and 1 % of it on."""
+    return round(error, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * value)
 
 
 def find_cause(measures: Measures, host_delay: float | None, figure: str) -> Cause:

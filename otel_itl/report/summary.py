@@ -88,8 +88,8 @@ class ModelSummary:
     finished: int
     """Streams that were completed or truncated."""
     known: Mapping[str, Known]
-    """How many streams `time_to_first_token`, `inter_token_latency` and `time_per_output_token` are of, and how well they
-    are known. A stream whose figure is not known to half of itself is not in it."""
+    """How many streams `time_to_first_token`, `inter_token_latency` and `time_per_output_token` are of, and how well
+    they are known. A stream whose figure is not known to half of itself is not in it."""
     figures: Mapping[str, float | None] | None = None
     """The figures of the finished streams as another tool defines them; None: not asked for."""
 

@@ -99,8 +99,7 @@ def test_report_reads_the_streams(done: Done, capsys: pytest.CaptureFixture[str]
 
 
 def test_compare_splits_the_streams_by_level(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
-    by = ["--by", "itl.sweep.level=1,2", "--include-bound"]
-    code = main(["compare", *by, "--json", str(done.folder / "streams.jsonl")])
+    code = main(["compare", "--by", "itl.sweep.level=1,2", "--json", str(done.folder / "streams.jsonl")])
     printed = capsys.readouterr()
     levels = json.loads(done.out)["levels"]
     if all(level["void"] is None for level in levels):
