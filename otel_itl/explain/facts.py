@@ -58,18 +58,18 @@ class Facts:
         return len(self.start_ns)
 
 
-def lay_out(used: Sequence[Observation], bound: Sequence[Observation], zone: tzinfo) -> Facts:
+def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tzinfo) -> Facts:
     """Lay the streams of one model out in columns.
 
     Args:
         used: streams of the model, at least one.
-        bound: its streams that count for the own load alone.
+        others: its streams that count for the own load alone.
         zone: the time zone of days, weekdays and hours.
     """
     rows = sorted(used, key=lambda one: one.start_ns)
     moments = [datetime.fromtimestamp(one.start_ns / SECOND, zone) for one in rows]
     days = np.array([moment.toordinal() for moment in moments], dtype=np.intp)
-    at_start, mean, idle = _own_streams(rows, sorted([*rows, *bound], key=lambda one: one.start_ns))
+    at_start, mean, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
     return Facts(
         model=rows[0].model,
         start_ns=[one.start_ns for one in rows],

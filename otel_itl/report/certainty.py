@@ -166,6 +166,12 @@ def describe_known(known: Known) -> str:
     return "; ".join(parts)
 
 
+def describe_figures(known: Mapping[str, Known]) -> list[str]:
+    """Return what of several figures, by their title, is uncertain: `TTFT: 3 of 9 known to 10 ms only: …`."""
+    notes = {title: describe_known(one) for title, one in known.items()}
+    return [f"{title}: {note}" for title, note in notes.items() if note]
+
+
 def describe_remedies(flags: Iterable[Flag]) -> list[str]:
     """Return what to do about each of some flags: `host-bound: Give the process more CPU.`."""
     wanted = set(flags)

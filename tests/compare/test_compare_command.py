@@ -131,7 +131,7 @@ def test_the_callers_machine_decides_where_the_answer_depends_on_it(
         "same",
         ["B"],
     )
-    assert (row["b"]["value"], row["b"]["lowest"]) == (0.30115, 0.20115)
+    assert [row["b"]["value"], row["b"]["lowest"]] == pytest.approx([0.30115, 0.20115])
     assert data["answer"].startswith("The caller's machine decides whether B is slower: TTFT p50 of openai / gpt-4o is")
 
 

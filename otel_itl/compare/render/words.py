@@ -9,7 +9,7 @@ from otel_itl.compare.gate import deciding_rows, required_rows
 from otel_itl.compare.quantities import Quantity, Unit
 from otel_itl.compare.requests import Side
 from otel_itl.compare.verdicts import Answer
-from otel_itl.report.certainty import Flag, describe_known, format_milliseconds_with_error
+from otel_itl.report.certainty import Flag, describe_figures, format_milliseconds_with_error
 from otel_itl.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
@@ -71,12 +71,8 @@ def describe_side(side: Side) -> str:
 
 
 def describe_errors(side: Side) -> list[str]:
-    """Return for each figure that is uncertain of how many streams, and why.
-
-    Such as `TTFT: 3 of 9 known to 10 ms only: the caller was busy`.
-    """
-    notes = {title: describe_known(collector.summary()) for title, collector in side.errors.items()}
-    return [f"{title}: {note}" for title, note in notes.items() if note]
+    """Return for each figure that is uncertain of how many streams, and why."""
+    return describe_figures({title: collector.summary() for title, collector in side.errors.items()})
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
