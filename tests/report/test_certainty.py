@@ -113,6 +113,12 @@ def test_the_documentation_has_what_to_do_about_each_flag() -> None:
     assert [flag for flag in Flag if f"| {flag.value} | {flag.remedy} |" not in page] == []
 
 
+def test_the_glossary_has_what_to_do_about_each_flag() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    wanted = {flag: f"What to do: {flag.remedy[0].lower()}{flag.remedy[1:]}" for flag in {*Flag} - {Flag.NOT_KNOWN}}
+    assert [flag for flag, sentence in wanted.items() if sentence not in page] == []
+
+
 def test_what_to_do_is_in_the_order_of_the_flags() -> None:
     assert describe_remedies([Flag.HOST_BOUND, Flag.CALLER_BOUND]) == [
         "caller-bound: Read the stream in a task or a thread that does nothing else.",
