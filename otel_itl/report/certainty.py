@@ -166,6 +166,11 @@ def describe_known(known: Known) -> str:
     return "; ".join(parts)
 
 
+def describe_set_aside(counts: Mapping[Cause, int], streams: int) -> str:
+    """Return how many of some streams are in no figure, and why: `3 of 9 set aside: the caller was busy`."""
+    return "; ".join(f"{count:,} of {streams:,} set aside: {cause.words}" for cause, count in counts.items() if count)
+
+
 def describe_figures(known: Mapping[str, Known]) -> list[str]:
     """Return what of several figures, by their title, is uncertain: `TTFT: 3 of 9 known to 10 ms only: …`."""
     notes = {title: describe_known(one) for title, one in known.items()}
