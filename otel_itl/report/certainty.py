@@ -47,8 +47,8 @@ class Flag(str, Enum):
 REMEDIES: Final[Mapping[Flag, str]] = {
     Flag.CALLER_BOUND: "Read the stream in a task or a thread that does nothing else.",
     Flag.HOST_BOUND: "Give the process more CPU.",
-    Flag.IMPUTED: "Pull the next chunk before you work on this one.",
-    Flag.EXCLUDED: "Keep pulling until the stream ends, and work on the chunks meanwhile.",
+    Flag.IMPUTED: "If they are many, do as for caller-bound or host-bound, whichever the streams are.",
+    Flag.EXCLUDED: "If they are many, pull to the end of the stream, and work on the chunks in another task or thread.",
     Flag.BUFFERED: "Switch off the buffering of the proxy or server on the way.",
     Flag.NOT_KNOWN: "Measure again where the caller and its machine are less busy.",
 }

@@ -30,6 +30,9 @@ from otel_itl.report.worst_stream import WorstStream, describe_worst, longest_la
 FINISHED = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
 """Outcomes of the streams in another tool's figures: to the tools, any other request has failed."""
 
+MAX_FEW_GAPS = 0.05
+"""Imputed or excluded gaps up to this share of the output chunks are few: nothing has to be done about them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
@@ -95,15 +98,16 @@ class ModelSummary:
 
     @property
     def flags(self) -> list[Flag]:
-        """What is marked on its streams and gaps."""
+        """What is marked on its streams, and on more than a few of its gaps."""
+        few = MAX_FEW_GAPS * self.output_chunks
         marked = {
-            Flag.CALLER_BOUND: self.consumer_bound,
-            Flag.HOST_BOUND: self.host_bound,
-            Flag.IMPUTED: self.imputed,
-            Flag.EXCLUDED: self.excluded,
+            Flag.CALLER_BOUND: self.consumer_bound > 0,
+            Flag.HOST_BOUND: self.host_bound > 0,
+            Flag.IMPUTED: self.imputed > few,
+            Flag.EXCLUDED: self.excluded > few,
             Flag.BUFFERED: self.buffered is not None,
         }
-        return [flag for flag, count in marked.items() if count]
+        return [flag for flag, is_marked in marked.items() if is_marked]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -281,6 +281,7 @@ def test_streams_without_token_events_are_counted_in_one_sentence(tmp_path: Path
     assert (done.returncode, done.stderr) == (1, sentence)
 
 
+@pytest.mark.slow
 def test_the_recording_split_in_two_has_an_answer(tmp_path: Path) -> None:
     # Two scripted models, one token every 15.6 ms and one every 24.4: whatever this machine adds, that is slower.
     run("demo", "--seconds", "10", "--sdk", "anthropic,google-genai", "--output", "out.jsonl", "--quiet", cwd=tmp_path)

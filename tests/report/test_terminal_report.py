@@ -386,6 +386,11 @@ def test_a_flag_has_one_sentence_of_what_to_do(shown: Shown, made: Any) -> None:
     assert [line for line in lines if ": " in line][:1] == ["host-bound: Give the process more CPU."]
 
 
+def test_few_imputed_gaps_need_nothing_to_be_done(shown: Shown, made: Any) -> None:
+    few, many = late(made.timeline(*[20] * 40), 0, 3), late(made.timeline(20, 20), 0, 3)
+    assert ["imputed: If they are many" in shown(timeline) for timeline in (few, many)] == [False, True]
+
+
 def test_a_first_token_is_shown_with_what_it_may_be_less_by(shown: Shown, made: Any) -> None:
     assert "TTFT 200 ms (-30)" in shown(late(made.timeline(20, 2000), 30))
 
