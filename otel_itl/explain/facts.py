@@ -19,6 +19,8 @@ SHORT_DAYS = 8
 """With fewer days than this, the blocks of time are shorter than a day."""
 TIME_BLOCKS = 24
 """Blocks of time of such an input, each with as many streams."""
+MIN_SPREAD = 1e-9
+"""A load that spreads by no more open streams than this does not vary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,7 @@ def _mean_open(starts: Floats, ends: Floats, first: Floats, last: Floats) -> Flo
 
 def _scale(expected: Floats, actual: Floats) -> Floats:
     """Return the straight line through `actual` over `expected`; `expected` itself where it does not vary."""
-    if np.ptp(expected) == 0.0:
+    if np.ptp(expected) <= MIN_SPREAD:
         return expected
     slope, offset = np.polyfit(expected, actual, 1)
     return np.asarray(offset + slope * expected) if slope > 0 else expected

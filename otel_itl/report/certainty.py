@@ -76,18 +76,12 @@ class Known:
     left_out: Mapping[str, int] | None = None
     """Cause → streams that are not in it, because it is not known to half of itself; None: there are none."""
 
-    @property
-    def all_streams(self) -> int:
-        """The streams that have the figure, those that are left out included."""
-        return self.streams + sum((self.left_out or {}).values())
-
 
 class KnownCollector:
     """Collects how well one figure of several streams is known.
 
     Args:
-        figure: a field of `Measures` that is a time. With `itl_p99` the samples are pooled, and their mean decides
-            whether they are known.
+        figure: a field of `Measures` that is a time; with `itl_p99` the ITL samples are pooled.
         leaves_out: streams whose figure is not known to half of itself are not in it; else they are uncertain.
     """
 
@@ -100,8 +94,7 @@ class KnownCollector:
 
     def add(self, measures: Measures, host_delay: float | None) -> bool:
         """Add a stream that has the figure, and return whether it is known well enough to be pooled."""
-        is_known = bool(measures.upstream_samples) if self._figure == _P99 else measures.is_known(self._figure)
-        if not is_known and self._leaves_out:
+        if self._leaves_out and not is_pooled(measures, self._figure):
             self._left_out[find_cause(measures, host_delay, "itl_mean" if self._figure == _P99 else self._figure)] += 1
             return False
         self._streams += 1
@@ -118,6 +111,11 @@ class KnownCollector:
         uncertain = (Uncertain(cause, count, self._errors[cause]) for cause, count in self._counts.most_common())
         left_out = {cause.value: count for cause, count in self._left_out.most_common()}
         return Known(self._streams, tuple(uncertain), left_out or None)
+
+
+def is_pooled(measures: Measures, figure: str) -> bool:
+    """Return whether a figure is known to half of itself, given its field; `itl_p99` stands for all ITL samples."""
+    return bool(measures.upstream_samples) if figure == _P99 else measures.is_known(figure)
 
 
 def find_error(measures: Measures, figure: str, *, is_above: bool = False) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import MICROSECOND
-from otel_itl.report.certainty import find_cause, find_error
+from otel_itl.report.certainty import find_cause, find_error, is_pooled
 from otel_itl.report.reading.span_facts import StallFacts
 from otel_itl.report.reading.streams import UNKNOWN, StoredStream
 from otel_itl.report.slo import Verdict, read_verdict
@@ -58,6 +58,8 @@ _UNCERTAIN: Final = {
     "max": "itl_max",
 }
 """Likewise of the figures that are shown with their errors."""
+_POOLED: Final = {"ttft": "time_to_first_token", "itl": "itl_p99", "tpot": "time_per_output_token"}
+"""Likewise of those that are pooled over streams."""
 
 
 def describe_stream(stream: StoredStream) -> dict[str, Any]:
@@ -112,10 +114,7 @@ def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, A
     """Return by how much figures of a stream may be less, why, and which are not known; empty where all are exact."""
     errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
     uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
-    unknown = {"ttft": "time_to_first_token", "tpot": "time_per_output_token"}
-    left_out = [key for key, field in unknown.items() if not measures.is_known(field)]
-    if measures.itl_samples and not measures.upstream_samples:
-        left_out.append("itl")
+    left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_pooled(measures, field)]
     described = {
         "errors": without_none(errors) or None,
         "why": uncertain and find_cause(measures, host_delay, uncertain).words,
