@@ -97,6 +97,29 @@ def test_a_figure_is_shown_with_its_error_as_in_the_report() -> None:
     assert shown == [format_with_error(seconds, error) for seconds, error in ERRORS]
 
 
+DRAWING = """
+import { drawLaneBase } from "./lanedraw.js";
+const drawn = [];
+const context = { globalAlpha: 1, fillRect(x, y, width) { drawn.push([this.fillStyle, this.globalAlpha, x, width]); } };
+const colors = { track: "track", wait: "wait", send: "send" };
+const stream = { start: 0, end: 600000, headers: 100000, m: { ttft: 0.5 }, errors: { ttft: 0.12 } };
+const lane = { left: 0, right: 600, top: 0, height: 8 };
+drawLaneBase(context, colors, "", stream, lane, (us) => us / 1000, 0);
+console.log(JSON.stringify(drawn));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="it needs node")
+def test_the_wait_for_the_first_token_has_a_lighter_cap_where_it_may_have_come_earlier(tmp_path: Path) -> None:
+    for module in MODULES:
+        shutil.copy(module, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "drawing.js").write_text(DRAWING)
+    done = subprocess.run(["node", "drawing.js"], cwd=tmp_path, capture_output=True, check=True, text=True)  # noqa: S607
+    bar, cap = json.loads(done.stdout)[1:5:3]
+    assert (bar, cap) == (["wait", 1, 0, 500], ["wait", 0.4, 380, 120])
+
+
 def test_names_made_of_script_are_data_in_the_page(html: str) -> None:
     assert ('alert("x")' in html, document_in(html)["name"]) == (False, '</script><script>alert("x")</script>')
 
