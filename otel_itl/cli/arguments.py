@@ -158,7 +158,7 @@ def _add_report(subparsers: Any) -> None:
     report.add_argument(
         "--explain",
         action="store_true",
-        help="print what drives TTFT and ITL instead; goes with --json, --html, --zone and --include-bound",
+        help="print what drives TTFT and ITL instead; goes with --json, --html, --zone and --include-buffered",
     )
     report.add_argument(
         "--zone",
@@ -167,9 +167,9 @@ def _add_report(subparsers: Any) -> None:
         help="time zone of the hours and weekdays of --explain, as Europe/Berlin (default: UTC)",
     )
     report.add_argument(
-        "--include-bound",
+        "--include-buffered",
         action="store_true",
-        help="with --explain: also streams that their caller, their machine or a buffer held up",
+        help="with --explain: also streams that came through a buffer",
     )
     outputs = report.add_mutually_exclusive_group()
     outputs.add_argument("--html", metavar="OUT", help="write a page that draws every stream, as one file")
@@ -239,9 +239,6 @@ def _add_compare(subparsers: Any) -> None:
         default=COMPARED,
         metavar="ROW[,ROW...]",
         help=f"the rows that decide the exit code: {', '.join(COMPARED)} (default: all)",
-    )
-    compare.add_argument(
-        "--include-bound", action="store_true", help="also compare streams that their caller or machine held up"
     )
     form = compare.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON; docs/compare.md has its schema")

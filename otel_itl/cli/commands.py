@@ -186,8 +186,8 @@ def _can_report(arguments: argparse.Namespace) -> bool:
     """Return whether the arguments go together and what they need is installed; print a sentence where not."""
     if arguments.explain:
         return _can_explain(arguments)
-    if arguments.zone is not None or arguments.include_bound:
-        option = "--include-bound" if arguments.zone is None else "--zone"
+    if arguments.zone is not None or arguments.include_buffered:
+        option = "--include-buffered" if arguments.zone is None else "--zone"
         _print_error("report", f"{option} belongs to --explain: leave it out, or add --explain.")
         return False
     if arguments.session is not None and arguments.tool is not None:
@@ -208,7 +208,7 @@ def _can_explain(arguments: argparse.Namespace) -> bool:
     if given is None and arguments.json and arguments.html is not None:
         given = "--json and --html together"
     if given is not None:
-        goes = "it goes with --zone, --include-bound, and either --json or --html"
+        goes = "it goes with --zone, --include-buffered, and either --json or --html"
         _print_error("report", f"--explain does not go with {given}: {goes}.")
         return False
     needs_rich = not arguments.json and arguments.html is None

@@ -16,7 +16,7 @@ from otel_itl.compare.render.html import comparison_to_html
 from otel_itl.compare.render.json import comparison_to_json
 from otel_itl.compare.render.markdown import comparison_to_markdown
 from otel_itl.compare.render.words import headline
-from otel_itl.compare.requests import Selection, Side
+from otel_itl.compare.requests import Side
 from otel_itl.compare.sides import (
     ByAttribute,
     ByTime,
@@ -44,7 +44,7 @@ def run_compare(arguments: argparse.Namespace) -> int:
             return _write_series(arguments, skipped)
         a, b = _read_sides(arguments, skipped)
         _print_skipped(skipped)
-        empty = next((side for side in (a, b) if not side.requests and not side.set_aside), None)
+        empty = next((side for side in (a, b) if not side.requests), None)
         if empty is not None:
             return _refuse(f"{empty.name!r} has no stream.", NOTHING_COMPARED)
         comparison = compare(a, b, arguments.margin, seed=arguments.seed)
@@ -65,7 +65,6 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
         UnreadableSourceError: a file cannot be read.
     """
     files: Sequence[str] = arguments.files
-    selection = Selection(arguments.slo, arguments.include_bound)
     if arguments.by is not None and (arguments.before is not None or arguments.after is not None):
         message = "--by and --before or --after both split the input: leave one out."
         raise CannotSplitError(message)
@@ -76,18 +75,18 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
             message = f"--by {arguments.by!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B."
             raise CannotSplitError(message)
         split = ByAttribute(attribute, None if chosen is None else (chosen[0], chosen[1]))
-        return read_by_attribute(files, split, skipped, selection)
+        return read_by_attribute(files, split, skipped, arguments.slo)
     if arguments.before is not None or arguments.after is not None:
         before = arguments.after if arguments.before is None else arguments.before
         after = arguments.before if arguments.after is None else arguments.after
         if before > after:
             message = "--before is later than --after: a stream would be on both sides."
             raise CannotSplitError(message)
-        return read_by_time(files, ByTime(before, after), skipped, selection)
+        return read_by_time(files, ByTime(before, after), skipped, arguments.slo)
     if len(files) != 2:  # noqa: PLR2004 - two sides
         message = f"name two files, A and B, or split one with --by, --before or --after: got {len(files)}."
         raise CannotSplitError(message)
-    return read_files(files[0], files[1], skipped, selection)
+    return read_files(files[0], files[1], skipped, arguments.slo)
 
 
 def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
@@ -97,7 +96,7 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
         CannotWriteError: a file cannot be written, or the configuration's is somebody else's.
         UnreadableSourceError: a file cannot be read.
     """
-    runs = read_runs(arguments.files, skipped, Selection(arguments.slo, arguments.include_bound))
+    runs = read_runs(arguments.files, skipped, arguments.slo)
     _print_skipped(skipped)
     if not runs:
         return _refuse("no stream in any of the files.", NOTHING_COMPARED)

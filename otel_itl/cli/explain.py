@@ -35,7 +35,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
         streams = read_streams(arguments.files, skipped)
         if arguments.html is not None:
             streams = _describe_each(streams, described)
-        explanation = explain(streams, arguments.zone or timezone.utc, includes_bound=arguments.include_bound)
+        explanation = explain(streams, arguments.zone or timezone.utc, includes_buffered=arguments.include_buffered)
         _print_warnings(explanation, skipped)
         if not explanation.streams and not explanation.set_aside:
             raise nothing_in(arguments.files, skipped)

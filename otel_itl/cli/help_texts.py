@@ -120,9 +120,10 @@ exit codes:
 """
 COMPARE = """\
 Compare two sides, model by model and over all models: is B slower than A, the
-same, or is there not enough data to know? Whole sessions are resampled, as the
-gaps of a request and the requests of a session are alike; docs/compare.md says
-how. Streams bound by their caller or their machine are set aside and counted.
+same, or is that not known? Whole sessions are resampled, as the gaps of a
+request and the requests of a session are alike; docs/compare.md says how. Where
+chunks may have come before they were delivered, an answer counts only if it is
+the same with the least that all figures can be.
 """
 COMPARE_EXAMPLES = """\
 examples:
@@ -137,7 +138,7 @@ exit codes:
   0  B is the same or faster
   1  B is slower
   2  bad usage, or a file that cannot be read
-  3  it is not known: there is not enough data
+  3  it is not known: not enough data, or the caller's machine decides
 """
 SWEEP = """\
 Drive an endpoint of yours from its expected peak to five times that, and find

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from otel_itl.compare.clusters import Clusters
 from otel_itl.compare.levels import Floats, Level
 from otel_itl.compare.quantities import MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
-from otel_itl.compare.requests import Side
+from otel_itl.compare.requests import Request, Side
 from otel_itl.compare.resampling import Design, Effect, Interval, bootstrap_interval, permutation_p
 from otel_itl.compare.verdicts import Answer, adjust_p_values, answer, enough_clusters
+from otel_itl.report.certainty import is_error_shown
 
 POOLED = "all models"
 DEFAULT_MARGIN = 0.05
@@ -28,13 +30,36 @@ class Figure:
     value: float | None
     clusters: int
     samples: int
+    lowest: float | None
+    """The least that the value can be; None: it is exact, or None."""
     effective_samples: int
     """As many independent samples would be known as well; its samples over it is the design effect."""
+
+    @property
+    def error(self) -> float | None:
+        """By how much the value may be less; None: by no more than 1 ms, or than 1 % of it."""
+        if self.value is None or self.lowest is None:
+            return None
+        error = self.value - self.lowest
+        return error if is_error_shown(error, self.value) else None
 
     @property
     def design_effect(self) -> float | None:
         """How many samples are worth one independent sample; None without a sample."""
         return self.samples / self.effective_samples if self.effective_samples else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowest:
+    """A row with the least that the figures of both sides can be: without what the callers' machines may have added."""
+
+    ratio: float | None
+    low: float | None
+    high: float | None
+    adjusted_p: float | None
+    answer: Answer
+    sides: Sequence[str]
+    """`A`, `B`: the sides whose figure may be less by the larger part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +79,11 @@ class Row:
     adjusted_p: float | None = None
     answer: Answer = Answer.NOT_ENOUGH_DATA
     why: str = ""
-    """Why there is not enough data, in one clause; empty for the other answers."""
+    """Why it is not known, in one clause; empty for the other answers."""
     enough: int | None = None
     """About how many clusters a side would be enough; None: unknown, or there are enough."""
+    lowest: Lowest | None = None
+    """None: the figures of both sides are exact, or the row was not estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +106,15 @@ class _Estimate:
 
     row: Row
     interval: Interval | None
+    lowest: _Estimate | None = None
+    """The same with the least that the figures of both sides can be; None: they are exact."""
+    sides: Sequence[str] = ()
+    """The sides whose figure may be less by the larger part."""
+
+    @property
+    def at_least(self) -> _Estimate:
+        """What is judged beside it: with the least that the figures can be."""
+        return self.lowest or self
 
 
 def compare(
@@ -143,8 +179,12 @@ class _Estimator:
         if not models or not (quantity.is_latency or events):
             return None
         levels = [quantity.level(of_model, objective(model)) for model, of_model in requests.items()]
+        lowest = levels
+        if quantity.is_of_arrivals and any(map(_has_bounds, requests.values())):
+            lowest = [quantity.level(_lower(of_model), objective(model)) for model, of_model in requests.items()]
         samples = np.sum([quantity.samples(of_model) for of_model in requests.values()], axis=0)
-        a, b = (_figure(levels, samples, weights) for weights in design.weights())
+        weights = design.weights()
+        a, b = (_figure(levels, lowest, samples, of_side) for of_side in weights)
         if not (a.samples or b.samples):
             return None
         row = Row(model=models[0] if len(models) == 1 else POOLED, quantity=quantity, a=a, b=b)
@@ -153,18 +193,24 @@ class _Estimator:
             why, enough = refusal
             return _Estimate(replace(row, why=why, enough=enough), None)
         sizes = [sum(map(len, of_model)) for of_model in requests.values()]
-        return self._resample(row, _effect(levels, sizes), design)
+        same_draws = deepcopy(self._random)
+        found = self._resample(row, _effect(levels, sizes), design, self._random)
+        errors = [_find_error(levels, lowest, of_side) for of_side in weights]
+        if not any(errors):
+            return found
+        sides = [side for side, error in zip("AB", errors, strict=True) if error and error >= max(errors) / 2]
+        return replace(found, lowest=self._resample(row, _effect(lowest, sizes), design, same_draws), sides=sides)
 
-    def _resample(self, row: Row, effect: Effect, design: Design) -> _Estimate:
+    def _resample(self, row: Row, effect: Effect, design: Design, random: np.random.Generator) -> _Estimate:
         """Estimate the effect of a row, its interval, and its p-value."""
         observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
         if not math.isfinite(observed):
             return _Estimate(replace(row, why="a figure of 0, or of no sample, has no ratio"), None)
         row = replace(row, ratio=math.exp(observed))
-        interval = bootstrap_interval(effect, design, self._resamples, self._random)
+        interval = bootstrap_interval(effect, design, self._resamples, random)
         if interval is None:
             return _Estimate(replace(row, why="a single session or request has no spread"), None)
-        p = permutation_p(effect, design, self._resamples, self._random)
+        p = permutation_p(effect, design, self._resamples, random)
         return _Estimate(replace(row, low=math.exp(interval.low), high=math.exp(interval.high), p=p), interval)
 
 
@@ -187,14 +233,30 @@ def _effect(levels: Sequence[Level], requests: Sequence[int]) -> Effect:
     return effect
 
 
-def _figure(levels: Sequence[Level], samples: Floats, weights: Floats) -> Figure:
+def _has_bounds(clusters: Sequence[Sequence[Request]]) -> bool:
+    return any(request.lowest is not None for requests in clusters for request in requests)
+
+
+def _lower(clusters: Sequence[Sequence[Request]]) -> list[list[Request]]:
+    """Return the clusters with the least that the figures of their requests can be."""
+    return [[request.lowest or request for request in requests] for requests in clusters]
+
+
+def _find_error(levels: Sequence[Level], lowest: Sequence[Level], weights: Floats) -> float:
+    """Return the largest part of itself by which the figure of a model may be less on one side; 0: all are exact."""
+    figures = [(level.shown(weights), low.shown(weights)) for level, low in zip(levels, lowest, strict=True)]
+    return max(((value - low) / value for value, low in figures if value > low), default=0.0)
+
+
+def _figure(levels: Sequence[Level], lowest: Sequence[Level], samples: Floats, weights: Floats) -> Figure:
     """Return the figure of one side; of several models there is no value, only the size."""
-    value = levels[0].shown(weights) if len(levels) == 1 else math.nan
+    value, least = (each[0].shown(weights) if len(levels) == 1 else math.nan for each in (levels, lowest))
     count = float(weights @ samples)
     sizes = [level.count_samples(weights) for level in levels]
     total, effective = (sum(part) for part in zip(*sizes, strict=True))
     return Figure(
         value=value if math.isfinite(value) else None,
+        lowest=least if least < value else None,
         clusters=int(np.sum((weights > 0) & (samples > 0))),
         samples=round(count),
         effective_samples=max(round(count * effective / total), 1) if total else 0,
@@ -218,24 +280,54 @@ def _refusal(quantity: Quantity, a: Figure, b: Figure) -> tuple[str, int | None]
 
 
 def _judge(estimates: Sequence[_Estimate], margin: float) -> Iterator[Row]:
-    """Yield the rows with their answers: the p-values are adjusted over all of them."""
+    """Yield the rows with their answers, which hold only where they are the same with the least that all can be.
+
+    The p-values are adjusted over all rows, and once more over all rows with the least that their figures can be.
+    """
+    measured = _answer_all(estimates, margin)
+    lowest = _answer_all([one.at_least for one in estimates], margin)
+    for one, row, least in zip(estimates, measured, lowest, strict=True):
+        yield row if one.lowest is None else _weigh(row, least, one.sides)
+
+
+def _weigh(row: Row, least: Row, sides: Sequence[str]) -> Row:
+    """Return a row, given its answer with the least that its figures can be: where that is another, it is not known."""
+    row = replace(row, lowest=_describe_lowest(least, sides))
+    if least.answer is row.answer:
+        return row
+    uncertain = "both sides are" if len(sides) > 1 else f"side {sides[0]} is"
+    why = (
+        f"{row.answer.value} as measured, {least.answer.value} if all chunks came as early as they may have; "
+        f"{uncertain} uncertain"
+    )
+    return replace(row, answer=Answer.MACHINE_DECIDES, why=why, enough=None)
+
+
+def _describe_lowest(row: Row, sides: Sequence[str]) -> Lowest:
+    return Lowest(
+        ratio=row.ratio, low=row.low, high=row.high, adjusted_p=row.adjusted_p, answer=row.answer, sides=sides
+    )
+
+
+def _answer_all(estimates: Sequence[_Estimate], margin: float) -> list[Row]:
+    """Answer rows; their p-values are adjusted over all of them."""
     adjusted = iter(adjust_p_values([one.row.p for one in estimates if one.row.p is not None]))
-    for row, interval in ((one.row, one.interval) for one in estimates):
-        if row.p is None or interval is None:
-            yield row
-            continue
-        adjusted_p = next(adjusted)
-        found = answer(interval, adjusted_p, margin)
-        if found is not Answer.NOT_ENOUGH_DATA:
-            yield replace(row, adjusted_p=adjusted_p, answer=found)
-            continue
-        clusters = min(row.a.clusters, row.b.clusters)
-        enough = enough_clusters(interval, clusters, margin)
-        why = (
-            "the interval is wider than the margin"
-            if enough and enough > clusters
-            else "the interval crosses the margin"
-        )
-        yield replace(
-            row, adjusted_p=adjusted_p, answer=found, why=why, enough=enough if enough and enough > clusters else None
-        )
+    return [
+        one.row
+        if one.row.p is None or one.interval is None
+        else _answer_row(one.row, one.interval, next(adjusted), margin)
+        for one in estimates
+    ]
+
+
+def _answer_row(row: Row, interval: Interval, adjusted_p: float, margin: float) -> Row:
+    """Answer a row, given its interval and its adjusted p-value."""
+    found = answer(interval, adjusted_p, margin)
+    row = replace(row, adjusted_p=adjusted_p, answer=found)
+    if found is not Answer.NOT_ENOUGH_DATA:
+        return row
+    clusters = min(row.a.clusters, row.b.clusters)
+    enough = enough_clusters(interval, clusters, margin)
+    is_wide = enough is not None and enough > clusters
+    why = "the interval is wider than the margin" if is_wide else "the interval crosses the margin"
+    return replace(row, why=why, enough=enough if is_wide else None)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from otel_itl.compare.comparison import Comparison, Row
 from otel_itl.compare.rows import COMPARED
-from otel_itl.compare.verdicts import Answer
+from otel_itl.compare.verdicts import UNKNOWN, Answer
 
 NOT_SLOWER = 0
 SLOWER = 1
@@ -23,7 +23,7 @@ def exit_code(comparison: Comparison, keys: Sequence[str] = COMPARED) -> int:
     if any(row.answer is Answer.SLOWER for row in deciding_rows(comparison, keys)):
         return SLOWER
     required = required_rows(comparison, keys)
-    is_unknown = not required or any(row.answer is Answer.NOT_ENOUGH_DATA for row in required)
+    is_unknown = not required or any(row.answer in UNKNOWN for row in required)
     return CANNOT_TELL if is_unknown else NOT_SLOWER
 
 

@@ -46,6 +46,8 @@ class Quantity:
     is_latency: bool = True
     """It decides alone whether the answer is known; a rate of rare events decides only if it is slower."""
     needs_objective: bool = False
+    is_of_arrivals: bool = True
+    """It depends on when chunks came, and so may be uncertain."""
 
     def events(self, clusters: Clusters, objective: float | None) -> float:
         """Return how many events all clusters have together; latencies have no events."""
@@ -170,6 +172,7 @@ QUANTITIES = (
         level=_events("stalls", _thousands_of_tokens, is_share=False),
         samples=_count_tokens,
         is_latency=False,
+        is_of_arrivals=False,
     ),
     *(
         Quantity(
@@ -179,6 +182,7 @@ QUANTITIES = (
             level=_events(key, _count_requests),
             samples=_count_requests,
             is_latency=False,
+            is_of_arrivals=False,
         )
         for key in ("truncated", "errors")
     ),

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from otel_itl.core.measures import Measures
 from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.report.certainty import KnownCollector
 from otel_itl.report.reading.streams import StoredStream
 from otel_itl.report.stalls import collect_stalls
 
-CALLER_BOUND = "caller-bound"
-"""Why a stream is set aside: its caller was too slow to observe the upstream's pace."""
-HOST_BOUND = "host-bound"
-"""Why a stream is set aside: the machine that read it had too little CPU for its figures to be the upstream's."""
+FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}
+"""Figures whose errors a side counts, by their title: the fields of `Measures`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +39,12 @@ class Request:
     outcome: Outcome
     itl_objective: float | None
     """The ITL objective that it is judged by."""
+    lowest: Request | None = None
+    """The same with the least that its figures can be; None: they are exact."""
+
+
+def _collect_errors() -> dict[str, KnownCollector]:
+    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +53,8 @@ class Side:
 
     name: str
     requests: list[Request] = field(default_factory=list)
-    set_aside: Counter[str] = field(default_factory=Counter)
-    """Why streams are in no figure → how many."""
-
-    def describe_set_aside(self) -> str:
-        """Return how many streams were set aside and why: `2 caller-bound, 1 host-bound`; empty: none."""
-        return ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.set_aside.items()))
+    errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
+    """Title of a figure → of how many streams it is uncertain, and why."""
 
     @property
     def clusters(self) -> int:
@@ -60,28 +62,12 @@ class Side:
         return len({request.cluster for request in self.requests})
 
 
-class Selection(NamedTuple):
-    """Which streams are compared, and what their gaps are judged by."""
-
-    objectives: Objectives | None = None
-    """Whose ITL objective the gaps are judged by; None: the one on the spans."""
-    includes_bound: bool = False
-    """Streams that their caller or their machine held up are compared as well."""
-
-
-def add_stream(side: Side, stream: StoredStream, selection: Selection) -> None:
-    """Add a stream to a side, or count it as set aside where its figures are not the upstream's."""
-    reason = None if selection.includes_bound else _reason_to_set_aside(stream)
-    if reason is None:
-        side.requests.append(reduce_stream(stream, selection.objectives))
-    else:
-        side.set_aside[reason] += 1
-
-
-def _reason_to_set_aside(stream: StoredStream) -> str | None:
-    if stream.span_facts.is_host_bound:
-        return HOST_BOUND
-    return CALLER_BOUND if stream.measures.is_consumer_bound else None
+def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None) -> None:
+    """Add a stream to a side; `objectives` as for `reduce_stream`."""
+    side.requests.append(reduce_stream(stream, objectives))
+    for title, figure in FIGURES.items():
+        if getattr(stream.measures, figure) is not None:
+            side.errors[title].add(stream.measures, stream.span_facts.host_delay)
 
 
 def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Request:
@@ -93,12 +79,12 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
     """
     measures, session = stream.measures, stream.span_facts.session_id
     per_token = measures.time_per_output_token
-    return Request(
+    request = Request(
         cluster=session or stream.trace_id + stream.span_id or f"{stream.where} {stream.timeline.request_unix_ns}",
         is_in_session=session is not None,
         model=f"{stream.provider} / {stream.model}",
         time_to_first_token=measures.time_to_first_token,
-        gaps=array("d", sorted(sample / SECOND for sample in measures.itl_samples.nanoseconds)),
+        gaps=_to_seconds(measures.itl_samples.nanoseconds),
         decode_time=per_token * measures.paced_tokens if per_token else 0.0,
         later_tokens=measures.paced_tokens if per_token else 0,
         tokens=measures.token_count,
@@ -106,6 +92,23 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         outcome=stream.timeline.outcome,
         itl_objective=_itl_objective(stream, objectives),
     )
+    return replace(request, lowest=_find_lowest(request, measures)) if measures.bounds else request
+
+
+def _find_lowest(request: Request, measures: Measures) -> Request:
+    """Return a request with the least that its figures can be."""
+    bounds = measures.bounds
+    ttft, per_token = bounds.get("time_to_first_token"), bounds.get("time_per_output_token")
+    return replace(
+        request,
+        time_to_first_token=request.time_to_first_token if ttft is None else ttft.lowest,
+        gaps=_to_seconds(measures.sample_bounds.lowest),
+        decode_time=request.decode_time if per_token is None else per_token.lowest * measures.paced_tokens,
+    )
+
+
+def _to_seconds(nanoseconds: Sequence[float]) -> array[float]:
+    return array("d", [sample / SECOND for sample in nanoseconds])
 
 
 def _itl_objective(stream: StoredStream, objectives: Objectives | None) -> float | None:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from otel_itl.compare.requests import Selection, Side, add_stream
+from otel_itl.compare.requests import Side, add_stream
 from otel_itl.core.moments import format_time
+from otel_itl.core.slo import Objectives
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import StoredStream, read_streams
 
@@ -40,7 +41,7 @@ class ByTime:
     after: int
 
 
-def read_files(a: str, b: str, skipped: SkippedInput, selection: Selection) -> tuple[Side, Side]:
+def read_files(a: str, b: str, skipped: SkippedInput, objectives: Objectives | None) -> tuple[Side, Side]:
     """Read two files as the two sides.
 
     Raises:
@@ -49,12 +50,12 @@ def read_files(a: str, b: str, skipped: SkippedInput, selection: Selection) -> t
     sides = Side(name=a), Side(name=b)
     for side in sides:
         for stream in read_streams([side.name], skipped):
-            add_stream(side, stream, selection)
+            add_stream(side, stream, objectives)
     return sides
 
 
 def read_by_attribute(
-    sources: Sequence[str], split: ByAttribute, skipped: SkippedInput, selection: Selection
+    sources: Sequence[str], split: ByAttribute, skipped: SkippedInput, objectives: Objectives | None
 ) -> tuple[Side, Side]:
     """Read files and split their streams by an attribute; one with another value, or with none, is in neither side.
 
@@ -66,7 +67,7 @@ def read_by_attribute(
     started: dict[str, int] = {}
     for stream in read_streams(sources, skipped, split.attribute):
         if stream.group is not None and (split.values is None or stream.group in split.values):
-            add_stream(sides.setdefault(stream.group, Side(name=stream.group)), stream, selection)
+            add_stream(sides.setdefault(stream.group, Side(name=stream.group)), stream, objectives)
             at = stream.timeline.request_unix_ns
             started[stream.group] = min(started.get(stream.group, at), at)
     if split.values is not None:
@@ -83,7 +84,7 @@ def read_by_attribute(
 
 
 def read_by_time(
-    sources: Sequence[str], split: ByTime, skipped: SkippedInput, selection: Selection
+    sources: Sequence[str], split: ByTime, skipped: SkippedInput, objectives: Objectives | None
 ) -> tuple[Side, Side]:
     """Read files and split their streams by the time of the request; those between the two times are in neither side.
 
@@ -94,11 +95,11 @@ def read_by_time(
     for stream in read_streams(sources, skipped):
         side = _side_of(stream, split, a, b)
         if side is not None:
-            add_stream(side, stream, selection)
+            add_stream(side, stream, objectives)
     return a, b
 
 
-def read_runs(sources: Sequence[str], skipped: SkippedInput, selection: Selection) -> list[tuple[int, Side]]:
+def read_runs(sources: Sequence[str], skipped: SkippedInput, objectives: Objectives | None) -> list[tuple[int, Side]]:
     """Read each file as one run.
 
     Returns:
@@ -112,7 +113,7 @@ def read_runs(sources: Sequence[str], skipped: SkippedInput, selection: Selectio
     for source in sources:
         side, first = Side(name=source), None
         for stream in read_streams([source], skipped):
-            add_stream(side, stream, selection)
+            add_stream(side, stream, objectives)
             at = stream.timeline.request_unix_ns
             first = at if first is None else min(first, at)
         if first is not None:
@@ -131,7 +132,7 @@ def _describe_values(attribute: str, values: Sequence[str], sides: dict[str, Sid
     """Return a sentence with the values that an attribute has, where they are not two."""
     if not values:
         return f"no stream has the attribute {attribute!r}, neither on its span nor on its resource."
-    counts = Counter({value: len(side.requests) + side.set_aside.total() for value, side in sides.items()})
+    counts = Counter({value: len(side.requests) for value, side in sides.items()})
     named = ", ".join(f"{value!r} ({count:,} streams)" for value, count in counts.most_common(_MAX_NAMED))
     if len(values) == 1:
         return f"all streams have the same {attribute}: {named}."

@@ -1,10 +1,11 @@
-"""Answers one row of a comparison: slower, same, faster, or not enough data, and then what would be enough."""
+"""Answers one row of a comparison: slower, same, faster, or that it is not known, and then what would be enough."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from enum import Enum
+from typing import Final
 
 import numpy as np
 from scipy import stats
@@ -23,6 +24,12 @@ class Answer(str, Enum):
     SAME = "same"
     FASTER = "faster"
     NOT_ENOUGH_DATA = "not enough data"
+    MACHINE_DECIDES = "machine decides"
+    """It depends on whether chunks came when the caller's machine delivered them, or as early as they may have."""
+
+
+UNKNOWN: Final = frozenset({Answer.NOT_ENOUGH_DATA, Answer.MACHINE_DECIDES})
+"""Answers that leave open whether B is slower."""
 
 
 def adjust_p_values(p_values: Sequence[float]) -> list[float]:

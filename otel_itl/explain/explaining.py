@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timezone, tzinfo
 
 import numpy as np
@@ -31,37 +31,39 @@ SEED = 20_240_229
 
 
 def explain(
-    streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, *, includes_bound: bool = False
+    streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, *, includes_buffered: bool = False
 ) -> Explanation:
     """Explain what drives the latency of streams. The same streams have the same explanation.
 
     Args:
         streams: in any order; they are taken one at a time and not kept.
         zone: the time zone of hours and weekdays.
-        includes_bound: streams that their caller, their machine or a buffer held up are explained as well.
+        includes_buffered: streams that a buffer on the way held up are explained as well.
     """
-    return explain_observations(observe_streams(streams, includes_bound=includes_bound), zone)
+    return explain_observations(observe_streams(streams, includes_buffered=includes_buffered), zone)
 
 
 def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
-    """Explain what drives the latency of streams that were reduced to observations."""
-    random = np.random.default_rng(SEED)
+    """Explain what drives the latency of streams that were reduced to observations.
+
+    Where latencies may be less than they were measured, a finding has to be there with the least that they can be, too.
+    """
     with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
-        models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
-    tests = [test for model in models for test in model.tests]
-    adjusted = multipletests([p for _, p in tests], method="holm")[1] if tests else []
-    by_test = {id(test): float(p) for (test, _), p in zip(tests, adjusted, strict=True)}
-    findings = [finding for model in models for finding in model.find(by_test)]
+        models, measured = _find(observations, zone)
+        lowest = measured if observations.are_exact else _find(observations.lower(), zone)[1]
+    findings, undecided = _weigh(measured, lowest)
     switches = [change.switch(model.facts.model) for model in models for change in find_changes(model.facts)]
     starts = [one.start_ns for one in observations.used]
     return Explanation(
-        findings=sorted(findings, key=lambda finding: -finding.share_of_variance),
+        findings=findings,
+        undecided=undecided,
         switches=sorted(
             (one for one in switches if one.change.unix_ns is not None), key=lambda one: one.change.unix_ns or 0
         ),
         models=[model.describe(findings) for model in models],
         streams=len(observations.used),
         set_aside=dict(observations.set_aside),
+        known={title: collector.summary() for title, collector in observations.errors.items()},
         instances=len(observations.instances),
         zone=str(zone),
         first_unix_ns=min(starts, default=0),
@@ -69,10 +71,44 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
     )
 
 
+def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list[Finding]]:
+    """Return the models and their findings, the largest share of variance first."""
+    random = np.random.default_rng(SEED)
+    models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
+    tests = [test for model in models for test in model.tests]
+    adjusted = multipletests([p for _, p in tests], method="holm")[1] if tests else []
+    by_test = {id(test): float(p) for (test, _), p in zip(tests, adjusted, strict=True)}
+    findings = [finding for model in models for finding in model.find(by_test)]
+    return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
+
+
+def _weigh(measured: Sequence[Finding], lowest: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that are there with the least that all latencies can be, too, and the others.
+
+    The interval of an effect then contains both.
+    """
+    found, undecided = [], []
+    for finding in measured:
+        least = next((one for one in lowest if _is_same(one, finding)), None)
+        if least is None:
+            undecided.append(finding)
+        else:
+            effect = finding.effect
+            low, high = min(effect.low, least.effect.low), max(effect.high, least.effect.high)
+            found.append(replace(finding, effect=effect._replace(low=low, high=high)))
+    return found, undecided
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    """Return whether two findings are of the same driver of the same latency, in the same direction."""
+    keys = [(finding.model, finding.target, finding.driver, finding.effect.estimate > 0) for finding in (one, other)]
+    return keys[0] == keys[1]
+
+
 def _lay_out_models(observations: Observations, zone: tzinfo) -> Iterable[Facts]:
     """Yield the columns of each model."""
-    used, bound = _by_model(observations.used), _by_model(observations.bound)
-    return [lay_out(used[model], bound.get(model, []), zone) for model in sorted(used)]
+    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
+    return [lay_out(used[model], buffered.get(model, []), zone) for model in sorted(used)]
 
 
 def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:

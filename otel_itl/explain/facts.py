@@ -19,6 +19,8 @@ SHORT_DAYS = 8
 """With fewer days than this, the blocks of time are shorter than a day."""
 TIME_BLOCKS = 24
 """Blocks of time of such an input, each with as many streams."""
+MIN_SPREAD = 1e-9
+"""A load that spreads by no more open streams than this does not vary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +60,18 @@ class Facts:
         return len(self.start_ns)
 
 
-def lay_out(used: Sequence[Observation], bound: Sequence[Observation], zone: tzinfo) -> Facts:
+def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tzinfo) -> Facts:
     """Lay the streams of one model out in columns.
 
     Args:
         used: streams of the model, at least one.
-        bound: its streams that count for the own load alone.
+        others: its streams that count for the own load alone.
         zone: the time zone of days, weekdays and hours.
     """
     rows = sorted(used, key=lambda one: one.start_ns)
     moments = [datetime.fromtimestamp(one.start_ns / SECOND, zone) for one in rows]
     days = np.array([moment.toordinal() for moment in moments], dtype=np.intp)
-    at_start, mean, idle = _own_streams(rows, sorted([*rows, *bound], key=lambda one: one.start_ns))
+    at_start, mean, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
     return Facts(
         model=rows[0].model,
         start_ns=[one.start_ns for one in rows],
@@ -162,7 +164,7 @@ def _mean_open(starts: Floats, ends: Floats, first: Floats, last: Floats) -> Flo
 
 def _scale(expected: Floats, actual: Floats) -> Floats:
     """Return the straight line through `actual` over `expected`; `expected` itself where it does not vary."""
-    if np.ptp(expected) == 0.0:
+    if np.ptp(expected) <= MIN_SPREAD:
         return expected
     slope, offset = np.polyfit(expected, actual, 1)
     return np.asarray(offset + slope * expected) if slope > 0 else expected

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
+
+from otel_itl.report.certainty import Known
 
 
 class Target(Enum):
@@ -192,6 +194,10 @@ class Explanation:
     models: Sequence[ModelFacts]
     streams: int
     """Streams in the figures."""
+    undecided: Sequence[Finding] = ()
+    """Likewise what is not there if all chunks came as early as they may have: the caller's machine decides."""
+    known: Mapping[str, Known] = field(default_factory=dict)
+    """Title of a latency → of how many streams it is uncertain, and why."""
     set_aside: Mapping[str, int]
     """Why streams are in no figure → how many. They count for the own load all the same."""
     instances: int

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 from scipy import stats
 
 from otel_itl.core.arrivals import find_arrivals
 from otel_itl.core.gaps import find_gaps
+from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import SECOND, Timeline
+from otel_itl.report.certainty import KnownCollector
 from otel_itl.report.reading.streams import StoredStream
 
-CALLER_BOUND = "caller-bound"
-"""Why a stream is set aside: its caller was too slow to observe the upstream's pace."""
-HOST_BOUND = "host-bound"
-"""Why a stream is set aside: the machine that read it had too little CPU for its figures to be the upstream's."""
+FIGURES: Final = {"TTFT": "time_to_first_token", "ITL": "itl_mean"}
+"""Figures whose errors are counted, by their title: the fields of `Measures`."""
 BUFFERED = "buffered"
 """Why a stream is set aside: something between the model and the caller delivered it in bursts."""
 
@@ -53,6 +54,12 @@ class Observation:
     attempts: int | None = None
     server: str | None = None
     response_model: str | None = None
+    lowest: Observation | None = None
+    """The same with the least that its latencies can be; None: they are exact."""
+
+
+def _collect_errors() -> dict[str, KnownCollector]:
+    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,48 +67,52 @@ class Observations:
     """The streams of an explanation."""
 
     used: list[Observation] = field(default_factory=list)
-    bound: list[Observation] = field(default_factory=list)
-    """Streams whose latency is not the upstream's: they count for the own load alone."""
+    buffered: list[Observation] = field(default_factory=list)
+    """Streams whose latency is that of a buffer on the way: they count for the own load alone."""
     set_aside: Counter[str] = field(default_factory=Counter)
     """Why streams are in no figure → how many."""
     instances: set[str] = field(default_factory=set)
     """Processes that made the requests."""
+    errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
+    """Title of a figure → of how many streams it is uncertain, and why."""
+
+    @property
+    def are_exact(self) -> bool:
+        """No latency can be less than it is given as."""
+        return all(one.lowest is None for one in self.used)
+
+    def lower(self) -> Observations:
+        """Return the same with the least that all latencies can be."""
+        return replace(self, used=[one.lowest or one for one in self.used])
 
 
-def observe_streams(streams: Iterable[StoredStream], *, includes_bound: bool = False) -> Observations:
+def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool = False) -> Observations:
     """Reduce streams to observations; the streams themselves are not kept.
 
     Args:
         streams: in any order.
-        includes_bound: streams that their caller, their machine or a buffer held up are explained as well.
+        includes_buffered: streams that a buffer on the way held up are explained as well.
     """
     found = Observations()
     for stream in streams:
         if stream.span_facts.instance is not None:
             found.instances.add(stream.span_facts.instance)
-        reason = None if includes_bound else _reason_to_set_aside(stream)
-        if reason is None:
-            found.used.append(_observe(stream))
-        else:
-            found.bound.append(_observe(stream))
-            found.set_aside[reason] += 1
+        if stream.measures.is_buffered and not includes_buffered:
+            found.buffered.append(_observe(stream))
+            found.set_aside[BUFFERED] += 1
+            continue
+        found.used.append(_observe(stream))
+        for title, figure in FIGURES.items():
+            if getattr(stream.measures, figure) is not None:
+                found.errors[title].add(stream.measures, stream.span_facts.host_delay)
     return found
-
-
-def _reason_to_set_aside(stream: StoredStream) -> str | None:
-    """Return why the pace of a stream is not the upstream's; None: it is."""
-    if stream.span_facts.is_host_bound:
-        return HOST_BOUND
-    if stream.measures.is_consumer_bound or stream.span_facts.is_consumer_bound:
-        return CALLER_BOUND
-    return BUFFERED if stream.measures.is_buffered else None
 
 
 def _observe(stream: StoredStream) -> Observation:
     """Reduce one stream."""
     measures, timeline, upstream = stream.measures, stream.timeline, stream.span_facts.upstream
     gaps = _gaps_in_order(timeline)
-    return Observation(
+    observation = Observation(
         model=f"{stream.provider} / {stream.model}",
         session=stream.span_facts.session_id
         or stream.trace_id + stream.span_id
@@ -118,6 +129,19 @@ def _observe(stream: StoredStream) -> Observation:
         attempts=timeline.attempts,
         server=upstream.server,
         response_model=upstream.response_model,
+    )
+    return replace(observation, lowest=_find_lowest(observation, measures)) if measures.bounds else observation
+
+
+def _find_lowest(observation: Observation, measures: Measures) -> Observation:
+    """Return an observation with the least that its latencies can be; gaps all shrink as far as their mean can."""
+    ttft, mean = measures.find_bounds("time_to_first_token"), measures.find_bounds("itl_mean")
+    share = mean.lowest / measures.itl_mean if mean is not None and measures.itl_mean else 1.0
+    return replace(
+        observation,
+        ttft=None if ttft is None else ttft.lowest or None,
+        itl=None if observation.itl is None else observation.itl * share or None,
+        parts=tuple((position, gap * share) for position, gap in observation.parts) if share else (),
     )
 
 

@@ -12,8 +12,10 @@ from typing import NamedTuple
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.sessions import Sessions, TrackedRequest
 from otel_itl.core.timeline import SECOND
+from otel_itl.report.certainty import find_error
 from otel_itl.report.reading.span_facts import SessionFacts
 from otel_itl.report.reading.streams import StoredStream
+from otel_itl.report.slo import Verdict
 
 MAX_COMPARED = 10_000
 """Sessions whose ids are compared with one that does not exist."""
@@ -33,12 +35,17 @@ class RequestSummary:
     decode_time: float
     """From the first to the last token."""
     time_to_first_token: float | None
+    time_to_first_token_uncertainty: float | None
+    """Seconds by which that may be less, as of `itl_p99_uncertainty`; None: by next to nothing."""
     itl_p50: float | None
     itl_p99: float | None
+    itl_p99_uncertainty: float | None
     itl_mean: float | None
     stalls: int
     slo_met: bool | None
-    """It met its SLO; None: it has none, or cannot be judged."""
+    """It met its SLO; None: it has none, or that is not known."""
+    slo_verdict: str | None
+    """`met`, `missed` or `not known`; None: it has none, or there is too little to judge by."""
     latency_ratio: float | None
     """Its ITL over the session's own baseline for the model."""
     degraded: bool
@@ -58,8 +65,10 @@ class SessionSummary:
     requests: Sequence[RequestSummary]
     """In order of time."""
     itl_p50: float | None
-    """Of all gaps of all its requests, as is `itl_p99`."""
+    """Of the gaps of its requests, as is `itl_p99`."""
     itl_p99: float | None
+    itl_requests: int
+    """Requests that these are of: those whose pace is known to half of itself."""
     decode_time: float
     """Summed over the requests: the time that an agent's chain of requests takes."""
     stalls: int
@@ -81,10 +90,10 @@ class SessionCollector:
     def __init__(self) -> None:
         self._requests: dict[str, list[_Request]] = {}
 
-    def add(self, stream: StoredStream, stalls: int, *, slo_met: bool | None = None) -> None:
+    def add(self, stream: StoredStream, stalls: int, verdict: Verdict | None = None) -> None:
         """Add a stream with its number of stalls and whether it met its SLO, if it belongs to a session."""
         if stream.span_facts.session_id is not None:
-            request = _request(stream, stalls, slo_met=slo_met)
+            request = _request(stream, stalls, verdict)
             self._requests.setdefault(stream.span_facts.session_id, []).append(request)
 
     def summaries(self) -> list[SessionSummary]:
@@ -118,10 +127,8 @@ class _Request(NamedTuple):
     """One request of a session, until all of them are known."""
 
     summary: RequestSummary
-    samples: Sequence[float]
-    """ITL samples (ns)."""
     pace: Sequence[float]
-    """The samples, where they show the upstream's pace."""
+    """ITL samples (ns), where they show the upstream's pace."""
     pace_uncertainty: float
     """How far the bounds of their mean are apart, as a share of it."""
     facts: SessionFacts | None
@@ -142,7 +149,7 @@ class _Request(NamedTuple):
         return self._replace(summary=replace(self.summary, **facts._asdict()), facts=facts)
 
 
-def _request(stream: StoredStream, stalls: int, *, slo_met: bool | None) -> _Request:
+def _request(stream: StoredStream, stalls: int, verdict: Verdict | None) -> _Request:
     """Take what a summary needs from a stream; facts that its span lacks are filled in once all requests are known."""
     measures, facts = stream.measures, stream.span_facts.session
     summary = RequestSummary(
@@ -154,19 +161,21 @@ def _request(stream: StoredStream, stalls: int, *, slo_met: bool | None) -> _Req
         duration=measures.duration,
         decode_time=stream.timeline.output_duration,
         time_to_first_token=measures.time_to_first_token,
+        time_to_first_token_uncertainty=find_error(measures, "time_to_first_token"),
         itl_p50=measures.itl_p50,
         itl_p99=measures.itl_p99,
+        itl_p99_uncertainty=find_error(measures, "itl_p99"),
         itl_mean=measures.itl_mean,
         stalls=stalls,
-        slo_met=slo_met,
+        slo_met=None if verdict in {None, Verdict.NOT_KNOWN} else verdict is Verdict.MET,
+        slo_verdict=None if verdict is None else verdict.value,
         latency_ratio=None,
         degraded=False,
         scope=None,
         trace_id=stream.trace_id,
         span_id=stream.span_id,
     )
-    samples, pace = measures.itl_samples.nanoseconds, measures.upstream_samples.nanoseconds
-    request = _Request(summary, samples, pace, measures.pace_uncertainty, None)
+    request = _Request(summary, measures.upstream_samples.nanoseconds, measures.pace_uncertainty, None)
     return request if facts is None else request.with_facts(facts)
 
 
@@ -200,7 +209,7 @@ def _derive_facts(requests_by_session: dict[str, list[_Request]]) -> dict[str, l
 def _summary(session: str, requests: Sequence[_Request]) -> SessionSummary:
     """Summarize the requests of one session."""
     summaries = [request.summary for request in sorted(requests, key=lambda request: request.start)]
-    samples = sorted(sample for request in requests for sample in request.samples)
+    samples = sorted(sample for request in requests for sample in request.pace)
     has_percentiles = len(samples) > 1
     since, until = _last_degradation(summaries)
     return SessionSummary(
@@ -208,6 +217,7 @@ def _summary(session: str, requests: Sequence[_Request]) -> SessionSummary:
         requests=summaries,
         itl_p50=percentile(samples, 50) / SECOND if has_percentiles else None,
         itl_p99=percentile(samples, 99) / SECOND if has_percentiles else None,
+        itl_requests=sum(len(request.pace) > 0 for request in requests),
         decode_time=sum(summary.decode_time for summary in summaries),
         stalls=sum(summary.stalls for summary in summaries),
         latency_ratio=next((one.latency_ratio for one in reversed(summaries) if one.latency_ratio is not None), None),

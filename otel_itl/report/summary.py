@@ -11,10 +11,12 @@ from itertools import pairwise
 from math import fsum
 
 from otel_itl.conventions import LATENCY_BUCKETS
+from otel_itl.core.measures import Measures
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.report.buffering import BufferedStreams, BufferingCollector
+from otel_itl.report.certainty import Flag, Known, KnownCollector
 from otel_itl.report.other_tools import summary_as
 from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.report.reading.span_facts import StallFacts
@@ -27,6 +29,9 @@ from otel_itl.report.worst_stream import WorstStream, describe_worst, longest_la
 
 FINISHED = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
 """Outcomes of the streams in another tool's figures: to the tools, any other request has failed."""
+
+MAX_FEW_GAPS = 0.05
+"""Imputed or excluded gaps up to this share of the output chunks are few: nothing has to be done about them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +57,9 @@ class ModelSummary:
     outcomes: dict[str, int]
     """Outcome → number of streams; outcomes that did not occur are left out."""
     time_to_first_token: Distribution
-    """One sample per stream whose first token was observed."""
+    """One sample per stream with a first token."""
     inter_token_latency: Distribution
-    """The ITL samples of all streams; from two samples on, as for a single stream."""
+    """The ITL samples of the streams; from two samples on, as for a single stream."""
     latency_buckets: Sequence[int]
     """The same samples counted between the edges `conventions.LATENCY_BUCKETS`: (0, e_0], (e_0, e_1], …, (e_n, ∞)."""
     time_per_output_token: float | None
@@ -85,8 +90,24 @@ class ModelSummary:
     """Streams whose spans carry no stall count: their stalls are those in the timeline by the default thresholds."""
     finished: int
     """Streams that were completed or truncated."""
+    known: Mapping[str, Known]
+    """How many streams `time_to_first_token`, `inter_token_latency` and `time_per_output_token` are of, and how well
+    they are known. A stream whose figure is not known to half of itself is not in it."""
     figures: Mapping[str, float | None] | None = None
     """The figures of the finished streams as another tool defines them; None: not asked for."""
+
+    @property
+    def flags(self) -> list[Flag]:
+        """What is marked on its streams, and on more than a few of its gaps."""
+        few = MAX_FEW_GAPS * self.output_chunks
+        marked = {
+            Flag.CALLER_BOUND: self.consumer_bound > 0,
+            Flag.HOST_BOUND: self.host_bound > 0,
+            Flag.IMPUTED: self.imputed > few,
+            Flag.EXCLUDED: self.excluded > few,
+            Flag.BUFFERED: self.buffered is not None,
+        }
+        return [flag for flag, is_marked in marked.items() if is_marked]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +154,9 @@ def summarize(
         count += 1
         stalls = collect_stalls(stream)
         collectors.setdefault((stream.provider, stream.model), _ModelCollector(tool)).add(stream, stalls)
-        slo_met = slos.add(stream, stalls)
-        sessions.add(stream, sum(stall.count for stall in stalls), slo_met=slo_met)
-        if stream.measures.itl_samples.nanoseconds and (
+        verdict = slos.add(stream, stalls)
+        sessions.add(stream, sum(stall.count for stall in stalls), verdict)
+        if stream.measures.upstream_samples.nanoseconds and (
             worst is None or longest_latency(stream) > longest_latency(worst)
         ):
             worst = stream
@@ -167,6 +188,11 @@ class _ModelCollector:
         self._buffering = BufferingCollector()
         self._host_delays = array("d")
         self._server_times = ServerTimesCollector()
+        self._known = {
+            "time_to_first_token": KnownCollector("time_to_first_token"),
+            "inter_token_latency": KnownCollector("itl_p99"),
+            "time_per_output_token": KnownCollector("time_per_output_token"),
+        }
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Add a stream, which has these stalls."""
@@ -175,17 +201,12 @@ class _ModelCollector:
             self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
-        self._samples.extend(measures.itl_samples.nanoseconds)
+        self._pool(measures, stream.span_facts.host_delay)
         self._stalls.extend(stalls)
         self._buffering.add(measures)
         if stream.span_facts.host_delay is not None:
             self._host_delays.append(stream.span_facts.host_delay)
         self._server_times.add(stream)
-        if measures.time_to_first_token is not None:
-            self._first_tokens.append(round(measures.time_to_first_token * SECOND))
-        if measures.time_per_output_token:
-            self._paced_time += round(measures.time_per_output_token * measures.paced_tokens * SECOND)
-            self._paced_tokens += measures.paced_tokens
         self._sums.update(
             output_tokens=measures.token_count,
             output_chunks=measures.output_chunk_count,
@@ -196,6 +217,17 @@ class _ModelCollector:
             finished=int(is_finished),
             streams_with_derived_stalls=int(stream.span_facts.stalls is None),
         )
+
+    def _pool(self, measures: Measures, host_delay: float | None) -> None:
+        """Pool the figures of a stream that are known to half of themselves, and count the others."""
+        known = self._known
+        if measures.time_to_first_token is not None and known["time_to_first_token"].add(measures, host_delay):
+            self._first_tokens.append(round(measures.time_to_first_token * SECOND))
+        if measures.itl_samples and known["inter_token_latency"].add(measures, host_delay):
+            self._samples.extend(measures.itl_samples.nanoseconds)
+        if measures.time_per_output_token and known["time_per_output_token"].add(measures, host_delay):
+            self._paced_time += round(measures.time_per_output_token * measures.paced_tokens * SECOND)
+            self._paced_tokens += measures.paced_tokens
 
     def summary(self, provider: str, model: str) -> ModelSummary:
         """Summarize the streams that were added."""
@@ -224,6 +256,7 @@ class _ModelCollector:
             stalls=group_stalls(self._stalls),
             streams_with_derived_stalls=self._sums["streams_with_derived_stalls"],
             finished=self._sums["finished"],
+            known={figure: collector.summary() for figure, collector in self._known.items()},
             figures=None if self._tool is None else summary_as(self._finished, self._tool).figures,
         )
 

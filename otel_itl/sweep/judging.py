@@ -10,6 +10,7 @@ from typing import Final
 from otel_itl.compare.requests import reduce_stream
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.slo import Objectives
+from otel_itl.report.certainty import Cause
 from otel_itl.report.reading.streams import StoredStream
 from otel_itl.report.stalls import collect_stalls
 from otel_itl.sweep.brakes import RoundEnd
@@ -61,15 +62,15 @@ def _make_request(
         error=error,
         detail=flight.detail,
         stall_causes=causes,
-        is_held_up=stream is not None and flight.error is None and _is_held_up(stream),
+        held_up_by=None if stream is None or flight.error is not None else _find_cause(stream),
     )
 
 
-def _is_held_up(stream: StoredStream) -> bool:
-    """Return whether this machine held a stream up for so long that its figures are not the endpoint's."""
-    return stream.measures.is_consumer_bound or is_held_up_by_host(
-        stream.span_facts.host_delay, stream.measures.duration
-    )
+def _find_cause(stream: StoredStream) -> Cause | None:
+    """Return what held a stream up for so long that its figures are not the endpoint's; None: nothing did."""
+    if is_held_up_by_host(stream.span_facts.host_delay, stream.measures.duration):
+        return Cause.HOST
+    return Cause.CONSUMER if stream.measures.is_consumer_bound else None
 
 
 def judge_round(record: RoundRecord, requests: Sequence[DueRequest], began: float, planned: float) -> Round:

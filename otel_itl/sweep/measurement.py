@@ -26,7 +26,6 @@ from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import StoredStream, StreamReader
 from otel_itl.sweep.endpoint import SDK
 from otel_itl.sweep.flight import Flight, current_flight
-from otel_itl.sweep.self_check import is_held_up_by_host
 
 SERVICE_NAME: Final = "otel-itl-sweep"
 CALIBRATION: Final = -1
@@ -103,8 +102,6 @@ class Measurement:
     async def collect(self, flights: Iterable[Flight]) -> dict[Flight, StoredStream]:
         """Read the streams of requests that have ended, as a report does. Their spans are dropped.
 
-        In the file, `itl.host.bound` is the judgement of the sweep: what it counts, every other command counts as well.
-
         Args:
             flights: the requests of one round; `store` writes them.
         """
@@ -117,8 +114,6 @@ class Measurement:
             self._unwritten.append(document)
             for stream in self._reader.read(Document(SERVICE_NAME, document)):
                 streams[flight] = stream
-                is_bound = is_held_up_by_host(stream.span_facts.host_delay, stream.measures.duration)
-                _override(document, names.HOST_BOUND, {"boolValue": is_bound})
             if number % _STREAMS_PER_TURN == 0:
                 await asyncio.sleep(0)
         return streams
@@ -190,16 +185,6 @@ def read_usage(flight: Flight) -> tuple[int | None, int | None]:
     usage = (attributes.get(name) for name in (names.USAGE_INPUT_TOKENS, names.USAGE_OUTPUT_TOKENS))
     input_tokens, output_tokens = (value if isinstance(value, int) else None for value in usage)
     return input_tokens, output_tokens
-
-
-def _override(document: OTLPDocument, name: str, value: dict[str, Any]) -> None:
-    """Replace the value of an attribute in the spans of a document; where it is absent, it stays so."""
-    for of_resource in document["resourceSpans"]:
-        for of_scope in of_resource["scopeSpans"]:
-            for span in of_scope["spans"]:
-                for attribute in span["attributes"]:
-                    if attribute["key"] == name:
-                        attribute["value"] = value
 
 
 def _without_level(document: OTLPDocument) -> OTLPDocument:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from otel_itl.compare.requests import Request
 from otel_itl.core.slo import SLO
+from otel_itl.report.certainty import Cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +41,13 @@ class DueRequest:
     """The endpoint's own message about the failure, or what became of the connection; None: neither is known."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
-    is_held_up: bool = False
-    """The caller or this machine held the stream up: its figures are not the endpoint's, and are set aside."""
+    held_up_by: Cause | None = None
+    """Why its figures are not the endpoint's, and are set aside: the caller or this machine held the stream up."""
+
+    @property
+    def is_held_up(self) -> bool:
+        """Its figures are set aside."""
+        return self.held_up_by is not None
 
     @property
     def time_to_first_token(self) -> float | None:

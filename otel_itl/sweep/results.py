@@ -16,6 +16,7 @@ from otel_itl.compare.quantities import MIN_BEYOND
 from otel_itl.compare.resampling import level_interval
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
+from otel_itl.report.certainty import Cause, describe_set_aside
 from otel_itl.sweep.blocks import Block, split_into_blocks
 from otel_itl.sweep.failures import name_failure
 from otel_itl.sweep.records import DueRequest, Round, Sweep
@@ -78,8 +79,8 @@ class LevelResult:
     max_concurrency: int = 0
     due: int = 0
     """Requests that were due in the steady parts."""
-    set_aside: int = 0
-    """Requests due in the steady parts that their caller or this machine held up: they are in no latency."""
+    set_aside_by: Counter[Cause] = field(default_factory=Counter)
+    """What held requests up that were due in the steady parts: they are in no latency."""
     without_token: int = 0
     """Requests due in the steady parts that got no first token: their time to first token is infinite."""
     errors: Counter[str] = field(default_factory=Counter)
@@ -92,6 +93,11 @@ class LevelResult:
     """Cause of a stall → stalls."""
 
     @property
+    def set_aside(self) -> int:
+        """How many requests were set aside."""
+        return self.set_aside_by.total()
+
+    @property
     def void_reason(self) -> str | None:
         """Why the level is void (nothing is known of it), in one clause; None: it is not."""
         if self.figures:
@@ -100,7 +106,7 @@ class LevelResult:
         if reasons:
             return reasons.most_common(1)[0][0]
         if self.set_aside:
-            return "its caller or this machine held up every request"
+            return describe_set_aside(self.set_aside_by, self.due)
         return "no request was due in its steady part"
 
     @property
@@ -200,8 +206,9 @@ def _compute_rounds(level: float, sweep: Sweep, rounds: Sequence[Round], counted
     blocks = split_into_blocks(counted, sweep.requests)
     due = [request for block in blocks for request in block.due]
     judged = [request for request in due if not request.is_held_up]
+    causes = Counter(request.held_up_by for request in due if request.held_up_by is not None)
     if not judged:
-        return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside=len(due))
+        return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside_by=causes)
     stall_causes = sum((request.stall_causes for request in judged), Counter[str]())
     return LevelResult(
         level=level,
@@ -212,7 +219,7 @@ def _compute_rounds(level: float, sweep: Sweep, rounds: Sequence[Round], counted
         concurrency=sum(one.concurrency * (one.steady_until - one.steady_from) for one in counted) / seconds,
         max_concurrency=max(one.max_concurrency for one in counted),
         due=len(due),
-        set_aside=len(due) - len(judged),
+        set_aside_by=causes,
         without_token=sum(request.time_to_first_token is None for request in judged),
         errors=Counter(name for request in due if (name := name_failure(request.error, request.status)) is not None),
         error_details={

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import MICROSECOND
+from otel_itl.report.certainty import find_cause, find_error, is_pooled
 from otel_itl.report.reading.span_facts import StallFacts
 from otel_itl.report.reading.streams import UNKNOWN, StoredStream
+from otel_itl.report.slo import Verdict, read_verdict
 from otel_itl.report.stalls import collect_stalls
 from otel_itl.view.moments import draw_chunks
 from otel_itl.view.packing import pack_chunks
@@ -48,12 +50,22 @@ _FIGURES: Final = {
     "drift": "drift",
 }
 """Key in the object → the field of `Measures` that it carries; absent where that is None, zero or False."""
+_UNCERTAIN: Final = {
+    "ttft": "time_to_first_token",
+    "ttfa": "time_to_first_answer_token",
+    "tpot": "time_per_output_token",
+    "p99": "itl_p99",
+    "max": "itl_max",
+}
+"""Likewise of the figures that are shown with their errors."""
+_POOLED: Final = {"ttft": "time_to_first_token", "itl": "itl_p99", "tpot": "time_per_output_token"}
+"""Likewise of those that are pooled over streams."""
 
 
 def describe_stream(stream: StoredStream) -> dict[str, Any]:
     """Describe a stream that has ended. Times are seconds; moments are microseconds after the request.
 
-    A key is absent where its value is not known. docs/view.md lists the keys.
+    A key is absent where its value is not known.
     """
     timeline, facts = stream.timeline, stream.span_facts
     stalls = collect_stalls(stream)
@@ -73,6 +85,7 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
         "reasoning": timeline.reasoning_tokens,
         "attempts": timeline.attempts,
         "m": describe_measures(stream.measures),
+        "host_bound": facts.is_host_bound or None,
         "stalls": [describe_stall(stall) for stall in stalls if stall.start is not None],
         "more_stalls": sum(stall.count for stall in stalls if stall.start is None) or None,
         "t": pack_chunks(draw_chunks(timeline), timeline.choices),
@@ -84,14 +97,29 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
         described |= {"turn": facts.session.request_index, "ratio": _rounded(facts.session.latency_ratio)}
         described |= {"degraded": facts.session.degraded or None, "scope": facts.session.scope}
     if facts.slo is not None:
+        verdict = read_verdict(stream)
         described["slo"] = without_none(
             {
                 "profile": cut(facts.slo.profile),
-                "met": facts.slo.is_met is not False,
+                "verdict": verdict and verdict.value,
+                "met": None if verdict in {None, Verdict.NOT_KNOWN} else verdict is Verdict.MET,
                 "ttft": facts.slo.ttft,
                 "itl": facts.slo.itl,
             }
         )
+    return without_none(described | describe_errors(stream.measures, facts.host_delay))
+
+
+def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, Any]:
+    """Return by how much figures of a stream may be less, why, and which are not known; empty where all are exact."""
+    errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
+    uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
+    left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_pooled(measures, field)]
+    described = {
+        "errors": without_none(errors) or None,
+        "why": uncertain and find_cause(measures, host_delay, uncertain).words,
+        "left_out": left_out or None,
+    }
     return without_none(described)
 
 

@@ -279,3 +279,12 @@ def test_streams_without_token_events_are_counted_in_one_sentence(tmp_path: Path
     done = run("demo", "--seconds", "0", cwd=tmp_path, env={"OTEL_ITL_TOKEN_EVENTS": "none"})
     sentence = "otel-itl demo: no stream was measured: 14 streams are without token events.\n"
     assert (done.returncode, done.stderr) == (1, sentence)
+
+
+@pytest.mark.slow
+def test_the_recording_split_in_two_has_an_answer(tmp_path: Path) -> None:
+    # Two scripted models, one token every 15.6 ms and one every 24.4: whatever this machine adds, that is slower.
+    run("demo", "--seconds", "10", "--sdk", "anthropic,google-genai", "--output", "out.jsonl", "--quiet", cwd=tmp_path)
+    done = run("compare", "--json", "--by", "gen_ai.request.model=smooth-2,smooth-3", "out.jsonl", cwd=tmp_path)
+    data = json.loads(done.stdout)
+    assert (done.returncode, data["answer"].startswith("B is slower: "), data["a"]["streams"] > 0) == (1, True, True)

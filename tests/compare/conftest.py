@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from bench.compare.fleets import Fleet, simulate
 from otel_itl import conventions as names
 from otel_itl.compare.requests import Side
-from tests.report.conftest import Made, made, write
+from tests.report.conftest import MS, Made, made, write
 
 __all__ = ["made", "write"]
 
@@ -30,17 +32,29 @@ def sides() -> Callable[..., tuple[Side, Side]]:
 
 @pytest.fixture
 def session_file(made: Made, write: Callable[..., str]) -> Callable[..., str]:
-    """Write a file of sessions with three requests each, whose gaps are about as long as given (ms)."""
+    """Write a file of sessions with three requests each, whose gaps are about as long as given (ms).
+
+    The first token comes after `first` ms, 0.1 ms later from one to the next, and may have come `late` ms before it was
+    delivered.
+    """
 
     def written(
-        name: str, gap: float, *, sessions: Sequence[str] = "abcdefgh", gaps: int = 60, **attributes: Any
+        name: str,
+        gap: float,
+        *,
+        sessions: Sequence[str] = "abcdefgh",
+        first: float = 200,
+        late: float = 0,
+        **attributes: Any,
     ) -> str:
         random = np.random.default_rng(len(name))
         spans = []
         for session in sessions:
             for _ in range(3):
-                drawn = gap * random.lognormal(0, 0.1, 60)
-                spans.append(made.span(made.timeline(*drawn), **{names.SESSION_ID: f"{name} {session}", **attributes}))
+                timeline = made.timeline(*(gap * random.lognormal(0, 0.1, 60)), first=first + len(spans) / 10)
+                if late:
+                    timeline = replace(timeline, lateness=array("q", [round(late * MS), *[0] * 60]))
+                spans.append(made.span(timeline, **{names.SESSION_ID: f"{name} {session}", **attributes}))
         return write(made.spans(*spans), name=name)
 
     return written

@@ -13,7 +13,6 @@ import pytest
 
 from otel_itl.cli import main
 from otel_itl.compare.otava import make_series
-from otel_itl.compare.requests import Selection
 from otel_itl.compare.sides import read_runs
 from otel_itl.report.reading.skipped_input import SkippedInput
 from tests.report.conftest import REQUESTED
@@ -100,14 +99,49 @@ def test_one_file_is_split_by_time(session_file: Write, write: Write, capsys: py
     assert (data["a"]["streams"] + data["b"]["streams"], data["b"]["streams"] > 0) == (48, True)
 
 
-def test_streams_that_their_caller_held_up_are_set_aside(
+def test_streams_that_their_machine_held_up_are_compared(
     made: Any, session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bound = made.spans(made.span(made.timeline(*[20] * 30), **{"itl.host.bound": True}))
     file = session_file("one", 20)
     both = write(Path(file).read_text(), bound, name="both")
     main(["compare", "--json", file, both])
-    assert json.loads(capsys.readouterr().out)["b"]["set_aside"] == {"host-bound": 1}
+    data = json.loads(capsys.readouterr().out)
+    assert (data["a"]["streams"], data["b"]["streams"]) == (24, 25)
+
+
+def test_a_side_says_how_many_streams_are_uncertain_and_why(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["compare", session_file("one", 20), session_file("two", 20, late=50)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "   TTFT: 24 of 24 known to 50 ms only: the caller was busy" in lines
+
+
+def test_the_callers_machine_decides_where_the_answer_depends_on_it(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [session_file("one", 20), session_file("two", 20, first=300, late=100)]
+    code = main(["compare", "--json", "--fail-on", "ttft_p50", *sides])
+    data = json.loads(capsys.readouterr().out)
+    row = next(row for row in data["rows"] if row["quantity"] == "ttft_p50")
+    assert (code, row["answer"], row["lowest"]["answer"], row["lowest"]["sides"]) == (
+        3,
+        "machine decides",
+        "same",
+        ["B"],
+    )
+    assert [row["b"]["value"], row["b"]["lowest"]] == pytest.approx([0.30115, 0.20115])
+    assert data["answer"].startswith("The caller's machine decides whether B is slower: TTFT p50 of openai / gpt-4o is")
+
+
+def test_a_side_that_is_slower_with_and_without_its_error_is_slower(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [session_file("one", 20), session_file("two", 20, first=460, late=50)]
+    code = main(["compare", "--fail-on", "ttft_p50", *sides])
+    printed = capsys.readouterr().out
+    assert (code, printed.startswith("B is slower: TTFT p50"), "461 (-50)" in printed) == (1, True, True)
 
 
 BAD = [
@@ -151,30 +185,6 @@ def test_a_bad_option_gets_one_sentence(
 ) -> None:
     code = main(["compare", option, value, "a", "b"])
     assert (code, sentence in capsys.readouterr().err) == (2, True)
-
-
-@pytest.fixture
-def bound(made: Any, write: Write) -> str:
-    """A file of streams that their machine held up."""
-    spans = (made.span(made.timeline(*[20] * 30), **{"itl.host.bound": True}) for _ in range(8))
-    return write(made.spans(*spans), name="bound")
-
-
-def test_a_side_of_which_all_streams_were_set_aside_is_not_known(
-    bound: str, session_file: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = main(["compare", "--json", session_file("one", 20), bound])
-    data = json.loads(capsys.readouterr().out)
-    reason = "all streams of B were set aside (8 host-bound); --include-bound compares them as well"
-    assert (code, reason in data["answer"], data["b"]["set_aside"]) == (3, True, {"host-bound": 8})
-
-
-def test_streams_that_were_held_up_are_compared_if_asked(
-    bound: str, session_file: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["compare", "--include-bound", "--json", session_file("one", 20), bound])
-    data = json.loads(capsys.readouterr().out)
-    assert (data["b"]["streams"], data["b"]["set_aside"]) == (8, {})
 
 
 def test_models_that_the_sides_do_not_share_are_compared_to_each_other(
@@ -223,6 +233,6 @@ def test_without_numpy_the_extra_is_named() -> None:
 
 def test_a_series_has_a_row_for_each_run_in_order_of_time(session_file: Write, tmp_path: Path) -> None:
     files = [session_file(name, gap) for name, gap in (("a", 20), ("bb", 20), ("ccc", 40))]
-    series = make_series(read_runs(files[::-1], SkippedInput(), Selection()), tmp_path / "runs.csv")
+    series = make_series(read_runs(files[::-1], SkippedInput(), None), tmp_path / "runs.csv")
     lines = series.table.splitlines()
     assert [line.split(",")[1].rsplit("/", 1)[-1] for line in lines] == ["run", "a", "bb", "ccc"]

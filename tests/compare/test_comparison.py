@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,53 @@ def test_gaps_over_an_objective_are_counted(sides: Sides) -> None:
     assert (row.a.value is not None and row.a.value < 0.01, row.b.value is not None and row.b.value > 0.99) == (
         True,
         True,
+    )
+
+
+def lower(side: Any, factor: float) -> None:
+    """Let the gaps of a side be uncertain: they may be shorter by a factor."""
+    side.requests[:] = [
+        dataclasses.replace(one, lowest=dataclasses.replace(one, gaps=array("d", [gap * factor for gap in one.gaps])))
+        for one in side.requests
+    ]
+
+
+def test_an_answer_that_the_error_of_a_side_could_change_is_not_known(sides: Sides) -> None:
+    a, b = sides(1.3, **QUIET)
+    lower(b, 1 / 1.3)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and (row.lowest.answer, row.lowest.sides)) == (
+        Answer.MACHINE_DECIDES,
+        (Answer.SAME, ["B"]),
+    )
+    assert row.why == "slower as measured, same if all chunks came as early as they may have; side B is uncertain"
+
+
+def test_an_answer_that_no_error_could_change_is_given(sides: Sides) -> None:
+    a, b = sides(2.0, **QUIET)
+    lower(b, 0.8)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and row.lowest.answer) == (Answer.SLOWER, Answer.SLOWER)
+
+
+def test_errors_that_are_alike_on_both_sides_change_no_answer(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    lower(a, 0.8)
+    lower(b, 0.8)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and (row.lowest.ratio, row.lowest.sides)) == (
+        Answer.SAME,
+        (pytest.approx(row.ratio), ["A", "B"]),
+    )
+
+
+def test_the_caller_s_machine_decides_is_exit_code_3(sides: Sides) -> None:
+    a, b = sides(1.3, **QUIET)
+    lower(b, 1 / 1.3)
+    comparison = compare(a, b)
+    assert (exit_code(comparison, ("itl_p50",)), headline(comparison, ("itl_p50",)).partition(":")[0]) == (
+        3,
+        "The caller's machine decides whether B is slower",
     )
 
 

@@ -14,12 +14,15 @@ from otel_itl.explain.render.amounts import format_amount, format_silence, forma
 from otel_itl.explain.render.json import explanation_to_json
 from otel_itl.explain.render.page import describe_for_page
 from otel_itl.explain.render.words import (
+    describe_basis,
     describe_finding,
     describe_short_input,
     describe_silence,
     describe_switch,
     describe_too_few,
+    describe_undecided,
 )
+from otel_itl.report.certainty import Cause, Known, Uncertain
 from tests.explain.made_explanations import (
     AT,
     CHANGED,
@@ -189,10 +192,10 @@ def test_a_silent_change_without_an_effect_is_named_with_its_moment() -> None:
 
 
 def test_too_few_streams_are_one_sentence_with_what_is_needed() -> None:
-    few = make_explanation(models=(make_facts(streams=24, tested={}),), set_aside={"caller-bound": 3})
+    few = make_explanation(models=(make_facts(streams=24, tested={}),), set_aside={"buffered": 3})
     expected = (
         "too few streams to explain anything: openai / gpt-4o has 24 streams, and 60 of a model are needed; "
-        "set aside: 3 caller-bound; --include-bound explains them as well."
+        "set aside: 3 buffered; --include-buffered explains them as well."
     )
     assert describe_too_few(few, 60) == expected
 
@@ -245,11 +248,27 @@ def test_the_points_of_a_picture_lie_between_both_ends_of_its_axis(explanation: 
     assert [point["label"] for point in findings[2]["points"]] == ["0", "4,000"]
 
 
+def test_what_the_callers_machine_decides_is_a_sentence_with_what_to_do() -> None:
+    explanation = make_explanation(undecided=(PROMPT,))
+    sentence = describe_undecided(PROMPT, explanation)
+    assert sentence.startswith("The caller's machine decides ITL: ")
+    assert sentence.endswith(
+        "It is not seen if all chunks came as early as they may have. "
+        "Measure again where the caller and its machine are less busy."
+    )
+
+
+def test_the_basis_says_how_well_the_latencies_are_known() -> None:
+    known = {"TTFT": Known(9, (Uncertain(Cause.HOST, 3, 0.01),)), "ITL": Known(9)}
+    basis = describe_basis(make_explanation(known=known))
+    assert basis.endswith(" TTFT: 3 of 9 known to 10 ms only: its machine was busy.")
+
+
 def test_streams_that_were_all_set_aside_can_be_included() -> None:
-    explanation = make_explanation(models=(), streams=0, set_aside={"host-bound": 70})
+    explanation = make_explanation(models=(), streams=0, set_aside={"buffered": 70})
     assert describe_too_few(explanation, 60) == (
         "too few streams to explain anything: none can be used, and 60 of a model are needed; set aside: "
-        "70 host-bound; --include-bound explains them as well."
+        "70 buffered; --include-buffered explains them as well."
     )
 
 

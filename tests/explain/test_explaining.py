@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ from bench.explain.fleets import ITL, TTFT, Fleet, simulate
 from otel_itl.explain.explaining import explain, explain_observations
 from otel_itl.explain.facts import Floats
 from otel_itl.explain.findings import Driver, Explanation, Finding, Origin, Unit, Window
-from otel_itl.explain.observations import Observations
+from otel_itl.explain.observations import Observation, Observations
 from otel_itl.explain.shares import divide_variance
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
@@ -56,6 +57,29 @@ def test_all_planted_drivers_are_named_and_no_other() -> None:
 def test_the_interval_holds_the_planted_size(planted: tuple[Driver, Any]) -> None:
     effect = find(mixed(), planted[0]).effect
     assert effect.low <= MIXED[planted] <= effect.high
+
+
+def with_lowest(observations: Observations, lower: Callable[[Observation], float | None]) -> Observations:
+    """The streams, of which the first token may have come earlier."""
+    used = [replace(one, lowest=replace(one, ttft=lower(one))) for one in observations.used]
+    return replace(observations, used=used)
+
+
+def test_what_may_be_due_to_the_caller_is_undecided() -> None:
+    cost = MIXED[PROMPT] / 1_000
+    uncertain = with_lowest(
+        simulated({PROMPT: MIXED[PROMPT]}.items()), lambda one: (one.ttft or 0.0) - cost * (one.prompt_tokens or 0)
+    )
+    explanation = explain_observations(uncertain)
+    assert (named(explanation), [one.driver for one in explanation.undecided]) == (set(), [Driver.PROMPT])
+
+
+def test_what_no_error_could_explain_is_found_with_an_interval_that_has_both() -> None:
+    observations = simulated({PROMPT: MIXED[PROMPT]}.items())
+    exact = find(explain_observations(observations), Driver.PROMPT).effect
+    explanation = explain_observations(with_lowest(observations, lambda one: 0.9 * (one.ttft or 0.0)))
+    effect = find(explanation, Driver.PROMPT).effect
+    assert (effect.estimate, effect.high, effect.low < exact.low) == (exact.estimate, exact.high, True)
 
 
 def test_findings_are_ordered_by_their_share_of_the_variance() -> None:

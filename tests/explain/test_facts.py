@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta, timezone
 from itertools import pairwise
 from typing import Any
@@ -15,6 +17,7 @@ from otel_itl.explain.changes import find_changes
 from otel_itl.explain.facts import Facts, lay_out
 from otel_itl.explain.findings import Change, Driver
 from otel_itl.explain.observations import Observation, Observations, observe_streams
+from otel_itl.report.certainty import describe_known
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
 from tests.report.conftest import Made, made, write
@@ -85,10 +88,19 @@ def test_a_short_answer_has_no_parts(stored: Callable[..., Observation]) -> None
     assert stored(*[20.0] * 31).parts == ()
 
 
-def test_a_stream_of_a_slow_caller_is_set_aside_and_counted(made: Made, write: Callable[..., str]) -> None:
-    span = made.span(made.timeline(*[20] * 40), **{names.CONSUMER_BOUND: True})
+def test_a_stream_of_a_slow_caller_is_used_with_the_least_that_it_can_be(made: Made, write: Callable[..., str]) -> None:
+    timeline = replace(made.timeline(*[20] * 40), lateness=array("q", [50_000_000, *[0] * 40]))
+    span = made.span(timeline, **{names.CONSUMER_BOUND: True})
     found = observed(write(made.spans(span)))
-    assert (len(found.used), len(found.bound), dict(found.set_aside)) == (0, 1, {"caller-bound": 1})
+    (one,) = found.used
+    assert (one.ttft, one.lowest and one.lowest.ttft, dict(found.set_aside)) == (0.2, 0.15, {})
+
+
+def test_streams_that_are_uncertain_are_counted_with_their_cause(made: Made, write: Callable[..., str]) -> None:
+    timeline = replace(made.timeline(*[20] * 40), lateness=array("q", [50_000_000, *[0] * 40]))
+    found = observed(write(made.spans(made.span(timeline), made.span(made.timeline(20)))))
+    note = describe_known(found.errors["TTFT"].summary())
+    assert note == "1 of 2 known to 50 ms only: the caller was busy"
 
 
 def test_processes_are_counted_by_their_instance_id(made: Made, write: Callable[..., str]) -> None:

@@ -201,7 +201,7 @@ def test_the_data_with_another_tools_figures_has_these_keys(made: Any) -> None:
     }
     assert set(data["worst"]) == {
         *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
-        *("figures", "output_chunks", "longest_latency", "gap"),
+        *("figures", "output_chunks", "longest_latency", "longest_latency_uncertainty", "gap"),
     }
 
 
@@ -275,12 +275,13 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
         *("imputed", "excluded", "consumer_bound", "host_bound", "host_delay", "buffered", "server", "stalls"),
-        *("streams_with_derived_stalls", "finished"),
+        *("streams_with_derived_stalls", "finished", "known"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {
         *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
-        *("time_to_first_token", "output_chunks", "longest_latency", "gap"),
+        *("time_to_first_token", "time_to_first_token_uncertainty", "output_chunks"),
+        *("longest_latency", "longest_latency_uncertainty", "gap"),
     }
     assert data["worst"]["gap"] == {"start": 0.205, "end": 0.905, "position": 3}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -362,6 +363,62 @@ def test_one_session_is_shown_request_by_request(one_session: Shown) -> None:
         ["2023-11-15"],
         ["3", "00:13:20", "m", "200", "20.0", "20.0", "1", "1.00", "missed", "completed"],
     ]
+
+
+def late(timeline: Timeline, *milliseconds: float) -> Timeline:
+    """The stream, of which each chunk may have come earlier."""
+    lateness = [round(each * 1_000_000) for each in (*milliseconds, *[0] * (len(timeline) - len(milliseconds)))]
+    return replace(timeline, lateness=array("q", lateness))
+
+
+def test_a_model_says_how_many_streams_are_uncertain_and_why(shown: Shown, made: Any) -> None:
+    streams = [late(made.timeline(20, 20), milliseconds) for milliseconds in (0, 10, 120)]
+    note = "TTFT: of 2 streams, 1 more not known: the caller was busy; 1 of 2 known to 10 ms only: the caller was busy"
+    assert note in " ".join(shown(*streams).split())
+
+
+def test_nothing_is_said_where_all_is_known(shown: Shown, made: Any) -> None:
+    assert "known" not in shown(made.timeline(20, 20))
+
+
+def test_a_flag_has_one_sentence_of_what_to_do(shown: Shown, made: Any) -> None:
+    lines = shown(made.timeline(20, 20), facts=[replace(NO_FACTS, is_host_bound=True)]).splitlines()
+    assert [line for line in lines if ": " in line][:1] == ["host-bound: Give the process more CPU."]
+
+
+def test_few_imputed_gaps_need_nothing_to_be_done(shown: Shown, made: Any) -> None:
+    few, many = late(made.timeline(*[20] * 40), 0, 3), late(made.timeline(20, 20), 0, 3)
+    assert ["imputed: If they are many" in shown(timeline) for timeline in (few, many)] == [False, True]
+
+
+def test_a_first_token_is_shown_with_what_it_may_be_less_by(shown: Shown, made: Any) -> None:
+    assert "TTFT 200 ms (-30)" in shown(late(made.timeline(20, 2000), 30))
+
+
+def test_streams_whose_objective_is_within_the_bounds_are_neither_met_nor_missed(shown: Shown, made: Any) -> None:
+    facts = replace(NO_FACTS, slo=SLOFacts("chat", None, None, None, None))
+    text = shown(late(made.timeline(20, 20, first=510), 30), facts=[facts])
+    assert "chat: 1 more stream not known: the bounds of a figure contain the objective" in text
+
+
+def test_a_request_of_a_session_is_shown_with_its_errors(made: Any) -> None:
+    timeline = late(made.timeline(20, 20, first=510), 30)
+    facts = replace(NO_FACTS, session_id="s", slo=SLOFacts("chat", None, None, None, None))
+    stream = StoredStream(
+        provider="openai",
+        model="m",
+        operation="chat",
+        trace_id="a" * 32,
+        span_id="b" * 16,
+        where="spans.jsonl:1",
+        timeline=timeline,
+        measures=measure(timeline),
+        span_facts=facts,
+    )
+    file = io.StringIO()
+    print_session(summarize([stream]).sessions[0], open_terminal(file, width=80))
+    (line,) = (line.split() for line in file.getvalue().splitlines() if line.endswith("completed"))
+    assert line == ["1", "22:13:21", "m", "510", "(-30)", "20.0", "20.0", "-", "not", "known", "completed"]
 
 
 def test_one_session_fits_a_terminal_and_does_not_control_it(one_session: Shown) -> None:

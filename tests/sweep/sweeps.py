@@ -11,6 +11,7 @@ import numpy as np
 from otel_itl.compare.requests import Request
 from otel_itl.core.slo import PROFILES, SLO
 from otel_itl.core.timeline import Outcome
+from otel_itl.report.certainty import Cause
 from otel_itl.sweep.records import DueRequest, Round, Sweep
 
 CHAT = PROFILES["chat"]
@@ -152,7 +153,7 @@ def simulate(
                         level=level,
                         round=number,
                         is_steady=moment >= steady_from,
-                        is_held_up=random.random() < (held_up or {}).get(level, 0.0),
+                        held_up_by=Cause.HOST if random.random() < (held_up or {}).get(level, 0.0) else None,
                     )
                 )
             start = until

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.compare.requests import Selection
 from otel_itl.compare.sides import ByAttribute, read_by_attribute
 from otel_itl.core.timeline import Outcome
-from otel_itl.export import attributes
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
 from otel_itl.sweep import brakes, judging
@@ -139,27 +137,15 @@ def test_anthropics_sdk_drives_as_well(drive: Callable[..., Sweep]) -> None:
     assert {request.error for request in found} == {None}
 
 
-def test_the_streams_are_in_a_file_that_can_be_compared_by_level(
-    drive: Callable[..., Sweep], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As on a busy machine: the file has what the sweep counts, whatever this rule finds.
-    monkeypatch.setattr(attributes, "is_host_bound", lambda *_: True)
+def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable[..., Sweep], tmp_path: Path) -> None:
     output = str(tmp_path / "sweep.jsonl")
     sweep = drive(levels=(1, 2), output=output, request_duration=None)
     stored = list(read_streams([output], SkippedInput(), "itl.sweep.steady"))
     assert sum(stream.group == "True" for stream in stored) == streams(sweep, 1) + streams(sweep, 2) > 0
     split = ByAttribute("itl.sweep.level", ("1", "2"))
-    for selection, is_all in ((Selection(includes_bound=True), True), (Selection(), False)):
-        sides = read_by_attribute([output], split, SkippedInput(), selection)
-        counted = [
-            sum(
-                one.measured is not None and (is_all or not one.is_held_up)
-                for one in steady(sweep)
-                if one.level == level
-            )
-            for level in (1, 2)
-        ]
-        assert [len(side.requests) for side in sides] == counted
+    sides = read_by_attribute([output], split, SkippedInput(), None)
+    counted = [sum(one.measured is not None for one in steady(sweep) if one.level == level) for level in (1, 2)]
+    assert [len(side.requests) for side in sides] == counted
     traffic = read_traffic([output], SkippedInput())
     assert (traffic.requests, set(traffic.lengths)) == (len(stored), {(10, 3)})
 

@@ -11,6 +11,7 @@ import pytest
 
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
+from otel_itl.report.certainty import Cause
 from otel_itl.sweep.blocks import split_into_blocks
 from otel_itl.sweep.records import DueRequest
 from otel_itl.sweep.results import LevelResult, compute_levels, meets_objective
@@ -94,7 +95,7 @@ def test_a_request_meets_the_objective_by_its_first_token_and_the_share_of_its_g
 
 def test_requests_that_were_held_up_here_are_set_aside_and_stood_for_by_the_others() -> None:
     requests = [due_request(number, of=measured(0.2)) for number in range(6)]
-    requests += [due_request(number + 0.5, of=measured(3.0), is_held_up=True) for number in range(3)]
+    requests += [due_request(number + 0.5, of=measured(3.0), held_up_by=Cause.HOST) for number in range(3)]
     found = level_of(requests)
     assert (found.set_aside, found.figures["ttft_p99"].value) == (3, pytest.approx(0.2))
     assert found.figures["goodput"].value == pytest.approx(9 / SECONDS)
@@ -137,8 +138,8 @@ def test_a_level_of_which_all_rounds_are_void_has_their_reason() -> None:
 
 
 def test_a_level_of_which_all_requests_were_set_aside_is_void() -> None:
-    found = level_of([due_request(1.0, of=measured(), is_held_up=True)])
-    assert found.void_reason == "its caller or this machine held up every request"
+    found = level_of([due_request(1.0, of=measured(), held_up_by=Cause.HOST)])
+    assert found.void_reason == "1 of 1 set aside: its machine was busy"
 
 
 def test_few_samples_beyond_a_percentile_make_it_rough() -> None:

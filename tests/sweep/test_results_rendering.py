@@ -14,6 +14,7 @@ import pytest
 
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
+from otel_itl.report.certainty import Cause
 from otel_itl.report.render.terminal import open_terminal
 from otel_itl.sweep.gate import exit_code
 from otel_itl.sweep.knee import Standing, SweepResult, analyze
@@ -272,7 +273,7 @@ def test_notes_name_failures_stalls_and_what_was_set_aside() -> None:
     requests = [
         due_request(1.0, of=measured(), stall_causes=Counter(upstream=2)),
         due_request(2.0, status=500, error="InternalServerError"),
-        due_request(3.0, of=measured(), is_held_up=True),
+        due_request(3.0, of=measured(), held_up_by=Cause.HOST),
     ]
     sweep = sweep_of([one_round(), one_round(number=1, **LIMITED)], requests, stop_reason="interrupted", cost=1.5)
     assert list(describe_notes(analyze(sweep, compute_levels(sweep)))) == [
@@ -280,7 +281,7 @@ def test_notes_name_failures_stalls_and_what_was_set_aside() -> None:
         "1x: stalls by cause: 2 upstream.",
         "1x: failed: 1 500 InternalServerError.",
         "1x: 1 request without a token counts as infinitely late.",
-        "1x: 1 request held up by this machine was set aside.",
+        "1x: 1 of 3 set aside: its machine was busy.",
         "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow.",
         "It ended before the last level: interrupted.",
         "By the price table it cost 1.50.",

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from otel_itl.core.chunk_code import choice_byte, choices_in
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import MICROSECOND, Kind, Timeline
+from otel_itl.report.reading.span_facts import SLOFacts, SpanFacts
+from otel_itl.report.reading.streams import StoredStream
+from otel_itl.view.document import describe_stream
 from otel_itl.view.moments import HIDDEN, UNMEASURED, draw_chunks
 from otel_itl.view.packing import encode_runs, encode_varints, pack_chunks
 
@@ -100,6 +103,32 @@ def test_packed_moments_are_those_of_the_chunks_in_microseconds() -> None:
 
 def test_a_hold_of_the_caller_is_packed_with_its_start_and_its_length() -> None:
     assert pack_chunks(draw_chunks(timeline((0, 20, 2), (7, 20, 2))))["h"] == [20_000, 7_000]
+
+
+def stored(late_ms: float = 0, *, first: float = 510, host_delay: float | None = None) -> StoredStream:
+    """A stream judged by the objective `chat` (TTFT 500 ms), whose first chunk may have come earlier."""
+    made = timeline((0, first, 2), (0, 20, 2), (0, 20, 2), lateness=array("q", [round(late_ms * MS), 0, 0]))
+    facts = SpanFacts(slo=SLOFacts("chat", None, None, None, None), host_delay=host_delay)
+    identity = {"provider": "p", "model": "m", "operation": "chat", "trace_id": "a", "span_id": "b", "where": "x:1"}
+    return StoredStream(**identity, timeline=made, measures=measure(made), span_facts=facts)
+
+
+def test_a_figure_has_by_how_much_it_may_be_less_and_why() -> None:
+    described = describe_stream(stored(30, host_delay=1.0))
+    assert (described["errors"]["ttft"], described["why"]) == (0.03, "its machine was busy")
+
+
+def test_a_figure_that_is_not_known_to_half_of_itself_is_not_pooled() -> None:
+    assert describe_stream(stored(300))["left_out"] == ["ttft", "itl"]
+
+
+def test_an_objective_within_the_bounds_is_neither_met_nor_missed() -> None:
+    assert describe_stream(stored(30))["slo"] == {"profile": "chat", "verdict": "not known"}
+
+
+def test_a_stream_that_is_known_has_no_errors() -> None:
+    described = describe_stream(stored())
+    assert [key for key in ("errors", "why", "left_out") if key in described] == []
 
 
 def test_small_differences_take_one_byte() -> None:

@@ -6,6 +6,8 @@ import base64
 import json
 import random
 import re
+import shutil
+import subprocess
 import zlib
 from io import StringIO
 from pathlib import Path
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 from made import document_of, make_stream, make_timeline
 
+from otel_itl.report.certainty import format_with_error
 from otel_itl.report.reading.skipped_input import SkippedInput
 from otel_itl.report.reading.streams import read_streams
 from otel_itl.report.render.perfetto import write_perfetto
@@ -80,6 +83,41 @@ def plain(sentence: str) -> str:
 def test_every_term_that_the_page_explains_is_in_its_glossary() -> None:
     used = {term for path in MODULES for term in re.findall(r'(?:term|"data-term"): "([^"]+)"', path.read_text())}
     assert sorted(used - read_glossary().keys()) == []
+
+
+ERRORS = [(0.655, 0.12), (1.86, 0.12), (0.0239, 0.00103), (2.0, 1.001), (0.0996, 0.0995), (0.2, None), (30.0, 0.005)]
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="it needs node")
+def test_a_figure_is_shown_with_its_error_as_in_the_report() -> None:
+    source = (ROOT / "otel_itl" / "view" / "page" / "format.js").read_text().replace("export ", "")
+    arguments = [(seconds * 1e6, None if error is None else error * 1e6) for seconds, error in ERRORS]
+    script = f"{source}\nconsole.log(JSON.stringify({json.dumps(arguments)}.map((one) => formatWithError(...one))));"
+    shown = json.loads(subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True).stdout)  # noqa: S607
+    assert shown == [format_with_error(seconds, error) for seconds, error in ERRORS]
+
+
+DRAWING = """
+import { drawLaneBase } from "./lanedraw.js";
+const drawn = [];
+const context = { globalAlpha: 1, fillRect(x, y, width) { drawn.push([this.fillStyle, this.globalAlpha, x, width]); } };
+const colors = { track: "track", wait: "wait", send: "send" };
+const stream = { start: 0, end: 600000, headers: 100000, m: { ttft: 0.5 }, errors: { ttft: 0.12 } };
+const lane = { left: 0, right: 600, top: 0, height: 8 };
+drawLaneBase(context, colors, "", stream, lane, (us) => us / 1000, 0);
+console.log(JSON.stringify(drawn));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="it needs node")
+def test_the_wait_for_the_first_token_has_a_lighter_cap_where_it_may_have_come_earlier(tmp_path: Path) -> None:
+    for module in MODULES:
+        shutil.copy(module, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "drawing.js").write_text(DRAWING)
+    done = subprocess.run(["node", "drawing.js"], cwd=tmp_path, capture_output=True, check=True, text=True)  # noqa: S607
+    bar, cap = json.loads(done.stdout)[1:5:3]
+    assert (bar, cap) == (["wait", 1, 0, 500], ["wait", 0.4, 380, 120])
 
 
 def test_names_made_of_script_are_data_in_the_page(html: str) -> None:

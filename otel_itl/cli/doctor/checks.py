@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from otel_itl.cli.doctor.endpoint_remedies import remedy_for
-from otel_itl.cli.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts
+from otel_itl.cli.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
+from otel_itl.report.certainty import Flag, describe_remedies, format_with_error
 from otel_itl.report.render.number_format import pluralize
 
 OLDEST_OPENTELEMETRY: Final = (1, 37)
@@ -333,6 +334,15 @@ def _check_streams(facts: Facts) -> Iterator[Check]:
         )
     else:
         yield _fine(topic, "scripted stream", f"went through {stream.sdk}; look for trace {stream.trace_id} (itl.test)")
+        yield from _check_certainty(topic, stream)
+
+
+def _check_certainty(topic: str, stream: StreamFacts) -> Iterator[Check]:
+    """Note how well the TTFT of the scripted stream is known, and what to do, unless it is exact."""
+    if stream.ttft_uncertainty is not None or stream.flags:
+        remedies = " ".join(describe_remedies(map(Flag, stream.flags)) or [Flag.NOT_KNOWN.remedy])
+        ttft = format_with_error(stream.ttft, stream.ttft_uncertainty)
+        yield _note(topic, "how well it is known", f"TTFT {ttft}; {remedies}")
 
 
 def _failures(counts: Mapping[str, int]) -> Mapping[str, int]:

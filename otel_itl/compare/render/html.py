@@ -8,7 +8,7 @@ from itertools import groupby
 
 from otel_itl.compare.comparison import SEED, Comparison
 from otel_itl.compare.render.pictures import STYLE, Axis, Picture, draw_picture, escape_text, latency_ticks
-from otel_itl.compare.render.words import HEADINGS, cells_of, describe_side, note_of, title_of
+from otel_itl.compare.render.words import HEADINGS, cells_of, describe_errors, describe_side, note_of, title_of
 from otel_itl.compare.spectra import gap_spectrum
 from otel_itl.report.render.number_format import format_edge
 
@@ -33,7 +33,9 @@ def _parts(comparison: Comparison, sentence: str) -> Iterator[str]:
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         yield (
             f'<p><strong class="{letter.lower()}">{letter}</strong> '
-            f"{escape_text(side.name)}: {escape_text(describe_side(side))}</p>"
+            f"{escape_text(side.name)}: {escape_text(describe_side(side))}"
+            + "".join(f'<br><span class="note">{escape_text(note)}</span>' for note in describe_errors(side))
+            + "</p>"
         )
     if comparison.is_paired:
         yield "<p>Both sides have the same sessions or requests: each is compared with itself.</p>"

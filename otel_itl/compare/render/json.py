@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
-from otel_itl.compare.comparison import Comparison, Figure, Row
-from otel_itl.compare.requests import Side
+from otel_itl.compare.comparison import Comparison, Figure, Lowest, Row
+from otel_itl.compare.requests import FIGURES, Side
 
 SCHEMA = "otel-itl.compare.v1"
 
@@ -39,7 +40,7 @@ def _side(side: Side) -> dict[str, Any]:
         "name": side.name,
         "streams": len(side.requests),
         "clusters": side.clusters,
-        "set_aside": dict(sorted(side.set_aside.items())),
+        "known": {figure: asdict(side.errors[title].summary()) for title, figure in FIGURES.items()},
     }
 
 
@@ -58,6 +59,18 @@ def _row(row: Row) -> dict[str, Any]:
         "answer": row.answer.value,
         "why": row.why or None,
         "enough": row.enough,
+        "lowest": None if row.lowest is None else _lowest(row.lowest),
+    }
+
+
+def _lowest(lowest: Lowest) -> dict[str, Any]:
+    """Return a row with the least that its figures can be, in the types of JSON."""
+    return {
+        "ratio": lowest.ratio,
+        "interval": None if lowest.low is None else [lowest.low, lowest.high],
+        "adjusted_p": lowest.adjusted_p,
+        "answer": lowest.answer.value,
+        "sides": list(lowest.sides),
     }
 
 
@@ -65,6 +78,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
     """Return a figure in the types of JSON."""
     return {
         "value": figure.value,
+        "lowest": figure.lowest,
         "clusters": figure.clusters,
         "samples": figure.samples,
         "effective_samples": figure.effective_samples,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from otel_itl.compare.comparison import Comparison
-from otel_itl.compare.render.words import HEADINGS, cells_of, describe_side, note_of, title_of
+from otel_itl.compare.render.words import HEADINGS, cells_of, describe_errors, describe_side, note_of, title_of
 from otel_itl.report.render.number_format import make_printable
 
 
@@ -21,6 +21,7 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
     yield ""
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         yield f"- {letter}: `{make_printable(side.name).replace('`', '')}`, {describe_side(side)}"
+        yield from (f"  - {note}" for note in describe_errors(side))
     for model, rows in groupby(comparison.rows, key=lambda row: row.model):
         yield ""
         yield f"| {_escape(model)} | " + " | ".join(HEADINGS) + " |"

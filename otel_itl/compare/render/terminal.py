@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from otel_itl.compare.comparison import Comparison, Figure, Row
-from otel_itl.compare.render.words import HEADINGS, cells_of, describe_side, note_of, title_of
+from otel_itl.compare.render.words import HEADINGS, cells_of, describe_errors, describe_side, note_of, title_of
 from otel_itl.compare.verdicts import Answer
 from otel_itl.report.render.number_format import ABSENT, format_three_digits, make_printable
 from otel_itl.report.render.styles import STYLES
@@ -26,8 +26,10 @@ _STYLES: Final = {
     Answer.SAME: "green",
     Answer.FASTER: "green",
     Answer.NOT_ENOUGH_DATA: "yellow",
+    Answer.MACHINE_DECIDES: "yellow",
 }
 _MAX_NOTES = 10
+_MIN_TITLE_WIDTH = 15
 _BASIS = ("clusters", "samples", "worth", "design effect")
 
 
@@ -42,6 +44,7 @@ def _parts(comparison: Comparison, sentence: str) -> Iterator[RenderableType]:
     yield Text()
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         yield Text(f"{letter}  {make_printable(side.name)}: {describe_side(side)}")
+        yield from (Padding(Text(note), (0, 0, 0, 3)) for note in describe_errors(side))
     if comparison.is_paired:
         yield Text("Both sides have the same sessions or requests: each is compared with itself.")
     if comparison.rows:
@@ -96,7 +99,7 @@ def _basis_cells(figure: Figure) -> tuple[str, ...]:
 
 def _new_table() -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=STYLES["head"])
-    table.add_column("", overflow="fold")
+    table.add_column("", overflow="fold", min_width=_MIN_TITLE_WIDTH)
     return table
 
 

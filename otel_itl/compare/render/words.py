@@ -9,7 +9,8 @@ from otel_itl.compare.gate import deciding_rows, required_rows
 from otel_itl.compare.quantities import Quantity, Unit
 from otel_itl.compare.requests import Side
 from otel_itl.compare.verdicts import Answer
-from otel_itl.report.render.number_format import ABSENT, format_milliseconds, format_three_digits, pluralize
+from otel_itl.report.certainty import Flag, describe_figures, format_milliseconds_with_error
+from otel_itl.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
 
@@ -23,6 +24,9 @@ def headline(comparison: Comparison, keys: Sequence[str]) -> str:
         more = f", and {pluralize(len(slower) - 1, 'more row')} too" if len(slower) > 1 else ""
         return f"B is slower: {describe_row(worst)}{more}."
     required = required_rows(comparison, keys)
+    deciding = [row for row in required if row.answer is Answer.MACHINE_DECIDES]
+    if deciding:
+        return f"The caller's machine decides whether B is slower: {_describe_deciding(deciding)}."
     unknown = [row for row in required if row.answer is Answer.NOT_ENOUGH_DATA]
     if unknown or not required:
         return f"Not enough data to know whether B is slower: {describe_missing_data(unknown, comparison)}."
@@ -38,12 +42,21 @@ def describe_row(row: Row) -> str:
     return f"{row.quantity.title} of {row.model} is {format_ratio(row.ratio)} times A's ({format_interval(row)})"
 
 
+def _describe_deciding(rows: Sequence[Row]) -> str:
+    """Return as a clause which row the caller's machine decides, how, and what to do."""
+    more = f", and {pluralize(len(rows) - 1, 'more row')} too" if len(rows) > 1 else ""
+    row = rows[0]
+    return (
+        f"{row.quantity.title} of {row.model} is {_as_clause(row.why)}{more}. {Flag.NOT_KNOWN.remedy.removesuffix('.')}"
+    )
+
+
+def _as_clause(why: str) -> str:
+    return f"the {why}" if why.startswith(Answer.SAME.value) else why
+
+
 def describe_missing_data(unknown: Sequence[Row], comparison: Comparison) -> str:
     """Return as a clause why there is no answer, and about how many sessions would be enough, if known."""
-    for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        if not side.requests:
-            aside = side.describe_set_aside()
-            return f"all streams of {letter} were set aside ({aside}); --include-bound compares them as well"
     if not unknown:
         return "no row of those chosen can be compared"
     row = max(unknown, key=lambda row: row.enough or 0)
@@ -51,11 +64,15 @@ def describe_missing_data(unknown: Sequence[Row], comparison: Comparison) -> str
 
 
 def describe_side(side: Side) -> str:
-    """Return what a side consists of: `10 sessions, 60 streams; set aside: 2 caller-bound`."""
+    """Return what a side consists of: `10 sessions, 60 streams`."""
     sessions = len({request.cluster for request in side.requests if request.is_in_session})
     parts = ([pluralize(sessions, "session")] if sessions else []) + [pluralize(len(side.requests), "stream")]
-    aside = side.describe_set_aside()
-    return ", ".join(parts) + (f"; set aside: {aside}" if aside else "")
+    return ", ".join(parts)
+
+
+def describe_errors(side: Side) -> list[str]:
+    """Return for each figure that is uncertain of how many streams, and why."""
+    return describe_figures({title: collector.summary() for title, collector in side.errors.items()})
 
 
 def cells_of(row: Row) -> tuple[str, ...]:
@@ -77,7 +94,7 @@ def title_of(quantity: Quantity) -> str:
 
 
 def note_of(row: Row, comparison: Comparison) -> str:
-    """Return why a row has not enough data, and what would be enough; empty for the other answers."""
+    """Return why a row is not known, and what would be enough; empty for the other answers."""
     if not row.why or row.enough is None:
         return row.why
     is_in_session = any(request.is_in_session for side in (comparison.a, comparison.b) for request in side.requests)
@@ -86,11 +103,11 @@ def note_of(row: Row, comparison: Comparison) -> str:
 
 
 def format_figure(figure: Figure, quantity: Quantity) -> str:
-    """Format the value of a figure in its unit."""
+    """Format the value of a figure in its unit, of a latency with what it may be less by."""
     if figure.value is None:
         return ABSENT
     if quantity.unit is Unit.SECONDS:
-        return format_milliseconds(figure.value)
+        return format_milliseconds_with_error(figure.value, figure.error)
     return format_three_digits(figure.value * (100 if quantity.unit is Unit.SHARE else 1))
 
 

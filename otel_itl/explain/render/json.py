@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from otel_itl.core.moments import format_time
@@ -14,6 +15,7 @@ from otel_itl.explain.render.words import (
     describe_origin,
     describe_silence,
     describe_switch,
+    describe_undecided,
     findings_by_model,
     other_switches,
 )
@@ -38,6 +40,7 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "streams": explanation.streams,
+        "known": {title.lower(): asdict(known) for title, known in explanation.known.items()},
         "set_aside": dict(sorted(explanation.set_aside.items())),
         "instances": explanation.instances,
         "own_load": "all processes" if explanation.own_load_is_fleet_wide else "this input",
@@ -46,6 +49,10 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
         "last": format_time(explanation.last_unix_ns) if explanation.last_unix_ns else None,
         "models": [_model(facts, explanation) for facts, _ in findings_by_model(explanation)],
         "findings": [_finding(finding, explanation) for finding in explanation.findings],
+        "undecided": [
+            _finding(finding, explanation) | {"sentence": describe_undecided(finding, explanation)}
+            for finding in explanation.undecided
+        ],
         "switches": [_switch(switch, is_sole=id(switch) in others) for switch in explanation.switches],
     }
 

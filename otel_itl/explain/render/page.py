@@ -17,8 +17,10 @@ from otel_itl.explain.render.words import (
     describe_shares,
     describe_silence,
     describe_switch,
+    describe_undecided,
     findings_by_model,
     other_switches,
+    undecided_of,
 )
 from otel_itl.report.render.number_format import pluralize
 
@@ -37,7 +39,8 @@ def describe_for_page(explanation: Explanation) -> dict[str, Any]:
                 "model": facts.model,
                 "note": ": ".join(filter(None, (pluralize(facts.streams, "stream"), describe_shares(facts)))),
                 "findings": [_finding(finding, explanation) for finding in findings],
-                "others": [describe_switch(switch) for switch in other_switches(explanation, facts.model)]
+                "others": [describe_undecided(one, explanation) for one in undecided_of(explanation, facts.model)]
+                + [describe_switch(switch) for switch in other_switches(explanation, facts.model)]
                 + list(filter(None, [describe_silence(facts, explanation)])),
             }
             for facts, findings in findings_by_model(explanation)

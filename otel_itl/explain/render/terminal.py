@@ -19,8 +19,10 @@ from otel_itl.explain.render.words import (
     describe_shares,
     describe_silence,
     describe_switch,
+    describe_undecided,
     findings_by_model,
     other_switches,
+    undecided_of,
 )
 from otel_itl.report.render.number_format import make_printable, pluralize
 from otel_itl.report.render.styles import STYLES
@@ -41,6 +43,8 @@ def _parts(explanation: Explanation, terminal: Terminal) -> Iterator[RenderableT
         yield _heading(facts)
         if findings:
             yield _findings(findings, explanation, terminal)
+        for finding in undecided_of(explanation, facts.model):
+            yield _text(describe_undecided(finding, explanation), terminal)
         for switch in other_switches(explanation, facts.model):
             yield _text(describe_switch(switch), terminal)
         if silence := describe_silence(facts, explanation):

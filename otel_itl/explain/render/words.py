@@ -16,6 +16,7 @@ from otel_itl.explain.render.amounts import (
     format_silence,
     format_window,
 )
+from otel_itl.report.certainty import Flag, describe_figures
 from otel_itl.report.render.number_format import pluralize
 
 TARGETS: Final[Mapping[Target, str]] = {Target.ITL: "ITL", Target.TTFT: "TTFT"}
@@ -60,6 +61,14 @@ def describe_origin(finding: Finding) -> str:
     return ORIGINS[finding.origin]
 
 
+def describe_undecided(finding: Finding, explanation: Explanation) -> str:
+    """Return what depends on when chunks came: that the caller's machine decides, and what to do."""
+    return (
+        f"The caller's machine decides {TARGETS[finding.target]}: {describe_finding(finding, explanation)} "
+        f"It is not seen if all chunks came as early as they may have. {Flag.NOT_KNOWN.remedy}"
+    )
+
+
 def describe_switch(switch: Switch) -> str:
     """Return a silent change that no finding has as one sentence."""
     return (
@@ -71,7 +80,8 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     """Return which latencies of a model nothing explains, and what was examined; empty where each has a finding."""
     if not any(facts.tested.values()):
         return "Too few streams to explain anything."
-    found = {finding.target for finding in explanation.findings if finding.model == facts.model}
+    findings = [*explanation.findings, *explanation.undecided]
+    found = {finding.target for finding in findings if finding.model == facts.model}
     silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
     if not silent:
         return ""
@@ -90,7 +100,7 @@ def describe_too_few(explanation: Explanation, minimum: int) -> str:
     aside = _describe_set_aside(explanation)
     return (
         f"too few streams to explain anything: {have}, and {minimum:,} of a model are needed"
-        + (f"; set aside: {aside}; --include-bound explains them as well" if aside else "")
+        + (f"; set aside: {aside}; --include-buffered explains them as well" if aside else "")
         + "."
     )
 
@@ -117,14 +127,14 @@ def describe_shares(facts: ModelFacts) -> str:
 
 
 def describe_basis(explanation: Explanation) -> str:
-    """Return what the sentences rest on: streams, processes, time zone, and what was set aside."""
+    """Return what the sentences rest on: streams, processes, time zone, what was set aside, how well it is known."""
     processes = f" of {explanation.instances:,} processes" if explanation.own_load_is_fleet_wide else ""
     aside = _describe_set_aside(explanation)
     return (
         f"Over {pluralize(explanation.streams, 'stream')}{processes}, hours in {explanation.zone}"
         + (f"; set aside: {aside}" if aside else "")
         + ". Shares are of the variance between streams; in brackets, 95 % intervals."
-    )
+    ) + "".join(f" {note}." for note in describe_figures(explanation.known))
 
 
 def findings_by_model(explanation: Explanation) -> Iterator[tuple[ModelFacts, Sequence[Finding]]]:
@@ -134,6 +144,11 @@ def findings_by_model(explanation: Explanation) -> Iterator[tuple[ModelFacts, Se
     }
     for facts in sorted(explanation.models, key=lambda facts: (largest.get(facts.model, 0.0), facts.model)):
         yield facts, [finding for finding in explanation.findings if finding.model == facts.model]
+
+
+def undecided_of(explanation: Explanation, model: str) -> list[Finding]:
+    """Return what the caller's machine decides of a model."""
+    return [finding for finding in explanation.undecided if finding.model == model]
 
 
 def other_switches(explanation: Explanation, model: str | None = None) -> list[Switch]:

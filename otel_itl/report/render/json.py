@@ -8,6 +8,7 @@ from typing import Any
 
 from otel_itl.conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import SECOND
+from otel_itl.report.certainty import find_error
 from otel_itl.report.other_tools import TOOLS, summary_as
 from otel_itl.report.sessions import SessionSummary
 from otel_itl.report.summary import ModelSummary, Report
@@ -15,7 +16,14 @@ from otel_itl.report.worst_stream import WorstStream
 
 SCHEMA = "otel-itl.report.v1"
 
-_LATENCIES = ("time_to_first_token", "inter_token_latency", "latency_buckets", "time_per_output_token", "output_speed")
+_LATENCIES = (
+    "time_to_first_token",
+    "inter_token_latency",
+    "latency_buckets",
+    "time_per_output_token",
+    "output_speed",
+    "known",
+)
 """Our own figures of a row, which another tool's figures replace."""
 
 
@@ -68,7 +76,10 @@ def _model_to_data(model: ModelSummary) -> dict[str, Any]:
 def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
     """Return the worst stream with its facts and the place of its longest gap."""
     stream, gap = worst.stream, worst.gap
-    ours = {"time_to_first_token": stream.measures.time_to_first_token}
+    ours = {
+        "time_to_first_token": stream.measures.time_to_first_token,
+        "time_to_first_token_uncertainty": find_error(stream.measures, "time_to_first_token"),
+    }
     return {
         "provider": stream.provider,
         "model": stream.model,
@@ -81,6 +92,7 @@ def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
         **(ours if worst.figures is None else {"figures": dict(worst.figures)}),
         "output_chunks": stream.measures.output_chunk_count,
         "longest_latency": worst.longest,
+        "longest_latency_uncertainty": worst.longest_uncertainty,
         "gap": gap and {"start": gap.start / SECOND, "end": gap.end / SECOND, "position": gap.position},
     }
 

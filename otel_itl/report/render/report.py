@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from otel_itl.report.render.buffering_notes import buffering_notes
+from otel_itl.report.render.known_notes import known_notes, remedies
 from otel_itl.report.render.model_tables import latency_table, stream_table
 from otel_itl.report.render.other_tool_tables import other_tool_tables
 from otel_itl.report.render.server_table import server_table
@@ -42,8 +43,11 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
     else:
         yield from other_tool_tables(report.tool, report.rows)
     yield from buffering_notes(report.rows)
+    if report.tool is None:
+        yield from known_notes(report.rows)
     yield Text()
     yield from stream_table(report.rows, terminal)
+    yield from remedies(report.rows)
     if any(row.server for row in report.rows):
         yield Text()
         yield from server_table(report.rows, terminal)
@@ -52,7 +56,7 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
         yield from stall_table(report.rows, terminal)
     if report.slo:
         yield Text()
-        yield slo_table(report.slo, terminal)
+        yield from slo_table(report.slo, terminal)
     if report.sessions:
         yield Text()
         yield from session_table(report.sessions, terminal)

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from otel_itl.core.baseline import BASELINE_REQUESTS
 from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.report.certainty import format_milliseconds_with_error
 from otel_itl.report.render.number_format import (
     ABSENT,
     format_count,
@@ -39,9 +40,8 @@ _MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, 6
 """Columns of the chart of a session: further requests share columns; a narrower chart is left out."""
 _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
-_REQUEST_COLUMNS = (("TTFT", 7), ("p50", 6), ("p99", 6), ("stalls", 7), ("ratio", 6))
-_SLO_COLUMN = ("SLO", 8)
-"""Shown where at least one request of the session was judged by an SLO."""
+_WIDTHS = {"TTFT": 7, "p50": 6, "p99": 6, "stalls": 7, "ratio": 6, "SLO": 8}
+"""Columns of a request → their least width."""
 _TIME_WIDTH, _INDEX_WIDTH, _OUTCOME_WIDTH = 12, 4, 11
 _FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
 
@@ -66,7 +66,7 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
         is_degraded = session.degraded_since is not None and session.degraded_until is None
         table.add_row(
             wrap_name(session.session, width),
-            format_count(len(session.requests)),
+            _requests(session),
             format_milliseconds(session.itl_p50),
             format_milliseconds(session.itl_p99),
             format_duration(session.decode_time),
@@ -81,6 +81,12 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
         yield Text(f"... and {pluralize(len(sessions) - len(shown), 'session')} more", style=STYLES["head"])
 
 
+def _requests(session: SessionSummary) -> str:
+    """Return how many requests a session has; where its ITL is of fewer, of how many: `7 of 8`."""
+    count = format_count(len(session.requests))
+    return count if session.itl_requests in {0, len(session.requests)} else f"{session.itl_requests:,} of {count}"
+
+
 def request_table(session: SessionSummary, terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a session in one sentence, and a table with a line for each of its requests."""
     title = Text.assemble(("session ", STYLES["head"]), (make_printable(session.session), STYLES["provider"]))
@@ -89,22 +95,27 @@ def request_table(session: SessionSummary, terminal: Terminal) -> Iterator[Rende
         title.append(f", degraded {_degraded(session)}", style=STYLES["outcome"])
     yield title
     yield Text()
-    has_slo = any(request.slo_met is not None for request in session.requests)
-    columns = (*_REQUEST_COLUMNS, _SLO_COLUMN) if has_slo else _REQUEST_COLUMNS
-    other_columns = _INDEX_WIDTH + _TIME_WIDTH + sum(width for _, width in columns) + _OUTCOME_WIDTH
+    columns = _request_columns(session.requests)
+    widths = {name: max(_WIDTHS[name], *(len(cell) + 1 for cell in cells)) for name, cells in columns.items()}
+    other_columns = _INDEX_WIDTH + _TIME_WIDTH + sum(widths.values()) + _OUTCOME_WIDTH
     table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
     add_number_columns(table, ("#", _INDEX_WIDTH))
     add_text_column(table, "  time, UTC", _TIME_WIDTH)
     longest_model = max(len(make_printable(request.model)) for request in session.requests) + INDENT
-    width = max(min(longest_model, terminal.console.width - other_columns), _TIME_WIDTH)
+    width = max(min(longest_model, terminal.console.width - other_columns), min(longest_model, _TIME_WIDTH))
     table.add_column("  model", width=width, overflow="fold")
-    add_number_columns(table, *columns)
+    add_number_columns(table, *widths.items())
     add_text_column(table, "  outcome", _OUTCOME_WIDTH)
-    for date, requests in groupby(session.requests, key=lambda request: f"{_time(request):%Y-%m-%d}"):
+    numbered = enumerate(session.requests)
+    for date, requests in groupby(numbered, key=lambda one: f"{_time(one[1]):%Y-%m-%d}"):
         table.add_row("", Text(f"  {date}", style=STYLES["provider"]))
-        for request in requests:
-            table.add_row(*_cells(request, width, has_slo=has_slo))
-    yield head_line(" " * (_INDEX_WIDTH + _TIME_WIDTH + width) + "     ms " + _itl_head(terminal))
+        for number, request in requests:
+            cells = (Text(cells[number], style=_style(request, name)) for name, cells in columns.items())
+            table.add_row(*_names(request, width), *cells, _outcome(request))
+    head = (
+        " ms".rjust(widths["TTFT"]) + " " + " ITL, ms ".center(widths["p50"] + widths["p99"] - 1, terminal.glyphs.rule)
+    )
+    yield head_line(" " * (_INDEX_WIDTH + _TIME_WIDTH + width) + head)
     yield table
 
 
@@ -113,23 +124,38 @@ def _itl_head(terminal: Terminal) -> str:
     return " " + " ITL, ms ".center(11, terminal.glyphs.rule)
 
 
-def _cells(request: RequestSummary, width: int, *, has_slo: bool) -> Iterator[RenderableType]:
-    """Yield the cells of a request's line."""
+def _request_columns(requests: Sequence[RequestSummary]) -> dict[str, list[str]]:
+    """Return the cells of each column between model and outcome, by its heading; a column of nothing is left out."""
+    columns = {
+        "TTFT": [
+            format_milliseconds_with_error(one.time_to_first_token, one.time_to_first_token_uncertainty)
+            for one in requests
+        ],
+        "p50": [format_milliseconds(one.itl_p50) for one in requests],
+        "p99": [format_milliseconds_with_error(one.itl_p99, one.itl_p99_uncertainty) for one in requests],
+        "stalls": [format_count(one.stalls) if one.stalls else ABSENT for one in requests],
+        "ratio": [format_three_digits(one.latency_ratio) for one in requests],
+        "SLO": [one.slo_verdict or ABSENT for one in requests],
+    }
+    optional = {"stalls", "SLO"}
+    return {name: cells for name, cells in columns.items() if name not in optional or {*cells} != {ABSENT}}
+
+
+def _style(request: RequestSummary, column: str) -> str:
+    """Return the style of a request's cell in a column."""
+    is_bad = (column == "SLO" and request.slo_met is False) or (column == "ratio" and request.degraded)
+    return STYLES["longest gap"] if is_bad else ""
+
+
+def _names(request: RequestSummary, width: int) -> Iterator[RenderableType]:
+    """Yield the first cells of a request's line: its number, its time, and its model."""
     yield f"{request.request_index:,}"
     yield Text(f"  {_time(request):%H:%M:%S}")
     yield wrap_name(request.model, width)
-    yield from map(format_milliseconds, (request.time_to_first_token, request.itl_p50, request.itl_p99))
-    yield format_count(request.stalls) if request.stalls else ABSENT
-    yield _ratio(request.latency_ratio, degraded=request.degraded)
-    if has_slo:
-        yield _slo(is_met=request.slo_met)
-    yield Text("  " + request.outcome, style=STYLES["outcome"] if request.outcome in _FAILURES else "")
 
 
-def _slo(*, is_met: bool | None) -> Text:
-    if is_met is None:
-        return Text(ABSENT)
-    return Text("met") if is_met else Text("missed", style=STYLES["longest gap"])
+def _outcome(request: RequestSummary) -> Text:
+    return Text("  " + request.outcome, style=STYLES["outcome"] if request.outcome in _FAILURES else "")
 
 
 def _time(request: RequestSummary) -> datetime:

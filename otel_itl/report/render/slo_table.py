@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from otel_itl.report.render.number_format import ABSENT, format_count, format_edge, format_share, make_printable
+from otel_itl.report.render.number_format import (
+    ABSENT,
+    format_count,
+    format_edge,
+    format_share,
+    make_printable,
+    pluralize,
+)
 from otel_itl.report.render.styles import STYLES
 from otel_itl.report.render.tables import INDENT, add_number_columns, new_table, wrap_name
 from otel_itl.report.render.terminal import Terminal
@@ -20,8 +27,8 @@ _COLUMNS = (("streams", 9), ("met", 8), ("gaps", 9), ("met", 8))
 _FLUIDITY_COLUMN = ("fluidity", 10)
 
 
-def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> RenderableType:
-    """Return a table with a line for each SLO; where there is room, with the fluidity index."""
+def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[RenderableType]:
+    """Yield a table with a line for each SLO; where there is room, with the fluidity index."""
     objectives = [_objectives(summary) for summary in summaries]
     widest = max(map(len, objectives)) + INDENT
     names_width = max(len(summary.profile) for summary in summaries) + INDENT
@@ -36,14 +43,21 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Renderable
     for summary, objective in zip(summaries, objectives, strict=True):
         cells = [wrap_name(summary.profile, width), Text("  " + objective), *_cells(summary)]
         table.add_row(*cells[: 2 + len(columns)])
-    return table
+    yield table
+    for summary in summaries:
+        if summary.streams_not_known:
+            more = pluralize(summary.streams_not_known, "more stream")
+            yield Text(
+                f"{make_printable(summary.profile)}: {more} not known: the bounds of a figure contain the objective"
+            )
 
 
 def _cells(summary: SLOSummary) -> Iterator[RenderableType]:
     """Yield the numbers of an SLO's line, the fluidity index last."""
     is_missed = summary.target is not None and summary.streams_met < summary.target * summary.streams
     yield format_count(summary.streams)
-    yield Text(format_share(summary.streams_met, summary.streams), style=STYLES["outcome"] if is_missed else "")
+    share = format_share(summary.streams_met, summary.streams) if summary.streams else ABSENT
+    yield Text(share, style=STYLES["outcome"] if is_missed else "")
     yield ABSENT if summary.gaps is None else format_count(summary.gaps)
     yield ABSENT if summary.gaps is None else format_share(summary.gaps_met or 0, summary.gaps)
     yield ABSENT if summary.fluidity is None else f"{summary.fluidity:.3f}"

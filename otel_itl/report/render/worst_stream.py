@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from otel_itl.core.timeline import SECOND
+from otel_itl.report.certainty import find_error, format_with_error
 from otel_itl.report.render.number_format import format_duration, make_printable
 from otel_itl.report.render.other_tool_tables import figures_line
 from otel_itl.report.render.styles import STYLES
@@ -47,7 +48,7 @@ def _facts(worst: WorstStream) -> Iterator[Text]:
     stream = worst.stream
     title = Text()
     title.append("longest wait for a token: ", style=STYLES["head"])
-    title.append(format_duration(worst.longest), style=STYLES["longest gap"])
+    title.append(format_with_error(worst.longest, worst.longest_uncertainty), style=STYLES["longest gap"])
     title.append(f", {make_printable(stream.provider)} ")
     title.append(make_printable(stream.model), style=STYLES["provider"])
     if worst.gap is not None:
@@ -67,11 +68,16 @@ def _marks(worst: WorstStream) -> list[Mark]:
     marks = []
     ttft = worst.stream.measures.time_to_first_token
     if ttft is not None and worst.figures is None:
-        marks.append(Mark("first token", 0, round(ttft * SECOND), f"TTFT {format_duration(ttft)}"))
+        marks.append(Mark("first token", 0, round(ttft * SECOND), f"TTFT {_format_ttft(worst)}"))
     if worst.gap is not None:
         start, end, _ = worst.gap
         marks.append(Mark("longest gap", start, end, format_duration((end - start) / SECOND)))
     return marks
+
+
+def _format_ttft(worst: WorstStream) -> str:
+    measures = worst.stream.measures
+    return format_with_error(measures.time_to_first_token, find_error(measures, "time_to_first_token"))
 
 
 def _zoom_on_gap(worst: WorstStream, whole: Scale) -> Scale | None:

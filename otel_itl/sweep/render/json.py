@@ -74,6 +74,7 @@ def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
         "seconds": level.seconds,
         "due": level.due,
         "set_aside": level.set_aside,
+        "set_aside_by": {cause.value: count for cause, count in level.set_aside_by.items()},
         "without_token": level.without_token,
         "errors": dict(level.errors.most_common()),
         "error_details": dict(level.error_details),

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Final
 
 from otel_itl.core.slo import CUSTOM, SLO
+from otel_itl.report.certainty import describe_set_aside
 from otel_itl.report.render.number_format import (
     ABSENT,
     format_duration,
@@ -251,8 +252,7 @@ def _describe_level(level: LevelResult) -> Iterator[str]:
         verb = "counts" if level.without_token == 1 else "count"
         yield f"{at}: {pluralize(level.without_token, 'request')} without a token {verb} as infinitely late."
     if level.set_aside:
-        verb = "was" if level.set_aside == 1 else "were"
-        yield f"{at}: {pluralize(level.set_aside, 'request')} held up by this machine {verb} set aside."
+        yield f"{at}: {describe_set_aside(level.set_aside_by, level.due)}."
 
 
 def _describe_counts(counts: Counter[str]) -> str:

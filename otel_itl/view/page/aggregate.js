@@ -2,7 +2,7 @@
 
 import { forEachGap } from "./packed.js";
 import { Samples, interpolateRanks } from "./samples.js";
-import { chunksOf, endOf, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, isKnown, timeToFirstToken } from "./streams.js";
 
 const SLICE_MS = 7;
 const MAX_BINS = 720;
@@ -60,7 +60,12 @@ export class Aggregate {
     this.taken.add(stream);
     this.version++;
     const first = timeToFirstToken(stream);
-    if (first !== null) this.firstTokens.push({ at: stream.start + first, us: first });
+    if (first !== null && isKnown(stream, "ttft")) this.firstTokens.push({ at: stream.start + first, us: first });
+    if (isKnown(stream, "itl")) this.addGaps(stream);
+    while (this.bins.size > MAX_BINS) this.widenBins();
+  }
+
+  addGaps(stream) {
     forEachGap(chunksOf(stream), (end, gap, shares) => {
       const size = gap / shares;
       this.samples.add(size, shares);
@@ -72,7 +77,6 @@ export class Aggregate {
       }
       rows[rowOf(size)] += shares;
     });
-    while (this.bins.size > MAX_BINS) this.widenBins();
   }
 
   /* Joins each two neighbouring bins of time. */

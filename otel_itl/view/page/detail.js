@@ -3,10 +3,10 @@
 import { drawTimeAxis } from "./axis.js";
 import { Plot, makeHatching } from "./canvas.js";
 import { byId, make, makeButton } from "./dom.js";
-import { formatCount, formatDay, formatDuration, significant } from "./format.js";
+import { formatCount, formatDay, formatDuration, formatWithError, significant } from "./format.js";
 import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
 import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk, forEachGap, numberOutputs } from "./packed.js";
-import { chunksOf, endOf, isRunning, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, errorOf, isRunning, timeToFirstToken } from "./streams.js";
 import { makeTable } from "./tables.js";
 import { TimeWindow, handleGestures } from "./timescale.js";
 
@@ -224,29 +224,38 @@ function describeCode(code) {
 function listFacts(stream, now) {
   const figures = stream.m ?? {};
   const time = (seconds) => formatDuration(seconds === undefined ? null : seconds * 1e6);
+  const figure = (name) => formatWithError(figures[name] === undefined ? null : figures[name] * 1e6, errorOf(stream, name));
   const tokens = figures.tokens === undefined ? null : `${formatCount(figures.tokens)}${figures.usage ? "" : " chunks, not counted by the provider"}`;
   const facts = [
     ["outcome", isRunning(stream) ? "running" : `${stream.outcome ?? "span"}${stream.error ? ` (${stream.error})` : ""}`, null, stream.outcome === "error" || stream.outcome === "truncated" ? "bad" : null],
     ["started", formatDay(stream.start)], ["duration", formatDuration(endOf(stream, now) - stream.start), "E2E"],
     ["headers", stream.headers && formatDuration(stream.headers)],
-    ["TTFT", formatDuration(timeToFirstToken(stream)), "TTFT"], ["first answer token", figures.ttfa && time(figures.ttfa), "TTFA"],
+    ["TTFT", formatWithError(timeToFirstToken(stream), errorOf(stream, "ttft")), "TTFT"], ["first answer token", figures.ttfa && figure("ttfa"), "TTFA"],
     ["ITL p50 · p95", figures.p50 !== undefined && `${time(figures.p50)} · ${time(figures.p95)}`, "ITL"],
-    ["ITL p99 · max", figures.max !== undefined && `${time(figures.p99)} · ${time(figures.max)}`, "ITL"],
-    ["TPOT", figures.tpot && time(figures.tpot), "TPOT"], ["speed", figures.speed && `${significant(figures.speed)} tok/s`, "output speed"],
+    ["ITL p99 · max", figures.max !== undefined && `${figure("p99")} · ${figure("max")}`, "ITL"],
+    ["TPOT", figures.tpot && figure("tpot"), "TPOT"], ["speed", figures.speed && `${significant(figures.speed)} tok/s`, "output speed"],
+    ["may be less", stream.errors && stream.why, "uncertainty"], ["not pooled", stream.left_out && `${stream.left_out.join(", ").toUpperCase()}: ${stream.why}`, "uncertainty"],
     ["output tokens", tokens], ["reasoning tokens", stream.reasoning && formatCount(stream.reasoning)], ["input tokens", stream.input && formatCount(stream.input)],
     ["output chunks", figures.outputs && formatCount(figures.outputs), "output chunk"],
     ["gaps imputed · excluded", (figures.imputed || figures.excluded) && `${figures.imputed ?? 0} · ${figures.excluded ?? 0}`, "imputed"],
-    ["held by the caller", figures.held && `${time(figures.held)}${figures.bound ? ", consumer-bound" : ""}`, "consumer time"],
+    ["held by the caller", figures.held && time(figures.held), "consumer time"],
+    ["caller-bound", figures.bound && "yes", "consumer-bound"], ["host-bound", stream.host_bound && "yes", "host-bound"],
     ["buffered", figures.buffered && `${Math.round((figures.burst ?? 0) * 100)} % in bursts`, "buffered"],
     ["stalls", (stream.stalls ?? []).length > 0 && describeStalls(stream, now), "stall", "bad"],
     ["further stalls", stream.more_stalls], ["attempts", stream.attempts > 1 && stream.attempts, "attempt"],
     ["session", stream.session && `${stream.session}${stream.turn ? `, request ${stream.turn}` : ""}`, "session"],
     ["latency ratio", stream.ratio && `×${stream.ratio.toFixed(2)}${stream.degraded ? " (degraded)" : ""}`, "latency ratio", stream.degraded ? "bad" : null],
-    ["objective", stream.slo && `${stream.slo.profile}: ${stream.slo.met ? "met" : "missed"}`, "objective", stream.slo && (stream.slo.met ? "good" : "bad")],
+    ["objective", stream.slo && describeObjective(stream), "objective", { met: "good", missed: "bad" }[stream.slo?.verdict]],
     ["operation", stream.operation], ["chunks left out", stream.thinned && formatCount(stream.thinned)],
     ["trace", stream.trace && make("span", { class: "mono" }, stream.trace)], ["span", stream.span && make("span", { class: "mono" }, stream.span)],
   ];
   return facts.filter(([, value]) => value !== null && value !== undefined && value !== false && value !== 0 && value !== "");
+}
+
+/* Whether a stream met its objective, and why that is not known. */
+function describeObjective({ slo, why }) {
+  const verdict = slo.verdict ?? "too little to judge by";
+  return `${slo.profile}: ${verdict}${verdict === "not known" ? `, ${why}` : ""}`;
 }
 
 function describeStalls(stream, now) {

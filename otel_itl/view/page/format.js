@@ -13,6 +13,23 @@ export function formatDuration(us) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+/* A duration with what it may be less by: 655 ms (-120). The error is in the same unit, rounded up to two digits. */
+export function formatWithError(us, error) {
+  const shown = formatDuration(us);
+  if (!error || us === null || us === undefined) return shown;
+  const size = Math.abs(us);
+  if (size >= 120 * SECOND_US) return `${shown} (-${formatDuration(error)})`;
+  return `${shown} (-${roundUp(error / (size < 1000 ? 1 : size < SECOND_US ? 1000 : SECOND_US))})`;
+}
+
+/* A positive number rounded up to two significant digits, as text. */
+function roundUp(number) {
+  const digits = 1 - Math.floor(Math.log10(number));
+  const step = 10 ** -digits;
+  const rounded = Math.ceil(Number((number / step).toFixed(6))) * step;
+  return Number(rounded.toFixed(Math.max(digits, 0))).toLocaleString("en", { maximumFractionDigits: 9 });
+}
+
 /* Three significant digits, without an exponent. */
 export function significant(value) {
   const size = Math.abs(value);

@@ -3,9 +3,10 @@
 import { fitText, setFont } from "./canvas.js";
 import { formatDuration } from "./format.js";
 import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk } from "./packed.js";
-import { chunksOf, endOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, errorOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
 
 const WIDE_PX = 7;
+const CAP_ALPHA = 0.4;
 const SOLID = REASONING | ANSWER | TOOL;
 const KIND_FLAGS = Object.freeze([0, 1, 2, 3, 4, 5, 6, 7]);
 export const OUTCOME_MARKS = Object.freeze({
@@ -37,7 +38,8 @@ export function drawLaneBase(context, colors, hatching, stream, lane, scale, now
   }
 }
 
-/* The TTFT bar: light until the response headers are there, dark until the first token. */
+/* The TTFT bar: light until the response headers are there, dark until the first token, with a lighter cap where that may
+   have come earlier. */
 function drawFirstWait(context, colors, stream, { top, height }, scale, left, right) {
   const first = timeToFirstToken(stream);
   const until = first === null ? right : scale(stream.start + first);
@@ -49,6 +51,18 @@ function drawFirstWait(context, colors, stream, { top, height }, scale, left, ri
     const headers = Math.min(scale(stream.start + stream.headers), until);
     context.fillRect(left, top + inset, Math.max(headers - left, 0), height - 2 * inset);
   }
+  const error = errorOf(stream, "ttft");
+  if (first !== null && error) drawCap(context, colors, scale(stream.start + first - error), until, top + inset, height - 2 * inset);
+}
+
+/* The lighter cap of a bar: its end may have come as early as this. */
+function drawCap(context, colors, from, until, top, height) {
+  context.fillStyle = colors.track;
+  context.fillRect(from, top, until - from, height);
+  context.globalAlpha = CAP_ALPHA;
+  context.fillStyle = colors.wait;
+  context.fillRect(from, top, until - from, height);
+  context.globalAlpha = 1;
 }
 
 /* The ticks, as pixels: thousands of chunks in 200 lanes are drawn in a few milliseconds. Solid ticks are written into

@@ -3,9 +3,9 @@
 import { drawTimeAxis } from "./axis.js";
 import { Plot, fitText, makeHatching, setFont } from "./canvas.js";
 import { make, makeButton, makeHead } from "./dom.js";
-import { formatClock, formatDuration } from "./format.js";
+import { formatClock, formatDuration, formatWithError } from "./format.js";
 import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
-import { chunksOf, endOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, errorOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
 import { TableToggle } from "./tables.js";
 import { TimeWindow, handleGestures } from "./timescale.js";
 
@@ -20,7 +20,7 @@ const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
 const LEGEND = [
   ["wait", "until the first token", "TTFT"], ["reasoning", "reasoning"], ["answer", "answer"], ["tool", "tool call"],
-  ["hollow", "imputed", "imputed"], ["hold", "hold", "hold"], ["stall", "stall", "stall"],
+  ["cap", "may be earlier", "uncertainty"], ["hollow", "imputed", "imputed"], ["hold", "hold", "hold"], ["stall", "stall", "stall"],
   ["span", "other span"],
 ];
 
@@ -299,7 +299,7 @@ export class Lanes {
       texts: 5,
       rows: shown.slice(0, MAX_TABLE_ROWS).map((stream) => [
         formatClock(stream.start, 1000), stream.provider ?? "", stream.model ?? stream.name ?? "", stream.session ?? "",
-        isRunning(stream) ? "running" : (stream.outcome ?? "span"), formatDuration(timeToFirstToken(stream)),
+        isRunning(stream) ? "running" : (stream.outcome ?? "span"), formatWithError(timeToFirstToken(stream), errorOf(stream, "ttft")),
         formatDuration(endOf(stream, now) - stream.start), inUs(stream.m?.p50), inUs(stream.m?.p99),
         stream.m?.chunks ?? (isPlain(stream) ? "–" : chunksOf(stream).n), (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0),
       ]),
@@ -337,8 +337,8 @@ export function describeBriefly(stream, now) {
   if (stream.session) lines.push(`session ${stream.session}${stream.turn ? `, request ${stream.turn}` : ""}`);
   const first = timeToFirstToken(stream);
   const facts = [`${isRunning(stream) ? "running for" : (stream.outcome ?? "span")} ${formatDuration(endOf(stream, now) - stream.start)}`];
-  if (first !== null && !isPlain(stream)) facts.push(`TTFT ${formatDuration(first)}`);
-  if (stream.m?.p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.m.p50)}, p99 ${inUs(stream.m.p99)}`);
+  if (first !== null && !isPlain(stream)) facts.push(`TTFT ${formatWithError(first, errorOf(stream, "ttft"))}`);
+  if (stream.m?.p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.m.p50)}, p99 ${formatWithError(stream.m.p99 * 1e6, errorOf(stream, "p99"))}`);
   lines.push(facts.join(" · "));
   for (const stall of (stream.stalls ?? []).slice(0, 4)) {
     const length = stall.open ? now - stream.start - stall.at : stall.waited;

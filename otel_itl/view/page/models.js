@@ -3,7 +3,7 @@
 import { make, makeHead } from "./dom.js";
 import { formatCount, formatDuration, formatMs, significant } from "./format.js";
 import { Samples, quantileOf } from "./samples.js";
-import { isPlain, isRunning, timeToFirstToken } from "./streams.js";
+import { isKnown, isPlain, isRunning, timeToFirstToken } from "./streams.js";
 import { SortedTable } from "./tables.js";
 
 const OUTCOMES = [
@@ -54,12 +54,12 @@ export class Models {
       failed += outcome === "error" || outcome === "truncated";
       stalls += (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0);
       for (const stall of stream.stalls ?? []) longest = Math.max(longest, stall.waited ?? 0);
-      if (stream.m?.tpot && stream.m.decode) {
+      if (stream.m?.tpot && stream.m.decode && isKnown(stream, "tpot")) {
         time += stream.m.decode;
         tokens += stream.m.decode / stream.m.tpot;
       }
     }
-    const first = streams.map((stream) => (isPlain(stream) ? null : timeToFirstToken(stream))).filter((us) => us !== null).sort((a, b) => a - b);
+    const first = streams.map((stream) => (isPlain(stream) || !isKnown(stream, "ttft") ? null : timeToFirstToken(stream))).filter((us) => us !== null).sort((a, b) => a - b);
     const pooled = this.pool(key, streams);
     return {
       provider, model, streams: streams.length, outcomes, stalls, longest, failed, speed: time ? tokens / time : null,
@@ -74,7 +74,7 @@ export class Models {
     const cached = this.cache.get(key);
     if (cached?.count === ended.length && cached.newest === ended[0]) return cached.samples;
     const samples = new Samples();
-    for (const stream of ended) samples.addStream(stream);
+    for (const stream of ended) if (isKnown(stream, "itl")) samples.addStream(stream);
     this.cache.set(key, { count: ended.length, newest: ended[0], samples });
     return samples;
   }

@@ -23,6 +23,12 @@ export function timeToFirstToken(stream) {
   return isPlain(stream) ? null : firstOutput(chunksOf(stream));
 }
 
+/* By how much a figure of a stream may be less, in µs; 0: by next to nothing. */
+export const errorOf = (stream, figure) => (stream.errors?.[figure] ?? 0) * 1e6;
+
+/* Whether a figure (ttft, itl or tpot) is known well enough to be pooled over streams. */
+export const isKnown = (stream, figure) => !stream.left_out?.includes(figure);
+
 /* When a stream ends or is seen last, in microseconds since the epoch. */
 export function endOf(stream, now) {
   return isRunning(stream) ? Math.max(now, stream.start) : stream.start + stream.end;

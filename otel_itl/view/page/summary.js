@@ -3,7 +3,7 @@
 import { byId, make } from "./dom.js";
 import { formatCount, formatDuration, formatShare } from "./format.js";
 import { quantileOf } from "./samples.js";
-import { countOutput, isPlain, isRunning, ongoingStall } from "./streams.js";
+import { countOutput, isKnown, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
 
 const RATE_US = 3e6;
 const TILES = [["open", "open now"], ["stalled", "stalled now", "stall"], ["streams", "streams", "stream"], ["rate", "chunks/s"],
@@ -30,6 +30,13 @@ export class Summary {
       value.replaceChildren(...shown);
     }
     tile.classList.toggle("alarm", isAlarm);
+  }
+
+  /* Says of how many streams figures are, where some are not known well enough. */
+  note(keys, streams, figure) {
+    const known = streams.filter((stream) => isKnown(stream, figure)).length;
+    const text = known < streams.length ? `of ${formatCount(known)} of ${formatCount(streams.length)} streams; the others are not known` : "";
+    for (const key of keys) this.tiles.get(key).tile.title = text;
   }
 
   show(key, isShown) {
@@ -60,6 +67,7 @@ export class Summary {
     const stalls = measured.reduce((sum, stream) => sum + (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0), 0);
     const failed = measured.filter((stream) => stream.outcome === "error" || stream.outcome === "truncated").length;
     const judged = measured.filter((stream) => stream.slo?.met !== undefined);
+    const unjudged = measured.filter((stream) => stream.slo?.verdict === "not known").length;
     this.set("streams", formatCount(measured.length));
     this.set("ttft50", formatDuration(quantileOf(first, 0.5)));
     this.set("ttft99", formatDuration(quantileOf(first, 0.99)));
@@ -67,7 +75,10 @@ export class Summary {
     this.set("itl99", formatDuration(samples.quantile(0.99)));
     this.set("stalls", formatCount(stalls), stalls > 0);
     this.set("failed", formatCount(failed), failed > 0);
-    this.show("slo", judged.length > 0);
-    if (judged.length) this.set("slo", formatShare(judged.filter((stream) => stream.slo.met).length / judged.length));
+    this.show("slo", judged.length + unjudged > 0);
+    const met = judged.length ? formatShare(judged.filter((stream) => stream.slo.met).length / judged.length) : "";
+    this.set("slo", [met, unjudged && `${formatCount(unjudged)} not known`].filter(Boolean).join(" · "));
+    this.note(["ttft50", "ttft99"], measured.filter((stream) => timeToFirstToken(stream) !== null), "ttft");
+    this.note(["itl50", "itl99"], measured.filter((stream) => stream.m?.p50 !== undefined), "itl");
   }
 }
