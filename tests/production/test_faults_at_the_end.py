@@ -123,7 +123,7 @@ LIVES: Final = {
     "dropped unread": Life(partial(chat, steps=())),
 }
 OBJECTIVE: Final = SLO(ttft=1.0, itl=0.1)
-BRISK: Final = {("read to its end", "sync"), ("closed", "async")}
+BRISK: Final = {("closed", "async")}
 """What every environment of the matrix tries: most places are passed here."""
 FAULTED: Final = [
     pytest.param(name, face, id=f"{name}-{face}", marks=() if (name, face) in BRISK else pytest.mark.slow)
