@@ -17,7 +17,7 @@ QUICK := $(wildcard tests/unit tests/report tests/typing)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo check test lint types bench collector collector-check clean
+.PHONY: help demo check test test-all lint types bench collector collector-check clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +28,10 @@ demo: $(VENV)/.cli ## Watch a stream being measured, end to end on this machine
 check: lint types ## Check rules and types, and run the quick tests: about a minute
 	$(BIN)/python -m pytest -q $(QUICK)
 
-test: $(VENV)/.dev ## Run every test
+test: $(VENV)/.dev ## Run every test but the slow ones: some six minutes
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) || $(BIN)/python -m pytest -m "not slow" $(ALONE)
+
+test-all: $(VENV)/.dev ## Run every test
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) || $(BIN)/python -m pytest $(ALONE)
 
 lint: $(VENV)/.dev ## Check rules and format

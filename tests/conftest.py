@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -27,6 +29,17 @@ for _name, _handler in {
 }.items():
     if hasattr(signal, _name) and signal.getsignal(getattr(signal, _name)) is signal.SIG_IGN:
         signal.signal(getattr(signal, _name), _handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> Iterator[None]:
+    """Keep the garbage collector from looking at what was there before the module, such as every SDK.
+
+    Tests call it to have a stream finalized: looking at all would take longer than such a test.
+    """
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

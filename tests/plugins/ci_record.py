@@ -1,7 +1,8 @@
-"""Records which tests each environment of CI ran, and fails the last run when a test ran in none of them.
+"""Records which tests each environment of CI ran; the last run runs the others, and fails when a test ran in none.
 
 Two environment variables switch it on. `ITL_TEST_RECORD_DIR` names a folder, to which every process that runs tests
-adds files. The run for which `ITL_TEST_RECORD_IS_LAST` is set as well has to collect all tests, and reads all files.
+adds files. The run for which `ITL_TEST_RECORD_IS_LAST` is set as well has to collect all tests, and reads all files: it
+leaves out what another environment has run, so that each test runs once at least and few run more often.
 With several workers, each of them adds files, and the process that started them compares.
 """
 
@@ -17,6 +18,10 @@ import pytest
 
 FOLDER_VARIABLE: Final = "ITL_TEST_RECORD_DIR"
 LAST_VARIABLE: Final = "ITL_TEST_RECORD_IS_LAST"
+RAN: Final = ".ran"
+"""How the files of tests that ran end."""
+RAN_LAST: Final = f".last{RAN}"
+"""The same, of the last run: when it is repeated for what failed, it has to run that again."""
 ADDRESS: Final = re.compile(r"\b0x[0-9a-f]+")
 
 
@@ -56,6 +61,15 @@ class RunRecorder:
         if report.skipped:
             self._collected.add(stable_id(report.nodeid))
 
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """In the last run, leave out what another environment has run."""
+        if self._is_last:
+            done = self._read(RAN) - self._read(RAN_LAST)
+            left_out = [item for item in items if stable_id(item.nodeid) in done]
+            if left_out:
+                config.hook.pytest_deselected(items=left_out)
+                items[:] = [item for item in items if stable_id(item.nodeid) not in done]
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note every test that was collected and not deselected."""
         self._collected.update(stable_id(item.nodeid) for item in session.items)
@@ -68,12 +82,12 @@ class RunRecorder:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Write the record; in the last run, compare, and fail the run when a test never ran."""
-        self._write(".ran", self._ran)
+        self._write(RAN_LAST if self._is_last else RAN, self._ran)
         if self._is_last:
             self._write(".collected", self._collected)
         compares = self._is_last and not self._is_worker
         if compares and exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}:
-            self._missing = never_ran(self._read(".collected"), self._read(".ran"))
+            self._missing = never_ran(self._read(".collected"), self._read(RAN))
             if self._missing:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

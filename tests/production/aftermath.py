@@ -45,15 +45,14 @@ SHARED.tracer_provider.add_span_processor(_SpansSeen())
 @contextmanager
 def silence() -> Iterator[None]:
     """Only the test listens to our log, and the garbage collector does not come in between."""
-    gc.collect()
-    gc.freeze()
     gc.disable()
     logging.getLogger("otel_itl").propagate = False
+    gc.collect()
+    settle()
     yield
     logging.getLogger("otel_itl").propagate = True
-    gc.enable()
-    gc.unfreeze()
     settle()
+    gc.enable()
 
 
 @contextmanager
@@ -74,11 +73,16 @@ def logged(name: str = "otel_itl") -> Iterator[list[str]]:
 
 
 def settle() -> None:
-    """Leave nothing of a stream over for the next one."""
+    """Leave nothing of a stream over for the next one.
+
+    Until the end of the module, the garbage collector does not look again at what is there by now: it is called several
+    times for each stream.
+    """
     runtime.finalizer.abandon_all()
     SHARED.clear()
     OPEN_SPANS.clear()
     runtime.errors.counts.clear()
+    gc.freeze()
 
 
 def left_behind() -> Iterator[str]:

@@ -98,7 +98,7 @@ ENDINGS: Final[dict[str, Ending]] = {
     "refused": Ending((), refused),
     "denied": Ending((), denied),
 }
-BRISK: Final = {("sync", "read"), ("async", "closed")}
+BRISK: Final = {("sync", "read")}
 """What every environment of the matrix tries, with one surface: most of what is passed is passed here."""
 
 TABLES: Final = frozenset({"groq", "together", "fireworks", "cerebras"})

@@ -21,6 +21,7 @@ from servers_ending import OTHERS, ROOT
 
 pytestmark = [
     pytest.mark.requirement("R28"),
+    pytest.mark.slow,
     pytest.mark.skipif(os.name != "posix", reason="this system has no signals that end a process"),
 ]
 

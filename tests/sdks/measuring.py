@@ -69,11 +69,16 @@ def instrument(captured: CapturedTelemetry, **options: Any) -> None:
 
 
 def spans_within(captured: CapturedTelemetry, count: int, seconds: float = 2.0) -> list[Any]:
-    """Wait until there are `count` spans, for at most `seconds`; return those that there are."""
+    """Wait until there are `count` spans of ours, for at most `seconds`; return those that there are."""
     deadline = time.perf_counter() + seconds
-    while len(captured.spans) < count and time.perf_counter() < deadline:
+    while len(spans := own_spans(captured)) < count and time.perf_counter() < deadline:
         time.sleep(0.005)
-    return captured.spans
+    return spans
+
+
+def own_spans(captured: CapturedTelemetry) -> list[Any]:
+    """The spans that otel_itl has made."""
+    return [span for span in captured.spans if span.instrumentation_scope.name == "otel_itl"]
 
 
 async def wait_for_a_span(captured: CapturedTelemetry, seconds: float = 2.0) -> None:

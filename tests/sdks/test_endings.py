@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from faces import (
 )
 from measuring import wait_for_a_span
 from opentelemetry.trace import StatusCode
-from surfaces import OBSERVED, OTHER_STREAMS, STREAMS, Surface
+from surfaces import CREATED, OBSERVED, OTHER_STREAMS, STREAMS, Surface
 
 import otel_itl
 from otel_itl.runtime import runtime
@@ -53,6 +54,7 @@ from otel_itl.testing import (
     text_generation,
     xai,
 )
+from tests.pairwise import mark_beyond_pairs
 
 BUILDERS: Final[dict[str, ModuleType]] = {
     "chat": chat,
@@ -382,14 +384,22 @@ async def cancel_the_request(surface: Surface, client: Any) -> Left:
 def interrupted(after: float) -> Iterator[None]:
     """Interrupt the main thread, as Ctrl-C does, after `after` seconds."""
     number = signal.SIGUSR1
+    begun = threading.Event()
+
+    def interrupt() -> None:
+        begun.wait()  # the start of a thread takes its time on a busy machine, and is not what is to be interrupted
+        time.sleep(after)
+        os.kill(os.getpid(), number)
+
     before = signal.signal(number, signal.default_int_handler)
-    timer = threading.Timer(after, os.kill, (os.getpid(), number))
-    timer.start()
+    thread = threading.Thread(target=interrupt)
+    thread.start()
     try:
+        begun.set()
         with pytest.raises(KeyboardInterrupt):
             yield
     finally:
-        timer.join()
+        thread.join()
         signal.signal(number, before)
 
 
@@ -602,26 +612,40 @@ ENDINGS: Final = {
     ),
 }
 
-CASES: Final = [
-    pytest.param(ending, surface, face, id=f"{name}-{surface.sdk}.{surface.call}-{face}")
+ALL_CASES: Final = [
+    pytest.param(name, surface, face, id=f"{name}-{surface.sdk}.{surface.call}-{face}")
     for name, ending in ENDINGS.items()
     for surface in (*STREAMS, *OTHER_STREAMS, *OBSERVED)
     for face in FACES
     if ending.happens_to(surface, face)
 ]
+FULL_ROWS: Final = (CREATED[0], *OBSERVED)
+"""These end in every way by both clients: a stream object and a generator. Every stream of the others is exhausted."""
 
 
-@pytest.mark.parametrize(("ending", "surface", "face"), CASES)
+def factors(name: str, surface: Surface, face: Face) -> tuple[object, ...]:
+    """What may make a difference to the end of a stream: an SDK differs in its wire format and in what it hands out."""
+    handed_out = surface.managed, surface.parsed, surface.is_generator, surface.is_eager
+    return name, surface.wire, handed_out, face
+
+
+CASES: Final = mark_beyond_pairs(
+    ALL_CASES, factors, lambda name, surface, _: name == "exhausted" or surface in FULL_ROWS
+)
+
+
+@pytest.mark.parametrize(("name", "surface", "face"), CASES)
 @pytest.mark.usefixtures("brisk_sweeper")
 @pytest.mark.requirement("R19", "R20", "R21", "R22", "R27", "R41", "R42")
 def test_a_stream_ends_once_with_the_right_outcome(
-    ending: Ending,
+    name: str,
     surface: Surface,
     face: Face,
     server: ScriptedServer,
     telemetry: CapturedTelemetry,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    ending = ENDINGS[name]
     server.always(ending.script(surface.wire))
     report_error = sum(runtime.errors.counts.values())
     error: BaseException | None = None
@@ -636,7 +660,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
             await close(left.stream)
         del left
         await drop()
-        if outcomes:
+        if outcomes and not (ending.act in LEAVING and (surface.sdk, face) in ENDED_BY_CLIENT):
             await wait_for_a_span(telemetry)
 
     outcomes = ending.outcomes_of(surface)
@@ -677,6 +701,8 @@ def count_first_tokens(metrics: dict[str, list[Any]]) -> int:
     )
 
 
+ENDED_BY_CLIENT: Final = {("xai", "async")}
+"""Clients that keep a call which was left until they are closed: the span ends then, and not before."""
 WATCHED: Final = {"opentelemetry", "otel_itl", "asyncio"}
 XAI_DETACHES: Final = ("xai", "Failed to detach context")
 """Logged, with us or without, where a dropped generator is finalized: the SDK keeps its span current across `yield`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, Final
 
 import pytest
 from clients import keep_what_is_made, play, undisturbed
-from faces import Face, taken
+from faces import FACES, Face, taken
 from measuring import bare, measured
 from opentelemetry.trace import StatusCode
 from surfaces import CREATED, EVERY_CREATED, STREAMS, Surface
@@ -28,6 +29,7 @@ from otel_itl.testing import (
     ollama,
     responses,
 )
+from tests.pairwise import mark_beyond_pairs
 
 CANARY: Final = "the-prompt-was-quoted-here"
 BUILDERS: Final[dict[str, ModuleType]] = {
@@ -69,8 +71,23 @@ def broken(surface: Surface, fault: str) -> Script:
     )
 
 
-@pytest.mark.parametrize("fault", ["error event", *FAULTS])
-@every_created
+def factors(surface: Surface, face: Face, cause: Any) -> tuple[object, ...]:
+    """What may make a difference to an error."""
+    return surface.wire, face, cause
+
+
+def each_cause(causes: Iterable[Any], surfaces: Iterable[Surface]) -> list[Any]:
+    """Every surface, face and cause of an error."""
+    params = [
+        pytest.param(surface, face, cause, id=f"{cause}-{surface}-{face}")
+        for cause in causes
+        for surface in surfaces
+        for face in FACES
+    ]
+    return mark_beyond_pairs(params, factors, lambda surface, *_: surface is CREATED[0])
+
+
+@pytest.mark.parametrize(("surface", "face", "fault"), each_cause(["error event", *FAULTS], EVERY_CREATED))
 @pytest.mark.requirement("R17")
 def test_an_error_has_the_same_type_and_message(
     surface: Surface, face: Face, fault: str, server: ScriptedServer
@@ -184,23 +201,21 @@ def test_the_time_to_first_token_includes_the_attempts_that_failed(
     assert recorded.attributes["itl.time_to_first_token"] >= served >= 0.07
 
 
-@pytest.mark.parametrize(
-    ("status", "error_type"),
-    [
-        (400, "BadRequestError"),
-        (401, "AuthenticationError"),
-        (404, "NotFoundError"),
-        (429, "RateLimitError"),
-        (500, "InternalServerError"),
-    ],
-)
-@created
+REFUSALS: Final = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    404: "NotFoundError",
+    429: "RateLimitError",
+    500: "InternalServerError",
+}
+
+
+@pytest.mark.parametrize(("surface", "face", "status"), each_cause(REFUSALS, CREATED))
 @pytest.mark.requirement("R7", "R21")
 def test_a_refused_request_is_one_failed_span_with_the_type_of_the_exception(
     surface: Surface,
     face: Face,
     status: int,
-    error_type: str,
     server: ScriptedServer,
     telemetry: CapturedTelemetry,
 ) -> None:
@@ -209,7 +224,7 @@ def test_a_refused_request_is_one_failed_span_with_the_type_of_the_exception(
     assert [
         (span.status.status_code, span.attributes["error.type"], span.attributes["itl.stream.outcome"])
         for span in telemetry.spans
-    ] == [(StatusCode.ERROR, error_type, "error")]
+    ] == [(StatusCode.ERROR, REFUSALS[status], "error")]
 
 
 @created

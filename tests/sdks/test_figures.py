@@ -44,6 +44,8 @@ USAGE: Final = "gen_ai.usage.output_tokens"
 REASONS: Final = "gen_ai.response.finish_reasons"
 HIDDEN: Final = 3_000
 GAP: Final = 0.02
+QUICK: Final = GAP / 2
+"""Between chunks of reasoning that come faster than the answer, and yet not in bursts."""
 
 
 class _AboutAGap:
@@ -88,13 +90,17 @@ def changed(step: Step, **members: Any) -> Step:
 
 def openrouter(detail: dict[str, str]) -> Script:
     """Summarised reasoning as OpenRouter sends it, with an item beside the text."""
-    thought = chat.delta("reasoning", {"content": "", "reasoning": "x", "reasoning_details": [detail]}, tokens=1)
+    thought = chat.delta(
+        "reasoning", {"content": "", "reasoning": "x", "reasoning_details": [detail]}, tokens=1, after=QUICK
+    )
     return chat.reply(6, hidden_reasoning=HIDDEN, first=0.05, gaps=GAP).insert(0, *[thought] * 3)
 
 
 def compatible_gemini() -> Script:
     """Thoughts as Gemini sends them in OpenAI's format, which it does not count in the completion."""
-    thought = chat.delta("reasoning", {"content": "x", "extra_content": {"google": {"thought": True}}}, tokens=1)
+    thought = chat.delta(
+        "reasoning", {"content": "x", "extra_content": {"google": {"thought": True}}}, tokens=1, after=QUICK
+    )
     *steps, _, done = chat.reply(6, first=0.05, gaps=GAP)
     counts = {"prompt_tokens": 10, "completion_tokens": 6, "total_tokens": 16 + HIDDEN}
     return Script([steps[0], *[thought] * 3, *steps[1:], chat.chunk("usage", usage=counts), done])
@@ -103,7 +109,7 @@ def compatible_gemini() -> Script:
 def databricks() -> Script:
     """Summarised reasoning as Databricks sends it, as a part of the content."""
     part = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "x", "signature": ""}]}
-    thought = chat.delta("reasoning", {"content": [part]}, tokens=1)
+    thought = chat.delta("reasoning", {"content": [part]}, tokens=1, after=QUICK)
     return chat.reply(6, hidden_reasoning=HIDDEN, first=0.05, gaps=GAP).insert(0, *[thought] * 3)
 
 
@@ -118,13 +124,13 @@ def rejected() -> Script:
 SUMMARISED: Final[dict[str, tuple[Surface, Script]]] = {
     "responses, a summary": (
         CREATE["responses"],
-        responses.reply(6, reasoning_summary=5, hidden_reasoning=HIDDEN, first=0.05, gaps=[0.001] * 4 + [GAP] * 6),
+        responses.reply(6, reasoning_summary=5, hidden_reasoning=HIDDEN, first=0.05, gaps=[QUICK] * 4 + [GAP] * 6),
     ),
     "responses, hidden": (CREATE["responses"], responses.reply(6, hidden_reasoning=HIDDEN, first=0.05, gaps=GAP)),
     "chat, hidden": (CREATE["chat"], chat.reply(6, hidden_reasoning=HIDDEN, first=0.05, gaps=GAP)),
     "chat, a summary of which the format shows nothing": (
         CREATE["chat"],
-        chat.reply(6, reasoning=5, hidden_reasoning=HIDDEN, first=0.05, gaps=[0.001] * 4 + [GAP] * 6),
+        chat.reply(6, reasoning=5, hidden_reasoning=HIDDEN, first=0.05, gaps=[QUICK] * 4 + [GAP] * 6),
     ),
     "OpenRouter, a summary": (CREATE["chat"], openrouter({"type": "reasoning.summary", "summary": "x"})),
     "OpenRouter, encrypted": (CREATE["chat"], openrouter({"type": "reasoning.encrypted", "data": "x"})),
@@ -136,12 +142,12 @@ SUMMARISED: Final[dict[str, tuple[Surface, Script]]] = {
     "Gemini in OpenAI's format": (CREATE["chat"], compatible_gemini()),
     "messages, a summary": (
         CREATE["messages"],
-        messages.reply(6, thinking=5, hidden_thinking=HIDDEN, first=0.05, gaps=[0.001] * 4 + [GAP] * 6),
+        messages.reply(6, thinking=5, hidden_thinking=HIDDEN, first=0.05, gaps=[QUICK] * 4 + [GAP] * 6),
     ),
     "messages, omitted": (CREATE["messages"], messages.reply(6, hidden_thinking=HIDDEN, first=0.05, gaps=GAP)),
     "gemini, a summary": (
         OTHERS["gemini"],
-        gemini.reply(6, thoughts=5, hidden_thoughts=HIDDEN, first=0.05, gaps=[0.001] * 4 + [GAP] * 6),
+        gemini.reply(6, thoughts=5, hidden_thoughts=HIDDEN, first=0.05, gaps=[QUICK] * 4 + [GAP] * 6),
     ),
     "gemini, a summary, with counts in each chunk": (
         OTHERS["gemini"],
@@ -150,14 +156,14 @@ SUMMARISED: Final[dict[str, tuple[Surface, Script]]] = {
             thoughts=5,
             hidden_thoughts=HIDDEN,
             first=0.05,
-            gaps=[0.001] * 4 + [GAP] * 6,
+            gaps=[QUICK] * 4 + [GAP] * 6,
             continuous_usage=True,
         ),
     ),
     "gemini, hidden": (OTHERS["gemini"], gemini.reply(6, hidden_thoughts=HIDDEN, first=0.05, gaps=GAP)),
     "xai, a summary": (
         OTHERS["xai"],
-        xai.reply(6, reasoning=5, hidden_reasoning=HIDDEN, first=0.05, gaps=[0.001] * 4 + [GAP] * 6),
+        xai.reply(6, reasoning=5, hidden_reasoning=HIDDEN, first=0.05, gaps=[QUICK] * 4 + [GAP] * 6),
     ),
     "xai, hidden, with counts in each chunk": (
         OTHERS["xai"],

@@ -21,6 +21,7 @@ from surfaces import SURFACES, Surface
 from otel_itl.core.timeline import OUTPUT
 from otel_itl.testing import ScriptedServer
 from otel_itl.testing.exchange import Exchange
+from tests.pairwise import mark_beyond_pairs
 
 GAP: Final = 0.02
 """Seconds between output events: what a client may be late in a test of timing."""
@@ -146,14 +147,29 @@ def runs() -> dict[tuple[Surface, Face], Run]:
     return {}
 
 
+def factors(asked: tuple[Surface, Face]) -> tuple[object, ...]:
+    """What may make a difference to what is measured."""
+    surface, face = asked
+    handed_out = surface.managed, surface.parsed, surface.is_generator, surface.is_eager
+    return surface.sdk, surface.wire, surface.reading.text, handed_out, face
+
+
+def is_asked_by_turns(asked: tuple[Surface, Face]) -> bool:
+    """Whether it is the turn of this face: each surface is asked by one face at least."""
+    surface, face = asked
+    return face == FACES[SURFACES.index(surface) % len(FACES)]
+
+
+ROWS: Final = mark_beyond_pairs(
+    [pytest.param((surface, face), id=f"{surface}-{face}") for surface in SURFACES for face in FACES],
+    factors,
+    is_asked_by_turns,
+)
+
+
 def surfaces(*, bytewise: bool | None = None) -> Any:
     """The rows of the table, by both faces: all, or those that are read as chunks, or as bytes."""
-    rows = [
-        pytest.param((surface, face), id=f"{surface}-{face}")
-        for surface in SURFACES
-        for face in FACES
-        if bytewise is None or surface.reading.bytewise == bytewise
-    ]
+    rows = [param for param in ROWS if bytewise is None or param.values[0][0].reading.bytewise == bytewise]
     return pytest.mark.parametrize("asked", rows, indirect=True)
 
 

@@ -341,7 +341,8 @@ def test_a_stream_that_is_left_early_is_described_on_the_sdks_span(
             await close(stream)
         del stream
         await drop()
-        await wait_for_a_span(traced)
+        if face == "sync":  # the asynchronous client keeps a call that was left until it is closed
+            await wait_for_a_span(traced)
 
     play(scenario, STREAM, face, server)
     (span,) = traced.spans

@@ -19,6 +19,10 @@ MODULE = """
     def test_in_the_first_environment():
         pass
 
+    @pytest.mark.skipif("FIRST" in os.environ, reason="needs the last environment")
+    def test_in_the_last_environment():
+        pass
+
     @pytest.mark.skipif(True, reason="needs what no environment has")
     def test_nowhere():
         pass
@@ -64,6 +68,7 @@ def test_a_run_records_the_tests_that_passed_or_failed(pytester: pytest.Pytester
         "test_it.py::test_anywhere",
         "test_it.py::test_fails",
         "test_it.py::test_fails_as_expected",
+        "test_it.py::test_in_the_last_environment",
     ]
 
 
@@ -89,7 +94,19 @@ def after_two_runs(pytester: pytest.Pytester, records: Path, monkeypatch: pytest
 def test_a_test_that_ran_in_no_environment_is_printed_above_the_last_line(after_two_runs: pytest.RunResult) -> None:
     *_, heading, listed, last = after_two_runs.outlines
     assert [heading, listed] == ["tests that no environment ran: 1", "  test_it.py::test_nowhere"]
-    assert "1 passed, 2 skipped" in last
+    assert "1 passed, 1 skipped" in last
+
+
+def test_what_another_environment_ran_is_left_out_of_the_last_run(after_two_runs: pytest.RunResult) -> None:
+    after_two_runs.assert_outcomes(passed=1, skipped=1, deselected=2)
+
+
+def test_what_failed_in_the_last_run_is_run_again_when_that_is_repeated(
+    pytester: pytest.Pytester, records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(test_it="def test_fails(): assert False")
+    run_last(pytester, monkeypatch)
+    run_last(pytester, monkeypatch).assert_outcomes(failed=1)
 
 
 def test_a_test_that_ran_in_no_environment_fails_the_last_run(after_two_runs: pytest.RunResult) -> None:
