@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from itertools import groupby
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -40,7 +40,7 @@ _MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, 6
 """Columns of the chart of a session: further requests share columns; a narrower chart is left out."""
 _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
-_WIDTHS = {"TTFT": 7, "p50": 6, "p99": 6, "stalls": 7, "ratio": 6, "SLO": 8}
+_WIDTHS: Final = {"TTFT": 7, "p50": 6, "p99": 6, "stalls": 7, "ratio": 6, "SLO": 8}
 """Columns of a request → their least width."""
 _TIME_WIDTH, _INDEX_WIDTH, _OUTCOME_WIDTH = 12, 4, 11
 _FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
