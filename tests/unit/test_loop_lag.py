@@ -98,13 +98,18 @@ def beaten(*late_ms: float) -> LoopLag:
 
 
 def test_a_timer_that_is_sometimes_late_shows_what_chunks_wait_for_meanwhile() -> None:
-    (wait,) = beaten(*[0.5] * (BEATS_PER_WAIT - 1), 4).find_waits(0)
+    (wait,) = beaten(*[0.5] * (BEATS_PER_WAIT - 2), 4, 9).find_waits(0)
     assert (wait.start, wait.end, wait.excess) == (0, 20 * MS * BEATS_PER_WAIT, HOPS_PER_CHUNK * 4 * MS)
 
 
 def test_it_shows_so_before_all_firings_are_there() -> None:
-    (wait,) = beaten(0.5, 4).find_waits(0)
+    (wait,) = beaten(0.5, 9, 4).find_waits(0)
     assert wait.excess == HOPS_PER_CHUNK * 4 * MS
+
+
+@pytest.mark.parametrize("late_ms", [(30,), (0.5, 30), (30, *[0.5] * (BEATS_PER_WAIT - 1))])
+def test_a_timer_that_was_late_once_shows_one_block_alone(late_ms: tuple[float, ...]) -> None:
+    assert beaten(*late_ms).find_waits(0) == []
 
 
 def test_a_timer_that_is_late_as_on_a_quiet_loop_delays_no_chunk() -> None:
