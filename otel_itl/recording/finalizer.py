@@ -122,7 +122,7 @@ class Finalizer:
                     self._finalize_next()
             else:
                 self._finalize(recorder)
-        recorder.evidence.end_finishing(recorder.ended)
+        recorder.evidence.note_finishing(recorder.ended)
         self.help()
 
     def add_queued(self, recorder: StreamRecorder) -> None:

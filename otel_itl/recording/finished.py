@@ -69,7 +69,7 @@ def build_timeline(recorder: StreamRecorder) -> Timeline:
     chunks = min(len(log.codes), len(log.arrived), len(log.asked))
     codes = unpack_codes(log.codes[:chunks])
     asked, arrived, headers = log.asked[:chunks], log.arrived[:chunks], recorder.headers
-    placed = recorder.evidence.place_chunks(asked, arrived, headers)
+    placed = recorder.evidence.date_chunks(asked, arrived, headers)
     if placed is not None:
         asked, arrived = placed.asked, placed.arrived
     lateness = recorder.evidence.find_lateness(asked, arrived, headers, recorder.ended)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from otel_itl.recording.evidence.frames import FrameLog, follow_frames, place_chunks
+from otel_itl.recording.evidence.frames import FrameLog, date_chunks, follow_frames
 from otel_itl.testing.clock import FakeClock
 
 MS = 1_000_000
@@ -49,23 +49,23 @@ def ms(*moments: float) -> array[int]:
 
 
 def test_a_chunk_came_when_its_last_frame_was_read(clock: FakeClock) -> None:
-    placed = place_chunks(log_of(clock, (20, 50)), ms(10), ms(51), opened=0)
+    placed = date_chunks(log_of(clock, (20, 50)), ms(10), ms(51), opened=0)
     assert (placed.asked, placed.arrived) == (ms(10), ms(20))
 
 
 def test_a_chunk_that_is_handed_out_at_once_came_then(clock: FakeClock) -> None:
-    placed = place_chunks(log_of(clock, (20, 20.1)), ms(10), ms(20.3), opened=0)
+    placed = date_chunks(log_of(clock, (20, 20.1)), ms(10), ms(20.3), opened=0)
     assert placed.arrived == ms(20.3)
 
 
 def test_a_chunk_that_was_there_before_it_was_asked_for_counts_as_waited_for(clock: FakeClock) -> None:
-    placed = place_chunks(log_of(clock, (20, 20), (40, 90)), ms(10, 80), ms(20, 90), opened=0)
+    placed = date_chunks(log_of(clock, (20, 20), (40, 90)), ms(10, 80), ms(20, 90), opened=0)
     assert (placed.asked, placed.arrived) == (ms(10, 20), ms(20, 40))
 
 
 def test_a_chunk_that_was_found_after_nothing_had_read_the_connection_was_not_waited_for(clock: FakeClock) -> None:
     log = log_of(clock, (20, 20), (40, 90), other=HOLDING)
-    assert place_chunks(log, ms(10, 80), ms(20, 90), opened=0).asked == ms(10, 40)
+    assert date_chunks(log, ms(10, 80), ms(20, 90), opened=0).asked == ms(10, 40)
 
 
 @pytest.mark.parametrize(("waited_ms", "expected"), [(0.5, False), (1, True)])
@@ -77,22 +77,22 @@ def test_a_frame_was_awaited_if_a_reader_of_the_connection_had_waited(
 
 
 def test_chunks_of_one_frame_came_together(clock: FakeClock) -> None:
-    placed = place_chunks(log_of(clock, (20, 50)), ms(10, 51), ms(51, 52), opened=0)
+    placed = date_chunks(log_of(clock, (20, 50)), ms(10, 51), ms(51, 52), opened=0)
     assert placed.arrived == ms(20, 20)
 
 
 def test_no_chunk_came_before_the_stream_was_open(clock: FakeClock) -> None:
-    placed = place_chunks(log_of(clock, (20, 50)), ms(40), ms(50), opened=30 * MS)
+    placed = date_chunks(log_of(clock, (20, 50)), ms(40), ms(50), opened=30 * MS)
     assert (placed.asked, placed.arrived) == (ms(30), ms(30))
 
 
 def test_a_frame_that_was_there_before_it_was_followed_came_at_an_unknown_moment(clock: FakeClock) -> None:
-    placed = place_chunks(log_of(clock, (0, 50), before=1), ms(40), ms(50), opened=30 * MS)
+    placed = date_chunks(log_of(clock, (0, 50), before=1), ms(40), ms(50), opened=30 * MS)
     assert (placed.unknown, placed.arrived) == (1, ms(50))
 
 
 def test_a_chunk_without_a_frame_came_at_an_unknown_moment(clock: FakeClock) -> None:
-    assert place_chunks(log_of(clock), ms(10), ms(20), opened=0).unknown == 1
+    assert date_chunks(log_of(clock), ms(10), ms(20), opened=0).unknown == 1
 
 
 def body_of(events: Any, number: int = 3) -> Any:

@@ -46,7 +46,7 @@ def test_where_several_threads_read_streams_the_latest_wake_counts() -> None:
     wakes = Wakes(idle, idle)
     for number, late in enumerate((0.1, 9, 0.1)):
         wakes.begin_sleep(number * SECOND, 0.1)
-        wakes.end_sleep(number * SECOND + 100 * MS + int(late * MS), has_readers=True)
+        wakes.end_sleep(number * SECOND + 100 * MS + int(late * MS), has_several_readers=True)
     assert [wait.excess for wait in wakes.find_waits(0)] == [TURNS_PER_CHUNK * 9 * MS]
 
 

@@ -45,15 +45,15 @@ class FrameLog(list[Any]):
 
     Args:
         events: those of each stream of the connection, by its number: the list takes its place among them.
-        number: of the stream.
+        stream_id: of the stream, by HTTP/2.
         reader: of the stream.
         clock: the stream's clock, in nanoseconds.
     """
 
     __slots__ = ("_clock", "_events", "_waiting", "frames", "reader", "streams", "taken")
 
-    def __init__(self, events: dict[int, list[Any]], number: int, reader: Reader, clock: Callable[[], int]) -> None:
-        super().__init__(events[number])
+    def __init__(self, events: dict[int, list[Any]], stream_id: int, reader: Reader, clock: Callable[[], int]) -> None:
+        super().__init__(events[stream_id])
         self._events = events
         self._clock = clock
         self._waiting: deque[Frame | None] = deque([None] * len(self))
@@ -64,7 +64,7 @@ class FrameLog(list[Any]):
         """Of what was handed out; None: it was there before it was followed."""
         self.taken = array("q")
         """When each was handed out (ns)."""
-        events[number] = self
+        events[stream_id] = self
 
     def append(self, event: Any) -> None:
         """Add an event. Called by whichever reader has the lock."""
@@ -75,14 +75,14 @@ class FrameLog(list[Any]):
         super().append(event)
 
     def pop(self, index: Any = -1) -> Any:
-        """Hand an event out, always the oldest. Called by the reader of the stream."""
+        """Hand an event out. Called by the reader of the stream, with 0: the oldest."""
         event = super().pop(index)
         self.frames.append(self._waiting.popleft() if self._waiting else None)
         self.taken.append(self._clock())
         return event
 
     def _is_awaited(self, now: int) -> bool:
-        """Return whether a reader of the connection has waited for long enough to have found what was there before."""
+        """Return whether a reader had been waiting for the connection, so that the event has only just come."""
         for other in tuple(self._events.values()):
             reader = getattr(other, "reader", None)
             if reader is not None and reader.is_pulling and reader.asked and now - reader.asked[-1] >= MIN_LATENESS_NS:
@@ -90,7 +90,7 @@ class FrameLog(list[Any]):
         return False
 
 
-class Placed(NamedTuple):
+class DatedChunks(NamedTuple):
     """When the chunks of a stream came, by what was read from its connection."""
 
     asked: array[int]
@@ -111,15 +111,15 @@ def follow_frames(body: Any, reader: Reader, clock: Callable[[], int]) -> FrameL
     """
     for _ in range(MAX_LAYERS):
         events = getattr(getattr(body, "_connection", None), "_events", None)
-        number: Any = getattr(body, "_stream_id", None)
-        if isinstance(events, dict) and type(events.get(number)) is list:
-            return FrameLog(events, number, reader, clock)
+        stream_id: Any = getattr(body, "_stream_id", None)
+        if isinstance(events, dict) and type(events.get(stream_id)) is list:
+            return FrameLog(events, stream_id, reader, clock)
         body = getattr(body, "_httpcore_stream", None) or getattr(body, "_stream", None)
     return None
 
 
-def place_chunks(log: FrameLog, asked: array[int], arrived: array[int], opened: int) -> Placed:
-    """Return when chunks came that were handed out 1 ms and more after their last frame was read.
+def date_chunks(log: FrameLog, asked: array[int], arrived: array[int], opened: int) -> DatedChunks:
+    """Return when the chunks came: when their last frame was read, where they were handed out 1 ms later or more.
 
     Args:
         log: the frames of the stream.
@@ -127,7 +127,7 @@ def place_chunks(log: FrameLog, asked: array[int], arrived: array[int], opened: 
         arrived: when each was handed out (ns).
         opened: when the stream was open, so that a chunk could be asked for (ns).
     """
-    placed = Placed(array("q", asked), array("q", arrived))
+    placed = DatedChunks(array("q", asked), array("q", arrived))
     before, unknown = opened, 0
     for index, handed in enumerate(arrived):
         last = bisect_right(log.taken, handed) - 1

@@ -28,14 +28,15 @@ class Lag(NamedTuple):
 
 
 def find_passage(lags: Sequence[Lag], index: int, iterations: int = MAX_ITERATIONS, catch_up: int = CATCH_UP_NS) -> int:
-    """Return since when a chunk may have passed through a loop that handed it out right after a lag.
+    """Return the earliest moment (ns) at which a chunk can have come that was handed out right after a lag.
 
-    That is the start of the lag, or of those before that it followed at once: as many as the loop needs for a chunk.
+    That is when the lag began. Where it followed another one at once, the chunk may have come during that one already,
+    and so on for as many lags as there are iterations.
 
     Args:
         lags: in order of time.
         index: of the lag.
-        iterations: how many lags it may have passed through.
+        iterations: the number of lags, this one included, that a chunk may take to be handed out.
         catch_up: how soon after a lag another one has to begin to have followed at once (ns).
     """
     since = lags[index].earliest

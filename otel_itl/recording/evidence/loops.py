@@ -106,7 +106,7 @@ class LoopLag:
         The timer shows a sample of it: of most blocks that are shorter than its interval it sees nothing.
         """
         waits = find_after(self._waits, moment)
-        late = _find_usual_peak(self._beats)
+        late = _find_second_latest(self._beats)
         if late >= MIN_BEAT_LATENESS_NS:
             waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
         return waits
@@ -118,7 +118,7 @@ class LoopLag:
         self._beats.append(late)
         if len(self._beats) < BEATS_PER_WAIT:
             return
-        latest = _find_usual_peak(self._beats)
+        latest = _find_second_latest(self._beats)
         if latest >= MIN_BEAT_LATENESS_NS:
             self._waits.append(Window(self._beats_since, now, HOPS_PER_CHUNK * latest, busy=0.0))
         self._beats = []
@@ -164,8 +164,8 @@ class LoopLag:
         self._schedule(is_slow=now - self._last_chunk > SILENT_AFTER_NS)
 
 
-def _find_usual_peak(beats: Iterable[int]) -> int:
-    """Return how late (ns) the timer was at most, but for once: a block that it has seen alone is a lag, no custom."""
+def _find_second_latest(beats: Iterable[int]) -> int:
+    """Return how late (ns) the timer was the second worst time: a single late firing is one block, which is a lag."""
     return next(iter(nlargest(2, tuple(beats))[1:]), 0)
 
 

@@ -54,7 +54,7 @@ class ProcessEvidence:
     def make_round(self, now: int) -> None:
         """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
         queues = self.run_queues
-        self.wakes.end_sleep(now, has_readers=queues is not None and queues.has_several_threads)
+        self.wakes.end_sleep(now, has_several_readers=queues is not None and queues.has_several_threads)
         if queues is not None:
             queues.make_round()
 

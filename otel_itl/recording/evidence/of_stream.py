@@ -11,7 +11,7 @@ from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.causes import Readings, find_cause
 from otel_itl.recording.evidence.connection import Connection, Reading
-from otel_itl.recording.evidence.frames import FrameLog, Placed, Reader, follow_frames, place_chunks
+from otel_itl.recording.evidence.frames import DatedChunks, FrameLog, Reader, date_chunks, follow_frames
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.lateness import Delays, find_lateness
 from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
@@ -106,14 +106,14 @@ class StreamEvidence:
         self.host.forget_threads()
 
     @never_raises(Where.STREAM_END, None)
-    def end_finishing(self, began: int) -> None:
+    def note_finishing(self, began: int) -> None:
         """Note that the stream was finished, from `began` (ns) to now: on a loop, other streams waited for it."""
         if self.loop_lag is not None:
             self.loop_lag.add_block(began, self._clock())
 
     # --- Stalls ----------------------------------------------------------------------------------------------------
 
-    def mark(self) -> None:
+    def keep_reading(self) -> None:
         """Note what the connection shows while no silence has reached its threshold. Called by the watchdog."""
         self._last_reading = self.read_connection()
 
@@ -147,7 +147,7 @@ class StreamEvidence:
     # --- Arrivals --------------------------------------------------------------------------------------------------
 
     @never_raises(Where.STREAM_END, None)
-    def place_chunks(self, asked: array[int], arrived: array[int], headers: int | None) -> Placed | None:
+    def date_chunks(self, asked: array[int], arrived: array[int], headers: int | None) -> DatedChunks | None:
         """Return when the chunks of the stream came over a connection that it shares; None: as they were handed out.
 
         Args:
@@ -157,7 +157,7 @@ class StreamEvidence:
         """
         if self._frames is None:
             return None
-        placed = place_chunks(self._frames, asked, arrived, self._requested if headers is None else headers)
+        placed = date_chunks(self._frames, asked, arrived, self._requested if headers is None else headers)
         self._unknown = placed.unknown
         return placed
 

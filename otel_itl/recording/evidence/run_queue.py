@@ -236,10 +236,10 @@ class RunQueues:
         return len(self._threads) > 1
 
     def find_worst_windows(self, moment: int) -> list[Window]:
-        """Return, after `moment` (ns), the longest wait of any thread that reads streams, where there are several.
+        """Return, for each round that ended after `moment` (ns), the window of the thread that waited longest.
 
-        A thread that got no CPU may have held the GIL, which the others needed to go on. That of the last round stands
-        for the time since then.
+        A thread that got no CPU may have held the GIL, which the others needed to go on. There are none where one
+        thread alone reads streams. The last one stands for the round that is not over as well.
         """
         windows = find_after(self._worst, moment)
         now = self._clock()

@@ -66,12 +66,12 @@ class Wakes:
         self._host_delay, self._cpu = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
-    def end_sleep(self, now: int, *, has_readers: bool = False) -> None:
+    def end_sleep(self, now: int, *, has_several_readers: bool = False) -> None:
         """Note that the thread woke up at `now` (ns); without a sleep, nothing.
 
         Args:
             now: the moment.
-            has_readers: several threads read streams: they compete for the interpreter.
+            has_several_readers: several threads read streams: they compete for the interpreter.
         """
         self._pauses.extend(self._find_overdue(now))
         due, self._due = self._due, NEVER
@@ -85,7 +85,7 @@ class Wakes:
         if len(self._sleeps) == WAKES_PER_WAIT:
             busy = (self._read_cpu() - self._cpu) / max(now - self._slept_at, 1)
             latest = sorted(self._lateness)
-            late = latest[-1 if has_readers or busy >= BUSY else WAKES_PER_WAIT // 2]
+            late = latest[-1 if has_several_readers or busy >= BUSY else WAKES_PER_WAIT // 2]
             if busy >= SATURATED:
                 late = max(late, int(getswitchinterval() * SECOND))
             if late >= MIN_EXCESS_NS:
