@@ -299,7 +299,7 @@ STREAM_OUTCOMES: Final = Metric("itl.client.stream.outcomes", "{stream}", "Ended
 UNCERTAIN_STREAMS: Final = Metric(
     "itl.client.uncertain_streams",
     "{stream}",
-    "Streams that are not in a latency histogram, because they are not known to half of their latency.",
+    "Streams of which a latency is not known to half of itself, in the histograms or not.",
 )
 STALLS: Final = Metric("itl.client.stalls", "{stall}", "Stalls, each counted when it begins.")
 STALL_DURATIONS: Final = Metric(

@@ -43,14 +43,17 @@ MIN_DRIFT_CHUNKS = 32
 MAX_DRIFT_SAMPLES = 128
 """About how many gaps of each outer third the drift is computed from."""
 
-MAX_RECORDED_WIDTH = 0.5
-"""Metrics and sessions take a figure whose bounds are closer than this share of it."""
+MAX_HELD_WIDTH = 0.5
+"""Metrics and sessions take a figure of which the caller's holds leave less than this share open."""
+MAX_TTFT_WIDTH = 0.1
+"""They take a TTFT that is known to this many seconds in any case: nobody feels less."""
 MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE = 0.001, 0.01
 """A figure is emitted with its error from this on (s), and from this share of it on."""
 
 _IS_ANSWER = bytes(1 if kind & (Kind.ANSWER | Kind.TOOL) else 0 for kind in range(256))
 
 
+_TIMES_TO_TOKENS = frozenset({"time_to_first_chunk", "time_to_first_token", "time_to_first_answer_token"})
 _NO_BOUNDS: Mapping[str, Interval] = MappingProxyType({})
 _NO_SAMPLE_BOUNDS = RankBounds((), ())
 
@@ -128,15 +131,31 @@ class Measures(NamedTuple):
         value = getattr(self, figure)
         return None if value is None else self.bounds.get(figure) or Interval(value, value)
 
-    def is_known(self, figure: str) -> bool:
-        """Return whether a figure, given its field, is known to less than half of itself: enough to be recorded."""
+    def is_uncertain(self, figure: str) -> bool:
+        """Return whether the bounds of a figure, given its field, are as far apart as half of it, or further."""
         bounds = self.bounds.get(figure)
-        return bounds is None or bounds.width < MAX_RECORDED_WIDTH * (getattr(self, figure) or 0.0)
+        return bounds is not None and bounds.width >= MAX_HELD_WIDTH * (getattr(self, figure) or 0.0)
+
+    def is_known(self, figure: str) -> bool:
+        """Return whether a figure, given its field, is known well enough to be recorded in metrics.
+
+        A time to a token, of which the latest moment is all there is, has to be known to half of itself or to 0.1 s. Of
+        a figure of gaps, which has an estimate, no more than half may be open because the caller held the stream.
+        """
+        bounds = self.bounds.get(figure)
+        if bounds is None:
+            return True
+        half = MAX_HELD_WIDTH * (getattr(self, figure) or 0.0)
+        if figure in _TIMES_TO_TOKENS:
+            return bounds.width < max(half, MAX_TTFT_WIDTH)
+        return bounds.width * (1.0 - self.late_share) < half
 
     @property
     def upstream_samples(self) -> LatencySamples:
-        """The ITL samples if their mean is known to less than half of itself; else none: the pace is not known."""
-        return self.itl_samples if self.pace_uncertainty < MAX_RECORDED_WIDTH else _NO_SAMPLES
+        """The ITL samples, if no more than half of their mean is open because of holds; else none."""
+        if not self.bounds:
+            return self.itl_samples
+        return self.itl_samples if self.pace_uncertainty * (1.0 - self.late_share) < MAX_HELD_WIDTH else _NO_SAMPLES
 
     @property
     def pace_uncertainty(self) -> float:

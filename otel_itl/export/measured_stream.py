@@ -11,7 +11,7 @@ from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, SpanCont
 
 from otel_itl.core.columns import find_differences
 from otel_itl.core.host_bound import find_host_part
-from otel_itl.core.measures import Measures
+from otel_itl.core.measures import MAX_HELD_WIDTH, Measures
 from otel_itl.core.request import Request
 from otel_itl.core.slo import SLOResult
 from otel_itl.core.stream import FinishedStream
@@ -116,8 +116,8 @@ def measured_stream(  # noqa: PLR0913 - the parts of the pipeline's result
 def _find_uncertain(host_delay: float | None, measures: Measures) -> tuple[tuple[str, str], ...]:
     """Return which figures of a stream are not known to half of themselves, and why."""
     uncertain = {
-        "ttft": measures.time_to_first_token is not None and not measures.is_known("time_to_first_token"),
-        "itl": len(measures.itl_samples) > len(measures.upstream_samples),
+        "ttft": measures.is_uncertain("time_to_first_token"),
+        "itl": measures.pace_uncertainty >= MAX_HELD_WIDTH,
     }
     found = []
     for name, field in _UNCERTAIN_FIELDS.items():

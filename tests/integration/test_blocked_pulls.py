@@ -78,7 +78,7 @@ def read_on_uvloop(server: ScriptedServer) -> None:
 
 
 def find_lowest_p99(attributes: Any) -> float:
-    return attributes["itl.latency.p99"] - attributes["itl.latency.p99.uncertainty"]
+    return attributes["itl.latency.p99"] - attributes.get("itl.latency.p99.uncertainty", 0.0)
 
 
 READERS = {"sync": read, "asyncio": lambda server: asyncio.run(aread(server)), "uvloop": read_on_uvloop}

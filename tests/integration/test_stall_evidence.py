@@ -124,14 +124,10 @@ async def read_and_block(url: str, model: str, *, http2: bool) -> None:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any, Any]]]:
     """Cause and evidence of the stalls of each case; all are played at once."""
-    from bench.truth.http2 import http2_front
-
     with (
         ScriptedServer(process=True) as server,
         capture_telemetry() as telemetry,
         tls_front(server.port, tmp_path_factory.mktemp("tls")) as tls,
-        http2_front(server.port) as silent_http2,
-        http2_front(server.port) as flowing_http2,
     ):
         otel_itl.instrument(
             tracer_provider=telemetry.tracer_provider,
@@ -139,13 +135,11 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[Any,
             logger_provider=telemetry.logger_provider,
             stall=POLICY,
         )
-        fronts = {"HTTP/2": f"{silent_http2.url}/v1", "TLS": tls, "plain": server.openai_url}
+        urls = {"HTTP/2": server.openai_url, "TLS": tls, "plain": server.openai_url}
         readers = []
         for name, case in CASES.items():
             server.play(case.script, model=name)
-            is_http2 = case.transport == "HTTP/2"
-            url = f"{flowing_http2.url}/v1" if is_http2 and case.script is FLOWING else fronts[case.transport]
-            reading = read_and_block(url, name, http2=is_http2)
+            reading = read_and_block(urls[case.transport], name, http2=case.transport == "HTTP/2")
             readers.append(threading.Thread(target=asyncio.run, args=(reading,)))
         for reader in readers:
             reader.start()

@@ -223,6 +223,10 @@ HELD = read([100 * MS, 105 * MS, 110 * MS, 160 * MS], [0, 45 * MS, 0, 0], [0] * 
 """Two chunks that were found waiting at 145 ms, between two that were waited for: 60 ms for three gaps."""
 
 
+HELD_TO_THE_END = read([100 * MS, 105 * MS, 110 * MS], [0, 400 * MS, 400 * MS], [0] * 3, [0] * 3).timeline
+"""A caller that works for 400 ms on each chunk."""
+
+
 def test_a_chunk_that_may_be_late_came_no_earlier_than_that() -> None:
     assert measure(late(3, 0)).bounds["time_to_first_token"] == (0.097, 0.1)
 
@@ -295,9 +299,20 @@ def test_figures_of_a_short_stream_that_is_known_to_2_of_20_ms_are_recorded() ->
     assert (measures.is_known("time_to_first_token"), list(measures.upstream_samples)) == (True, [0.02])
 
 
-def test_figures_that_are_not_known_to_half_of_themselves_are_not_recorded() -> None:
+@pytest.mark.parametrize(("late_ms", "is_known"), [(99, True), (100, False)])
+def test_a_first_token_is_recorded_if_it_is_known_to_half_of_itself_or_to_a_tenth_of_a_second(
+    late_ms: float, is_known: bool
+) -> None:
+    assert measure(late(late_ms)).is_known("time_to_first_token") is is_known
+
+
+def test_gaps_that_lateness_leaves_open_are_recorded_by_their_estimate() -> None:
     measures = measure(late(60, 20))
-    assert (measures.is_known("time_to_first_token"), list(measures.upstream_samples)) == (False, [])
+    assert (list(measures.upstream_samples), measures.is_uncertain("time_to_first_token")) == ([0.02], True)
+
+
+def test_gaps_that_holds_leave_open_are_not_recorded() -> None:
+    assert list(measure(HELD_TO_THE_END).upstream_samples) == []
 
 
 def test_what_is_next_to_nothing_is_no_uncertainty() -> None:

@@ -263,13 +263,13 @@ def test_a_short_stream_that_is_known_to_2_of_20_ms_is_recorded(
 
 
 @pytest.mark.parametrize("name", LATENCIES)
-def test_what_is_not_known_to_half_of_itself_is_not_recorded(telemetry: CapturedTelemetry, name: str) -> None:
+def test_what_holds_leave_half_open_is_not_recorded(telemetry: CapturedTelemetry, name: str) -> None:
     stream_metrics(telemetry).add(measured(replace(held(400), output_tokens=2)))
     assert f"itl.client.{name}" not in telemetry.metrics
 
 
 @pytest.mark.parametrize("figure", ["ttft", "itl"])
-def test_what_is_not_recorded_is_counted(telemetry: CapturedTelemetry, figure: str) -> None:
+def test_what_is_not_known_to_half_of_itself_is_counted(telemetry: CapturedTelemetry, figure: str) -> None:
     stream_metrics(telemetry).add(measured(held(400)))
     counted = point(telemetry, "itl.client.uncertain_streams", itl__uncertain__figure=figure)
     assert (counted.value, counted.attributes["itl.uncertain.cause"]) == (1, "consumer")

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl.recording.evidence.lateness import MIN_LATENESS_NS
 
+MIN_WAIT_NS: Final = 5_000_000
+"""A reader that has asked for so long waits for the connection: decoding what it has takes less."""
 MAX_LAYERS: Final = 8
 """Bodies within one another: of httpx, of its transport, of the connection pool, of the connection."""
 
@@ -82,10 +84,13 @@ class FrameLog(list[Any]):
         return event
 
     def _is_awaited(self, now: int) -> bool:
-        """Return whether a reader had been waiting for the connection, so that the event has only just come."""
+        """Return whether the reader of another stream had been waiting for the connection: the event has just come.
+
+        How long this stream's own reader has waited is judged as over a connection of its own.
+        """
         for other in tuple(self._events.values()):
-            reader = getattr(other, "reader", None)
-            if reader is not None and reader.is_pulling and reader.asked and now - reader.asked[-1] >= MIN_LATENESS_NS:
+            reader = None if other is self else getattr(other, "reader", None)
+            if reader is not None and reader.is_pulling and reader.asked and now - reader.asked[-1] >= MIN_WAIT_NS:
                 return True
         return False
 
