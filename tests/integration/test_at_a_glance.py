@@ -208,7 +208,7 @@ def test_a_stream_without_a_gap_cannot_meet_an_objective_for_gaps_alone(
 def test_slow_gaps_alone_make_the_span_false_and_the_metric_of_streams_true(
     instrument: Instrument, server: ScriptedServer, clients: Clients, captured_telemetry: CapturedTelemetry
 ) -> None:
-    server.play(chat.reply(4, first=0.03, gaps=0.01))
+    server.play(chat.reply(4, first=0.03, gaps=0.1))
     instrument(slo=SLO(ttft=5.0, itl=0.001))
     clients.chat()
     points = captured_telemetry.metrics["itl.client.slo.streams"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -27,9 +28,12 @@ LABELS = {
     "itl.client.time_per_output_token": ENDED,
     "itl.client.stream.outcomes": ENDED | {"itl.stream.outcome"},
     "itl.client.stream.count": SHARED | {"itl.stream.state"},
+    "itl.client.uncertain_streams": ENDED | {"itl.uncertain.figure", "itl.uncertain.cause"},
 }
 
 
+HOLD = 0.05
+"""Seconds that the caller works on a chunk, so that the pace of its stream is not known."""
 NAMING_SOMEBODY = {"user": "user-1", "metadata": {"session": "session-1"}, "prompt_cache_key": "tenant-1"}
 
 
@@ -37,13 +41,15 @@ NAMING_SOMEBODY = {"user": "user-1", "metadata": {"session": "session-1"}, "prom
 def metrics(
     instrument: Instrument, clients: Clients, server: ScriptedServer, captured_telemetry: CapturedTelemetry
 ) -> dict[str, list[Point]]:
-    """Of a stream with everything that names somebody, one that breaks, and one that is refused before it begins."""
+    """Of a stream with all that names somebody, one whose caller works, one that breaks, and one that is refused."""
     instrument()
     client = clients.openai(default_headers={"x-session-id": "session-1", "x-request-id": "request-1"})
     stream = client.chat.completions.create(model="gpt-4o", messages=[], stream=True, extra_body=NAMING_SOMEBODY)
     # Open streams are counted when metrics are collected.
     captured_telemetry.clear()
     list(stream)
+    for _ in client.chat.completions.create(model="gpt-4o", messages=[], stream=True):
+        time.sleep(HOLD)
     server.play(chat.reply(5).cut(3) + chat.error(), faults.status(429))
     for _ in range(2):
         with pytest.raises(openai.APIError):

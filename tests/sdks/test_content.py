@@ -166,7 +166,9 @@ def test_the_first_token_is_the_first_chunk_that_carries_output(case: str, serve
         **({"itl.time_to_first_token": arrived[outputs[0]] / 1e9} if outputs else {}),
         **({"itl.time_to_first_answer_token": arrived[answers[0]] / 1e9} if answers else {}),
     }
-    assert {name: value for name, value in recorded.attributes.items() if ".time_to_first_" in name} == expected
+    actual = {name: value for name, value in recorded.attributes.items() if ".time_to_first_" in name}
+    actual.pop("itl.time_to_first_token.uncertainty", None)  # of a machine that is busy
+    assert actual == expected
 
 
 LATE_ANSWERS: Final = {
