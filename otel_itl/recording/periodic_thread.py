@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 from weakref import ref
 
 from otel_itl.conventions import Where
@@ -19,6 +19,18 @@ NOW: Final = 0.0
 
 AT_SHUTDOWN: Final = "interpreter shutdown"
 """In the message with which Python 3.12 and later refuse a thread once the program is over."""
+
+
+class Sleeper(Protocol):
+    """Takes note of the naps of a thread. What is called never raises."""
+
+    def begin_nap(self, seconds: float) -> float:
+        """Note that the thread is about to sleep; returns for how long at a time, at most `seconds`."""
+        ...
+
+    def end_nap(self) -> None:
+        """Note that it woke up when the nap was over."""
+        ...
 
 
 class PeriodicThread:
@@ -34,7 +46,7 @@ class PeriodicThread:
         has_work: whether there is something to do: asked once more before the thread sleeps.
         errors: counts the threads that could not be started, as `thread.start`.
         sections: a round is one of them: nothing ends in place there.
-        before_sleep: called with the seconds until the next round, just before the thread waits for it.
+        sleeper: divides the time until the next round into naps, and learns of each; None: it is one.
     """
 
     def __init__(  # noqa: PLR0913 - by keyword
@@ -46,7 +58,7 @@ class PeriodicThread:
         has_work: Callable[[], bool],
         errors: InternalErrors,
         sections: CriticalSections,
-        before_sleep: Callable[[float], None] | None = None,
+        sleeper: Sleeper | None = None,
     ) -> None:
         self.interval = interval
         self._name = name
@@ -54,7 +66,7 @@ class PeriodicThread:
         self._has_work = has_work
         self._errors = errors
         self._sections = sections
-        self._before_sleep = before_sleep
+        self._sleeper = sleeper
         self.forget_after_fork()
 
     def forget_after_fork(self) -> None:
@@ -141,9 +153,9 @@ class PeriodicThread:
 
     def _wait(self, alarm: _thread.LockType, seconds: float) -> None:
         """Wait for a number of seconds, or until `hurry()`."""
-        if seconds > 0 and self._before_sleep is not None:
-            self._before_sleep(seconds)
-        due = monotonic() + seconds
+        due, sleeper = monotonic() + seconds, self._sleeper
         while not self._is_hurried and (left := due - monotonic()) > 0:
-            alarm.acquire(timeout=left)
+            nap = left if sleeper is None else sleeper.begin_nap(left)
+            if not alarm.acquire(timeout=nap) and sleeper is not None:
+                sleeper.end_nap()
         self._is_hurried = False

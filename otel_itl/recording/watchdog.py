@@ -73,7 +73,7 @@ class Watchdog:
             has_work=self._has_work,
             errors=errors,
             sections=sections,
-            before_sleep=evidence.begin_sleep,
+            sleeper=evidence,
         )
         self._forget()
 

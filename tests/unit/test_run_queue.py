@@ -19,6 +19,7 @@ from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.recording.evidence.run_queue import (
     MAX_THREADS_PER_ROUND,
     HostDelay,
+    Look,
     OrdinaryDelay,
     ReaderThread,
     RunQueues,
@@ -337,8 +338,9 @@ def test_of_many_threads_each_round_reads_some() -> None:
         def __init__(self, number: int) -> None:
             self.number = number
 
-        def end_window(self) -> None:
+        def end_window(self) -> Look:
             read.append(self.number)
+            return Look(0, Turns(0, 0), Turns(0, 0), None)
 
     threads = [Thread(number) for number in range(MAX_THREADS_PER_ROUND + 6)]
     for thread in threads:
@@ -372,8 +374,8 @@ class ScriptedThread:
     def __init__(self, windows: list[Window | None]) -> None:
         self._windows = windows
 
-    def end_window(self) -> Window | None:
-        return self._windows.pop(0)
+    def end_window(self) -> Look:
+        return Look(0, Turns(0, 0), Turns(0, 0), self._windows.pop(0))
 
 
 def test_the_longest_wait_of_any_thread_is_that_of_each_as_one_may_have_held_the_interpreter() -> None:

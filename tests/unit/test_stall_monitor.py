@@ -92,13 +92,13 @@ class Watched:
     def wait(self, seconds: float) -> None:
         """Let time pass, with the rounds that fall into it."""
         for _ in range(round(seconds / ROUND)):
-            self.recording.machinery.evidence.begin_sleep(ROUND)
+            self.recording.machinery.evidence.begin_nap(ROUND)
             self.recording.clock.advance(ROUND)
             self.dog.make_round(self.recording.clock())
 
     def pause(self, seconds: float) -> None:
         """Let time pass in which the process does not run; the watchdog waited for its next round."""
-        self.recording.machinery.evidence.begin_sleep(ROUND)
+        self.recording.machinery.evidence.begin_nap(ROUND)
         self.recording.clock.advance(ROUND + seconds)
         self.dog.make_round(self.recording.clock())
 
@@ -384,7 +384,7 @@ def test_a_stall_while_the_process_did_not_run_is_the_processs(watched: Make) ->
 def test_a_stream_that_goes_on_before_the_watchdog_wakes_up_knows_of_the_freeze(watched: Make) -> None:
     stream = watched()
     stream.ask()
-    stream.recording.machinery.evidence.begin_sleep(ROUND)
+    stream.recording.machinery.evidence.begin_nap(ROUND)
     stream.recording.clock.advance(30)
     stream.arrive()
     stream.recorder.end_closed()
@@ -396,7 +396,7 @@ def test_a_freeze_that_no_round_has_found_yet_is_no_latency(watched: Make) -> No
     stream = watched()
     stream.chunk(0.1)
     stream.ask()
-    stream.recording.machinery.evidence.begin_sleep(ROUND)
+    stream.recording.machinery.evidence.begin_nap(ROUND)
     stream.recording.clock.advance(30)
     stream.arrive()
     stream.recorder.end_closed()

@@ -12,7 +12,7 @@ import pytest
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.run_queue import Window
-from otel_itl.recording.evidence.wakes import MAX_PAUSES, PAUSE_NS, TURNS_PER_CHUNK, Wakes
+from otel_itl.recording.evidence.wakes import MAX_PAUSES, PAUSE_NS, TURNS_PER_CHUNK, WAKES_PER_WAIT, Wakes
 
 MS = 1_000_000
 
@@ -38,44 +38,59 @@ def sleep_and_wake(wakes: Wakes, *late_ms: float) -> Wakes:
 # --- What threads of the process wait for ---------------------------------------------------------------------------
 
 
-def test_where_most_wakes_are_late_a_chunk_may_be_late_by_as_much_for_each_of_its_turns() -> None:
-    assert woken(5, 0.1, 5).find_waits(0) == [Window(0, 2 * SECOND + 105 * MS, TURNS_PER_CHUNK * 5 * MS, 0.0)]
+def filled(*late_ms: float) -> tuple[float, ...]:
+    """As many wakes as show what is waited for, the others of them in time."""
+    return (*late_ms, *[0.1] * (WAKES_PER_WAIT - len(late_ms)))
+
+
+def test_where_wakes_are_late_a_chunk_may_be_late_by_the_second_latest_for_each_of_its_turns() -> None:
+    end = (WAKES_PER_WAIT - 1) * SECOND + 100 * MS + MS // 10
+    assert woken(*filled(4, 3)).find_waits(0) == [Window(0, end, TURNS_PER_CHUNK * 3 * MS, 0.0)]
+
+
+def test_it_is_shown_by_the_first_wakes_already() -> None:
+    assert [wait.excess for wait in woken(4, 0.1, 3).find_waits(0)] == [TURNS_PER_CHUNK * 3 * MS]
+
+
+def test_one_wake_that_is_very_late_shows_when_nothing_ran() -> None:
+    wakes = woken(0.1, 50, 0.1)
+    assert (wakes.find_held(0), wakes.find_waits(0)) == ([Lag(1_100 * MS, 1_150 * MS, ran_at=1_000 * MS)], [])
 
 
 def test_where_several_threads_read_streams_the_latest_wake_counts() -> None:
     wakes = Wakes(idle, idle)
-    for number, late in enumerate((0.1, 9, 0.1)):
+    for number, late in enumerate(filled(0.1, 9)):
         wakes.begin_sleep(number * SECOND, 0.1)
         wakes.end_sleep(number * SECOND + 100 * MS + int(late * MS), has_several_readers=True)
     assert [wait.excess for wait in wakes.find_waits(0)] == [TURNS_PER_CHUNK * 9 * MS]
 
 
 def test_what_the_host_added_to_a_wake_is_no_wait_for_other_threads() -> None:
-    assert [wait.excess for wait in woken(5, 5, 5, host_ms=3).find_waits(0)] == [TURNS_PER_CHUNK * 2 * MS]
+    assert [wait.excess for wait in woken(*[5] * WAKES_PER_WAIT, host_ms=3).find_waits(0)] == [TURNS_PER_CHUNK * 2 * MS]
 
 
 def test_where_the_share_of_the_host_is_not_known_nothing_is() -> None:
     assert sleep_and_wake(Wakes(lambda: None), 9, 9, 9).find_waits(0) == []
 
 
-@pytest.mark.parametrize("late_ms", [(9, 0.1, 0.1), (0.9,) * 9], ids=["one wake alone is late", "all are, by little"])
+@pytest.mark.parametrize("late_ms", [filled(9), (0.9,) * 40], ids=["one wake alone is late", "all are, by little"])
 def test_wakes_that_are_late_as_on_a_quiet_machine_delay_no_chunk(late_ms: tuple[float, ...]) -> None:
     assert woken(*late_ms).find_waits(0) == []
 
 
 def busy(share: float) -> Callable[[], int]:
-    """The CPU time of a process that is on a CPU for this share of sleeps of 100 ms."""
-    return partial(next, itertools.count(0, round(share * 100 * MS)))
+    """The CPU time of a process that is on a CPU for this share of each second, in which there is a sleep."""
+    return partial(next, itertools.count(0, round(share * SECOND)))
 
 
-@pytest.mark.parametrize(("share", "late_ms"), [(0.4, []), (0.6, [9]), (0.95, [9])])
+@pytest.mark.parametrize(("share", "late_ms"), [(0.4, []), (0.6, [4]), (0.95, [5])])
 def test_in_a_busy_process_one_late_wake_is_enough(share: float, late_ms: list[float]) -> None:
-    waits = woken(9, 0.1, 0.1, read_cpu=busy(share)).find_waits(0)
+    waits = woken(*filled(4), read_cpu=busy(share)).find_waits(0)
     assert [wait.excess for wait in waits] == [TURNS_PER_CHUNK * late * MS for late in late_ms]
 
 
 def test_in_a_process_that_computes_all_the_time_each_turn_waits_for_the_interpreter() -> None:
-    (wait,) = woken(0.1, 0.1, 0.1, read_cpu=busy(0.95)).find_waits(0)
+    (wait,) = woken(*filled(), read_cpu=busy(0.95)).find_waits(0)
     assert wait.excess == TURNS_PER_CHUNK * round(sys.getswitchinterval() * SECOND)
 
 

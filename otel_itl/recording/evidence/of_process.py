@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter_ns
+from typing import Final
 
 from otel_itl.conventions import Where
 from otel_itl.recording.evidence.loops import LoopLags
 from otel_itl.recording.evidence.run_queue import RunQueues
 from otel_itl.recording.evidence.wakes import Wakes
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
+
+NAP_SECONDS: Final = 0.02
+"""For so long the watchdog sleeps at a time while threads read streams."""
 
 
 class ProcessEvidence:
@@ -35,10 +39,28 @@ class ProcessEvidence:
             self.run_queues.forget_after_fork()
         self.wakes.forget_after_fork()
 
+    def begin_nap(self, seconds: float) -> float:
+        """Note that the watchdog is about to sleep; returns for how long at a time, at most `seconds`.
+
+        While threads read streams, it wakes up often: only so does it see what keeps all threads from running.
+        """
+        queues = self.run_queues
+        nap = min(seconds, NAP_SECONDS) if queues is not None and queues.has_active_threads else seconds
+        self._begin_sleep(nap)
+        return nap
+
     @never_raises(Where.STALL_WATCH, None)
-    def begin_sleep(self, seconds: float) -> None:
-        """Note that the watchdog is about to sleep."""
+    def _begin_sleep(self, seconds: float) -> None:
         self.wakes.begin_sleep(self.clock(), seconds)
+
+    @never_raises(Where.STALL_WATCH, None)
+    def end_nap(self) -> None:
+        """Note that the watchdog woke up when its nap was over."""
+        self._end_sleep(self.clock())
+
+    def _end_sleep(self, now: int) -> None:
+        queues = self.run_queues
+        self.wakes.end_sleep(now, has_several_readers=queues is not None and queues.has_several_threads)
 
     @never_raises(Where.STALL_WATCH, None)
     def begin_round(self) -> None:
@@ -53,10 +75,9 @@ class ProcessEvidence:
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
         """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
-        queues = self.run_queues
-        self.wakes.end_sleep(now, has_several_readers=queues is not None and queues.has_several_threads)
-        if queues is not None:
-            queues.make_round()
+        self._end_sleep(now)
+        if self.run_queues is not None:
+            self.run_queues.make_round()
 
 
 def _read_nothing() -> None:

@@ -158,14 +158,14 @@ class ReaderThread:
         self._windows: deque[Window] = deque(maxlen=MAX_WINDOWS)
         self._last = (clock(), read_turns())
 
-    def end_window(self) -> Window | None:
-        """End the present window and begin the next; returns it if it was not quiet. Called by the watchdog."""
+    def end_window(self) -> Look:
+        """End the present window and begin the next; returns what it showed. Called by the watchdog."""
         look = self.look()
         self._ordinary.learn(look.turns)
         if look.window is not None:
             self._windows.append(look.window)
         self._last = look.moment, look.total
-        return look.window
+        return look
 
     def since(self, moment: int, last: Look | None = None) -> list[Window]:
         """Return the windows that were noted and end after a moment, the present one included, in order.
@@ -222,6 +222,8 @@ class RunQueues:
         self._threads: WeakValueDictionary[int, ReaderThread] = WeakValueDictionary()
         """The threads that read streams, by native id: as long as one of these is there."""
         self._rounds = 0
+        self.has_active_threads = False
+        """A thread that reads streams has run since the round before."""
         self._worst: deque[Window] = deque(maxlen=MAX_WINDOWS)
         """Of each round in which one of several threads waited, the window of that which waited longest."""
 
@@ -280,11 +282,14 @@ class RunQueues:
         skipped = self._rounds * MAX_THREADS_PER_ROUND % max(len(threads), 1)
         self._rounds += 1
         worst: Window | None = None
+        self.has_active_threads = False
         for thread in islice([*threads[skipped:], *threads[:skipped]], MAX_THREADS_PER_ROUND):
             try:
-                window = thread.end_window()
+                look = thread.end_window()
             except (OSError, ValueError):  # it has ended
                 continue
+            window = look.window
+            self.has_active_threads = self.has_active_threads or look.turns.number > 0
             if window is not None and window.excess > (0 if worst is None else worst.excess):
                 worst = window
         if worst is not None and len(threads) > 1:

@@ -25,9 +25,13 @@ MAX_WAITS: Final = 512
 """Likewise intervals in which its threads waited for their turns."""
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
-WAKES_PER_WAIT: Final = 3
-"""A wake that is late alone shows nothing of other threads: the median of three does. Where the process is busy, or
-several of its threads read streams, it is the latest of them."""
+TOLERANCE_NS: Final = 5_000_000
+"""A wake that is later than this shows by itself that no thread ran that waited for the interpreter."""
+WAKES_PER_WAIT: Final = 16
+"""A wake that is late alone is one interval in which nothing ran, and no custom: the second latest counts. Where the
+process is busy, or several of its threads read streams, it is the latest."""
+MIN_WAKES: Final = 3
+"""Fewer wakes show no custom."""
 BUSY: Final = 0.5
 """The share of a core from which on the threads of a process compete for the interpreter."""
 TURNS_PER_CHUNK: Final = 3
@@ -52,18 +56,20 @@ class Wakes:
     def forget_after_fork(self) -> None:
         """Begin without wakes: at the start, and in a forked process."""
         self._host_delay: int | None = None
-        self._cpu = 0
+        self._cpu = self._cpu_at_sleep = 0
         self._slept_at, self._due = 0, NEVER
         self._round_began = NEVER
-        self._lateness: deque[int] = deque(maxlen=WAKES_PER_WAIT)
-        self._sleeps: deque[int] = deque(maxlen=WAKES_PER_WAIT)
-        """When the last sleeps began (ns)."""
+        self._lateness: list[int] = []
+        """How late the wakes since then were (ns)."""
+        self._wait_began = 0
+        """When the first sleep began whose wake counts for the next wait (ns)."""
         self._pauses: deque[Lag] = deque(maxlen=MAX_PAUSES)
+        self._held: deque[Lag] = deque(maxlen=MAX_PAUSES)
         self._waits: deque[Window] = deque(maxlen=MAX_WAITS)
 
     def begin_sleep(self, now: int, seconds: float) -> None:
         """Note that the thread is about to sleep for a number of seconds, from `now` (ns) on."""
-        self._host_delay, self._cpu = self._read_host_delay(), self._read_cpu()
+        self._host_delay, self._cpu_at_sleep = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
     def end_sleep(self, now: int, *, has_several_readers: bool = False) -> None:
@@ -73,23 +79,34 @@ class Wakes:
             now: the moment.
             has_several_readers: several threads read streams: they compete for the interpreter.
         """
-        self._pauses.extend(self._find_overdue(now))
+        pauses = self._find_overdue(now)
+        self._pauses.extend(pauses)
         due, self._due = self._due, NEVER
         if due >= now:
             return
         before, delay = self._host_delay, self._read_host_delay()
         if before is None or delay is None:  # then the host cannot be distinguished from this process
             return
-        self._lateness.append(max(now - due - (delay - before), 0))
-        self._sleeps.append(self._slept_at)
-        if len(self._sleeps) == WAKES_PER_WAIT:
-            busy = (self._read_cpu() - self._cpu) / max(now - self._slept_at, 1)
-            latest = sorted(self._lateness)
-            late = latest[-1 if has_several_readers or busy >= BUSY else WAKES_PER_WAIT // 2]
-            if busy >= SATURATED:
-                late = max(late, int(getswitchinterval() * SECOND))
-            if late >= MIN_EXCESS_NS:
-                self._waits.append(Window(self._sleeps[0], now, TURNS_PER_CHUNK * late, busy))
+        late = max(now - due - (delay - before), 0)
+        if late > TOLERANCE_NS and not pauses:
+            self._held.append(Lag(now - late, now, self._slept_at))
+        if not self._lateness:
+            self._wait_began, self._cpu = self._slept_at, self._cpu_at_sleep
+        self._lateness.append(late)
+        if len(self._lateness) == WAKES_PER_WAIT:
+            self._waits.extend(self._find_wait(now, has_several_readers=has_several_readers))
+            self._lateness = []
+
+    def _find_wait(self, now: int, *, has_several_readers: bool = False) -> list[Window]:
+        """Return what a chunk may have waited for the interpreter since the last wait was found; empty: nothing."""
+        lateness = sorted(self._lateness)
+        if len(lateness) < MIN_WAKES:
+            return []
+        busy = (self._read_cpu() - self._cpu) / max(now - self._wait_began, 1)
+        late = lateness[-1 if has_several_readers or busy >= BUSY else -2]
+        if busy >= SATURATED:
+            late = max(late, int(getswitchinterval() * SECOND))
+        return [Window(self._wait_began, now, TURNS_PER_CHUNK * late, busy)] if late >= MIN_EXCESS_NS else []
 
     def begin_round(self, now: int) -> None:
         """Note that a round begins at `now` (ns), which waits for nothing."""
@@ -102,7 +119,12 @@ class Wakes:
 
     def find_waits(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the GIL in them."""
-        return find_after(self._waits, moment)
+        now = self._slept_at
+        return [*find_after(self._waits, moment), *(self._find_wait(now) if now > self._wait_began else ())]
+
+    def find_held(self, moment: int) -> list[Lag]:
+        """Return the intervals that end after `moment` (ns) in which no thread ran that waited for the interpreter."""
+        return find_after(self._held, moment)
 
     def find_pauses(self, moment: int, now: int) -> list[Lag]:
         """Return the intervals after `moment` in which the process did not run, one that lasts at `now` (ns) included.
