@@ -78,11 +78,6 @@ def test_wakes_that_are_late_as_on_a_quiet_machine_delay_no_chunk(late_ms: tuple
     assert woken(*late_ms).find_waits(0) == []
 
 
-def test_one_wake_that_is_very_late_shows_when_nothing_ran() -> None:
-    wakes = woken(60, 0.1, 0.1)
-    assert wakes.find_pauses(0, 3 * SECOND) == [Lag(100 * MS, 160 * MS, ran_at=0)]
-
-
 def busy(share: float) -> Callable[[], int]:
     """The CPU time of a process that is on a CPU for this share of each second, in which there is a sleep."""
     return partial(next, itertools.count(0, round(share * SECOND)))
