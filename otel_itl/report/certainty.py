@@ -192,17 +192,21 @@ def format_with_error(seconds: float | None, error: float | None) -> str:
     if seconds is None:
         return ABSENT
     is_in_seconds = round(seconds, 3) >= 1
-    return format_duration(seconds) + _append_error(error, 1 if is_in_seconds else 1_000)
+    return _append_error(format_duration(seconds), error, 1 if is_in_seconds else 1_000)
 
 
 def format_milliseconds_with_error(seconds: float | None, error: float | None) -> str:
     """Format likewise for a column of milliseconds: `655 (-120)`, from 10 s on `12.3s (-0.12)`."""
     shown = format_milliseconds(seconds)
-    return shown if seconds is None else shown + _append_error(error, 1 if shown.endswith("s") else 1_000)
+    return shown if seconds is None else _append_error(shown, error, 1 if shown.endswith("s") else 1_000)
 
 
-def _append_error(error: float | None, units_per_second: int) -> str:
-    return "" if error is None else f" (-{_round_up(error * units_per_second):,g})"
+def _append_error(figure: str, error: float | None, units_per_second: int) -> str:
+    """Append what a figure may be less by (s), rounded up, but to no more than the figure: no time is negative."""
+    if error is None:
+        return figure
+    rounded, all_of_it = _round_up(error * units_per_second), figure.split(maxsplit=1)[0].rstrip("s")
+    return f"{figure} (-{all_of_it if rounded > float(all_of_it.replace(',', '')) else f'{rounded:,g}'})"
 
 
 def _round_up(number: float) -> float:

@@ -17,7 +17,7 @@ from otel_itl.sweep.brakes import RoundEnd
 from otel_itl.sweep.flight import Flight
 from otel_itl.sweep.records import DueRequest, Round
 from otel_itl.sweep.rounds import RoundRecord
-from otel_itl.sweep.self_check import DriverFigures, describe_driver_limit, find_tail, is_held_up_by_host
+from otel_itl.sweep.self_check import DriverFigures, describe_driver_limit, find_tail, is_held_up
 
 UNKNOWN_CAUSE: Final = "unknown"
 MIN_SHARE_OF_STEADY: Final = 0.5
@@ -68,9 +68,9 @@ def _make_request(
 
 def _find_cause(stream: StoredStream) -> Cause | None:
     """Return what held a stream up for so long that its figures are not the endpoint's; None: nothing did."""
-    if is_held_up_by_host(stream.span_facts.host_delay, stream.measures.duration):
+    if is_held_up(stream.span_facts.host_delay, stream.measures.duration):
         return Cause.HOST
-    return Cause.CONSUMER if stream.measures.is_consumer_bound else None
+    return Cause.CONSUMER if is_held_up(stream.measures.consumer_time, stream.measures.duration) else None
 
 
 def judge_round(record: RoundRecord, requests: Sequence[DueRequest], began: float, planned: float) -> Round:

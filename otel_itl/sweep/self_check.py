@@ -76,15 +76,15 @@ class SelfCheck:
         return 0 if self._read_delay is None else self._read_delay()
 
 
-def is_held_up_by_host(delay: float | None, duration: float) -> bool:
-    """Return whether the host held a stream up for so long that its figures are not the endpoint's.
+def is_held_up(delay: float | None, duration: float) -> bool:
+    """Return whether a stream was held up for so long that its figures are not the endpoint's.
 
-    What the host delays the one event loop of a sweep by is in all of its streams, whether or not one had a chunk to
-    read. So the sum over a stream, by which `itl.host.bound` is set elsewhere, would set nearly all aside here; its
-    share counts, as for the round.
+    What delays the one event loop of a sweep is in all of its streams, whether or not one had a chunk to read. So the
+    bounds by which a stream is called host-bound or consumer-bound elsewhere would set nearly all aside here; the share
+    of its duration counts, as for the round.
 
     Args:
-        delay: how long the reader of the stream waited for a CPU (s); None: not known.
+        delay: how long the reader of the stream waited for a CPU, or held the stream (s); None: not known.
         duration: of the stream (s).
     """
     return (delay or 0.0) > MAX_HOST_SHARE * duration
