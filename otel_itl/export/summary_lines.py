@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from otel_itl.conventions import Where
+from otel_itl.core.error_format import append_error
 from otel_itl.core.timeline import Outcome
 from otel_itl.export.stream_report import StreamReport
 from otel_itl.recording.batch_queue import BatchQueue
@@ -37,6 +38,10 @@ class _Summary(NamedTuple):
     ttft: float | None
     p50: float | None
     p99: float | None
+    ttft_error: float | None
+    """What the figure may be less by; None: by nothing that matters."""
+    p99_error: float | None
+    """Likewise."""
     tokens_per_second: float | None
     stalls: int
     outcome: Outcome
@@ -75,6 +80,8 @@ class SummaryLines:
                 measures.time_to_first_token,
                 measures.itl_p50,
                 measures.itl_p99,
+                measures.ttft_uncertainty,
+                measures.itl_p99_uncertainty,
                 measures.output_speed,
                 len(report.finished.stalls),
                 report.finished.timeline.outcome,
@@ -138,9 +145,9 @@ def _line(summary: _Summary, paint: Callable[[str, str], str]) -> str:
     parts = (
         paint("otel_itl", _DIM),
         paint("".join(letter if letter.isprintable() else "?" for letter in summary.name), _BOLD),
-        f"{paint('TTFT', _DIM)} {_time(summary.ttft)}",
+        f"{paint('TTFT', _DIM)} {_time(summary.ttft, summary.ttft_error)}",
         f"{paint('p50', _DIM)} {_time(summary.p50)}",
-        f"{paint('p99', _DIM)} {_time(summary.p99)}",
+        f"{paint('p99', _DIM)} {_time(summary.p99, summary.p99_error)}",
         f"{speed} {paint('tok/s', _DIM)}",
         paint(stalls, _YELLOW if summary.stalls else _DIM),
         paint(summary.outcome.value, _COLORS.get(summary.outcome, _YELLOW)),
@@ -148,11 +155,13 @@ def _line(summary: _Summary, paint: Callable[[str, str], str]) -> str:
     return "  ".join(parts) + "\n"
 
 
-def _time(seconds: float | None) -> str:
-    """Format a time with its unit: `0.16 ms`, `19.9 ms`, `512 ms`, `1.86 s`."""
+def _time(seconds: float | None, error: float | None = None) -> str:
+    """Format a time with its unit, and what it may be less by: `0.16 ms`, `19.9 ms`, `512 ms (-120)`, `1.86 s`."""
     if seconds is None:
         return ABSENT
-    return f"{_three_digits(seconds)} s" if seconds >= 1 else f"{_three_digits(seconds * 1_000)} ms"
+    if seconds >= 1:
+        return append_error(f"{_three_digits(seconds)} s", error, 1)
+    return append_error(f"{_three_digits(seconds * 1_000)} ms", error, 1_000)
 
 
 def _three_digits(number: float) -> str:

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from math import ceil, floor, log10
 from typing import Final
 
+from otel_itl.core.error_format import append_error, round_up
 from otel_itl.core.host_bound import find_host_part
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE, MIN_UNCERTAINTY, Measures
 from otel_itl.report.render.number_format import ABSENT, format_duration, format_milliseconds, pluralize
@@ -183,8 +183,8 @@ def describe_remedies(flags: Iterable[Flag]) -> list[str]:
 
 def format_error(seconds: float) -> str:
     """Format an error with its unit, rounded up to two digits: `1.1 ms`, `120 ms`, `1.9 s`."""
-    error = _round_up(seconds)
-    return f"{error:,g} s" if error >= 1 else f"{_round_up(seconds * 1_000):,g} ms"
+    error = round_up(seconds)
+    return f"{error:,g} s" if error >= 1 else f"{round_up(seconds * 1_000):,g} ms"
 
 
 def format_with_error(seconds: float | None, error: float | None) -> str:
@@ -192,25 +192,10 @@ def format_with_error(seconds: float | None, error: float | None) -> str:
     if seconds is None:
         return ABSENT
     is_in_seconds = round(seconds, 3) >= 1
-    return _append_error(format_duration(seconds), error, 1 if is_in_seconds else 1_000)
+    return append_error(format_duration(seconds), error, 1 if is_in_seconds else 1_000)
 
 
 def format_milliseconds_with_error(seconds: float | None, error: float | None) -> str:
     """Format likewise for a column of milliseconds: `655 (-120)`, from 10 s on `12.3s (-0.12)`."""
     shown = format_milliseconds(seconds)
-    return shown if seconds is None else _append_error(shown, error, 1 if shown.endswith("s") else 1_000)
-
-
-def _append_error(figure: str, error: float | None, units_per_second: int) -> str:
-    """Append what a figure may be less by (s), rounded up, but to no more than the figure: no time is negative."""
-    if error is None:
-        return figure
-    rounded, all_of_it = _round_up(error * units_per_second), figure.split(maxsplit=1)[0].rstrip("s")
-    return f"{figure} (-{all_of_it if rounded > float(all_of_it.replace(',', '')) else f'{rounded:,g}'})"
-
-
-def _round_up(number: float) -> float:
-    """Round a positive number up to two significant digits."""
-    digits = 1 - floor(log10(number))
-    step = 10.0**-digits
-    return round(ceil(round(number / step, 6)) * step, max(digits, 0))
+    return shown if seconds is None else append_error(shown, error, 1 if shown.endswith("s") else 1_000)

@@ -36,7 +36,10 @@ class Broken(io.StringIO):
 
 
 def report(
-    model: str | None = "gpt-5-mini", arrived: tuple[int, ...] = (420, 440, 462), outcome: Outcome = Outcome.COMPLETED
+    model: str | None = "gpt-5-mini",
+    arrived: tuple[int, ...] = (420, 440, 462),
+    outcome: Outcome = Outcome.COMPLETED,
+    late_ms: tuple[int, ...] = (),
 ) -> StreamReport:
     """A stream whose chunks arrived so many milliseconds after its request; of five tokens."""
     arrivals = [moment * MS for moment in arrived]
@@ -48,6 +51,7 @@ def report(
         end=1_000 * MS,
         outcome=outcome,
         output_tokens=5,
+        lateness=array("q", [each * MS for each in late_ms]),
     )
     request = Request(operation="chat", provider="openai", model=model)
     finished = FinishedStream(request, ResponseInfo(), timeline, ALONE, None)
@@ -72,6 +76,12 @@ def test_a_line_has_the_figures_of_the_stream(monkeypatch: pytest.MonkeyPatch) -
     assert stream.getvalue() == (
         "otel_itl  gpt-5-mini  TTFT 420 ms  p50 21.0 ms  p99 22.0 ms  95.2 tok/s  0 stalls  completed\n"
     )
+
+
+def test_what_a_figure_may_be_less_by_is_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    printed(stream, report(late_ms=(120, 0, 0)), monkeypatch=monkeypatch)
+    assert "TTFT 420 ms (-120)  " in stream.getvalue()
 
 
 def test_a_figure_that_is_not_known_is_a_dash_and_a_stream_without_a_model_has_its_provider(
