@@ -398,7 +398,16 @@ def test_a_first_token_is_shown_with_what_it_may_be_less_by(shown: Shown, made: 
 def test_streams_whose_objective_is_within_the_bounds_are_neither_met_nor_missed(shown: Shown, made: Any) -> None:
     facts = replace(NO_FACTS, slo=SLOFacts("chat", None, None, None, None))
     text = shown(late(made.timeline(20, 20, first=510), 30), facts=[facts])
-    assert "chat: 1 more stream not known: the bounds of a figure contain the objective" in text
+    assert "chat: 1 of 1 stream not known: the bounds of a figure contain the objective" in text
+
+
+def test_the_share_that_met_an_objective_is_between_two_where_streams_are_not_known(shown: Shown, made: Any) -> None:
+    unknown, met = (
+        replace(NO_FACTS, slo=SLOFacts("chat", None, None, None, None)),
+        replace(NO_FACTS, slo=SLOFacts("chat", True, None, None, None)),
+    )
+    text = shown(late(made.timeline(20, 20, first=510), 30), made.timeline(20, 20), facts=[unknown, met])
+    assert "50 to 100 %" in text
 
 
 def test_a_request_of_a_session_is_shown_with_its_errors(made: Any) -> None:

@@ -23,7 +23,7 @@ from otel_itl.report.slo import SLOSummary
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_COLUMNS = (("streams", 9), ("met", 8), ("gaps", 9), ("met", 8))
+_COLUMNS = (("streams", 9), ("met", 13), ("gaps", 9), ("met", 8))
 _FLUIDITY_COLUMN = ("fluidity", 10)
 
 
@@ -46,21 +46,36 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[R
     yield table
     for summary in summaries:
         if summary.streams_not_known:
-            more = pluralize(summary.streams_not_known, "more stream")
+            of_all = f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')}"
             yield Text(
-                f"{make_printable(summary.profile)}: {more} not known: the bounds of a figure contain the objective"
+                f"{make_printable(summary.profile)}: {of_all} not known: the bounds of a figure contain the objective"
             )
 
 
 def _cells(summary: SLOSummary) -> Iterator[RenderableType]:
     """Yield the numbers of an SLO's line, the fluidity index last."""
-    is_missed = summary.target is not None and summary.streams_met < summary.target * summary.streams
-    yield format_count(summary.streams)
-    share = format_share(summary.streams_met, summary.streams) if summary.streams else ABSENT
-    yield Text(share, style=STYLES["outcome"] if is_missed else "")
+    streams, most = _count_all(summary), summary.streams_met + summary.streams_not_known
+    is_missed = summary.target is not None and most < summary.target * streams
+    yield format_count(streams)
+    yield Text(_format_met(summary.streams_met, most, streams), style=STYLES["outcome"] if is_missed else "")
     yield ABSENT if summary.gaps is None else format_count(summary.gaps)
-    yield ABSENT if summary.gaps is None else format_share(summary.gaps_met or 0, summary.gaps)
+    yield format_share(summary.gaps_met or 0, summary.gaps) if summary.gaps else ABSENT
     yield ABSENT if summary.fluidity is None else f"{summary.fluidity:.3f}"
+
+
+def _count_all(summary: SLOSummary) -> int:
+    return summary.streams + summary.streams_not_known
+
+
+def _format_met(least: int, most: int, streams: int) -> str:
+    """Format the share of streams that met an SLO: `62.5 %`, or between which two it is: `38 to 75 %`."""
+    if not streams:
+        return ABSENT
+    return (
+        format_share(least, streams)
+        if least == most
+        else f"{100 * least / streams:.0f} to {100 * most / streams:.0f} %"
+    )
 
 
 def _objectives(summary: SLOSummary) -> str:
