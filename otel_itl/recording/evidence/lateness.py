@@ -148,9 +148,9 @@ class _Reaches:
         return reach
 
     def _find_longest_passage(self, start: int, arrived: int) -> int:
-        """Return how long a chunk may take (ns) to pass through a loop that never sleeps, by its lags since `start`."""
-        lags = (self._lags.delays[index] for index in self._lags.find_between(start, arrived))
-        return 2 * MAX_UNSEEN_NS + self._iterations * max((lag.end - lag.start for lag in lags), default=0)
+        """Return how long a chunk may take (ns) to pass through a loop that never sleeps: its last lags."""
+        lags = [self._lags.delays[index] for index in self._lags.find_between(start, arrived)]
+        return 2 * MAX_UNSEEN_NS + sum(lag.end - lag.earliest for lag in lags[-self._iterations :])
 
 
 class _Spans(Generic[T]):
