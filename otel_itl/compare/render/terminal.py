@@ -30,6 +30,8 @@ _STYLES: Final = {
 }
 _MAX_NOTES = 10
 _MIN_TITLE_WIDTH = 15
+_MIN_ANSWER_WIDTH = len("not enough")
+"""An answer of two or three words takes two lines where the terminal is narrow."""
 _BASIS = ("clusters", "samples", "worth", "design effect")
 
 
@@ -73,7 +75,7 @@ def _answers(comparison: Comparison) -> Table:
     table = _new_table()
     for heading in HEADINGS[:-1]:
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column(HEADINGS[-1], no_wrap=True)
+    table.add_column(HEADINGS[-1], min_width=_MIN_ANSWER_WIDTH)
     for row in _rows_by_model(comparison, table):
         *cells, answer = cells_of(row)
         table.add_row(f"  {title_of(row.quantity)}", *cells, Text(answer, style=_STYLES[row.answer]))
