@@ -371,7 +371,7 @@ def streamed(exported: Exported, server: ScriptedServer, clients: Clients) -> Ca
         otel_itl.instrument(token_events=form, **exported.providers)
         client = clients.openai()
         for size in sizes:
-            server.play(chat.reply(size, gaps=0.001))
+            server.play(chat.reply(size, gaps=0.005))
             clients.chat(client)
         return exported.flush()
 
