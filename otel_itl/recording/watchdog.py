@@ -110,10 +110,11 @@ class Watchdog:
     def _make_round(self) -> float | None:
         """Make a round of the thread; returns the seconds until the next one."""
         now = self._clock()
-        self._evidence.begin_round()
         self.make_round(now)
-        self._evidence.end_round()
-        return self._find_pause(now) if self._has_work() else None
+        if self._has_work():
+            return self._find_pause(now)
+        self._evidence.rest()
+        return None
 
     def _find_pause(self, now: int) -> float:
         """Return the seconds from `now` (ns) to the next round: to the next deadline, but one to three intervals.

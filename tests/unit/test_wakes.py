@@ -31,7 +31,8 @@ def woken(*late_ms: float, host_ms: float = 0.0, read_cpu: Callable[[], int] = i
 def sleep_and_wake(wakes: Wakes, *late_ms: float) -> Wakes:
     for number, late in enumerate(late_ms):
         wakes.begin_sleep(number * SECOND, 0.1)
-        wakes.end_sleep(number * SECOND + 100 * MS + int(late * MS))
+        wakes.end_sleep(woke := number * SECOND + 100 * MS + int(late * MS))
+        wakes.rest(woke)
     return wakes
 
 
@@ -105,6 +106,7 @@ def wake() -> Callable[[int], Wakes]:
         wakes = Wakes(lambda: None)
         wakes.begin_sleep(0, 1.0)
         wakes.end_sleep(now)
+        wakes.rest(now)
         return wakes
 
     return woken_at
@@ -130,12 +132,25 @@ def test_a_pause_is_found_before_the_watchdog_wakes_up() -> None:
     assert wakes.find_pauses(0, 5 * SECOND) == [Lag(SECOND, 5 * SECOND, ran_at=0)]
 
 
-def test_a_round_that_takes_long_is_a_pause_while_it_lasts_and_afterwards() -> None:
+@pytest.mark.parametrize("go_on", [Wakes.rest, partial(Wakes.begin_sleep, seconds=9.0)], ids=["rests", "sleeps again"])
+def test_what_takes_long_after_a_wake_is_a_pause_while_it_lasts_and_afterwards(
+    go_on: Callable[[Wakes, int], object],
+) -> None:
     wakes = Wakes(lambda: None)
-    wakes.begin_round(SECOND)
+    wakes.begin_sleep(0, 1.0)
+    wakes.end_sleep(SECOND)
     before = wakes.find_pauses(0, 5 * SECOND)
-    wakes.end_round(6 * SECOND)
+    go_on(wakes, 6 * SECOND)
     assert (before, wakes.find_pauses(0, 9 * SECOND)) == ([Lag(SECOND, 5 * SECOND)], [Lag(SECOND, 6 * SECOND)])
+
+
+def test_a_pause_between_a_wake_and_a_round_is_found_once() -> None:
+    wakes = Wakes(lambda: None)
+    wakes.begin_sleep(0, 1.0)
+    for moment in (SECOND, 5 * SECOND):  # the end of a nap, and the round after it
+        wakes.end_sleep(moment)
+    wakes.rest(5 * SECOND)
+    assert wakes.find_pauses(0, 9 * SECOND) == [Lag(SECOND, 5 * SECOND)]
 
 
 def test_a_pause_is_found_once(wake: Callable[[int], Wakes]) -> None:

@@ -103,7 +103,7 @@ class DatedChunks(NamedTuple):
     arrived: array[int]
     """When each came (ns)."""
     unknown: int = 0
-    """So many of the first were there before their frames were noted: they may have come at any moment before."""
+    """How many of the first were there before their frames were noted: they may have come at any moment before."""
 
 
 def follow_frames(body: Any, reader: Reader, clock: Callable[[], int]) -> FrameLog | None:

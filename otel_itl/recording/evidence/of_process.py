@@ -63,14 +63,9 @@ class ProcessEvidence:
         self.wakes.end_sleep(now, has_several_readers=queues is not None and queues.has_several_threads)
 
     @never_raises(Where.STALL_WATCH, None)
-    def begin_round(self) -> None:
-        """Note that the watchdog begins a round."""
-        self.wakes.begin_round(self.clock())
-
-    @never_raises(Where.STALL_WATCH, None)
-    def end_round(self) -> None:
-        """Note that the round is over."""
-        self.wakes.end_round(self.clock())
+    def rest(self) -> None:
+        """Note that the watchdog makes no more rounds for now."""
+        self.wakes.rest(self.clock())
 
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:

@@ -58,7 +58,7 @@ class StreamEvidence:
         self._last_reading: Reading | None = None
         self._frames: FrameLog | None = None
         self._unknown = 0
-        """So many of the first chunks may have come at any moment since the request."""
+        """How many of the first chunks may have come at any moment since the request."""
         self.connection: ReadsConnection | None = None
         """What the stream is read from, as soon as that is known."""
         self.loop_lag: LoopLag | None = None

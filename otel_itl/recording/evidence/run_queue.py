@@ -26,7 +26,8 @@ from otel_itl.core.stalls import NEVER
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
-SCHEDSTAT: Final = "/proc/thread-self/schedstat"
+THREAD: Final = Path("/proc/thread-self")
+SCHEDSTAT: Final = f"{THREAD}/schedstat"
 THREADS: Final = "/proc/self/task"
 SCHEDSTAT_OF: Final = f"{THREADS}/{{}}/schedstat"
 """Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
@@ -272,7 +273,7 @@ class RunQueues:
         native_id = get_native_id() if read is read_schedstat else OF_PROCESS
         found = self._threads.get(native_id)
         if found is None:
-            found = ReaderThread(_make_turns_reader(native_id, read), self._ordinary, self._clock)
+            found = ReaderThread(_make_turns_reader(read), self._ordinary, self._clock)
             self._threads[native_id] = found
         return found
 
@@ -412,10 +413,12 @@ class ThrottledTime:
         return sum(map(read_throttled, self._counters))
 
 
-def _make_turns_reader(native_id: int, read: Callable[[], int]) -> ReadTurns:
-    """Return what reads the turns of a thread, given its native id and what reads the delay of the current one."""
-    if read is read_schedstat:
-        return partial(_parse_schedstat, SCHEDSTAT_OF.format(native_id))
+def _make_turns_reader(read: Callable[[], int]) -> ReadTurns:
+    """Return what reads the turns of this thread, and may be called in any, given what reads its delay."""
+    if (
+        read is read_schedstat
+    ):  # its id is another one where `/proc` is that of another namespace, as in some containers
+        return partial(_parse_schedstat, f"/proc/{THREAD.readlink()}/schedstat")
     return lambda: Turns(read(), 0)
 
 

@@ -58,7 +58,7 @@ class Wakes:
         self._host_delay: int | None = None
         self._cpu = self._cpu_at_sleep = 0
         self._slept_at, self._due = 0, NEVER
-        self._round_began = NEVER
+        self._awake_since = NEVER
         self._lateness: list[int] = []
         """How late the wakes since then were (ns)."""
         self._wait_began = 0
@@ -69,6 +69,7 @@ class Wakes:
 
     def begin_sleep(self, now: int, seconds: float) -> None:
         """Note that the thread is about to sleep for a number of seconds, from `now` (ns) on."""
+        self.rest(now)
         self._host_delay, self._cpu_at_sleep = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
@@ -79,9 +80,10 @@ class Wakes:
             now: the moment.
             has_several_readers: several threads read streams: they compete for the interpreter.
         """
-        pauses = self._find_overdue(now)
+        due = self._due
+        pauses = [] if due >= now else self._find_overdue(now)
         self._pauses.extend(pauses)
-        due, self._due = self._due, NEVER
+        self._awake_since, self._due = min(self._awake_since, now), NEVER
         if due >= now:
             return
         before, delay = self._host_delay, self._read_host_delay()
@@ -108,14 +110,10 @@ class Wakes:
             late = max(late, int(getswitchinterval() * SECOND))
         return [Window(self._wait_began, now, TURNS_PER_CHUNK * late, busy)] if late >= MIN_EXCESS_NS else []
 
-    def begin_round(self, now: int) -> None:
-        """Note that a round begins at `now` (ns), which waits for nothing."""
-        self._round_began = now
-
-    def end_round(self, now: int) -> None:
-        """Note that the round is over: one that took long was interrupted, as a sleep is."""
+    def rest(self, now: int) -> None:
+        """Note that the thread has done at `now` (ns) what it woke up for: what took long was interrupted."""
         self._pauses.extend(self._find_overdue(now))
-        self._round_began = NEVER
+        self._awake_since = NEVER
 
     def find_waits(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with what a chunk may have waited for the GIL in them."""
@@ -134,7 +132,7 @@ class Wakes:
         return [pause for pause in (*find_after(self._pauses, moment), *self._find_overdue(now)) if pause.end > moment]
 
     def _find_overdue(self, now: int) -> list[Lag]:
-        due, began = self._due, self._round_began
+        due, began = self._due, self._awake_since
         if now - due > PAUSE_NS:
             return [Lag(due, now, self._slept_at)]
         return [Lag(began, now)] if now - began > PAUSE_NS else []
