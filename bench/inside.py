@@ -23,6 +23,8 @@ from otel_itl.export.measured_stream import measured_stream
 from otel_itl.export.metrics import MetricsRegistry
 from otel_itl.recording import chunk_log
 from otel_itl.recording.critical_sections import CriticalSections
+from otel_itl.recording.evidence import of_stream
+from otel_itl.recording.evidence.lateness import Delays
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.runtime import runtime
 
@@ -60,6 +62,9 @@ class Moments(Protocol):
     arrived: array[int]
 
 
+NO_DELAYS: Final = Delays()
+
+
 def ignore_holds() -> None:
     """Take no time for a hold of the consumer, in this process.
 
@@ -67,6 +72,15 @@ def ignore_holds() -> None:
     be taken for holds, after which a stream from memory, which never blocks, is read with evidence for each chunk.
     """
     chunk_log.NEGLIGIBLE_HOLD = sys.maxsize  # type: ignore[misc]
+
+
+def ignore_delays() -> None:
+    """Gather what kept readers away, and take none of it for a delay, in this process.
+
+    A counter of instructions keeps them away all the time, and the moments of `replace_moments` lie in the future.
+    """
+    of_stream.Delays = lambda *_, **__: NO_DELAYS  # type: ignore[misc, assignment]
+    of_stream.find_headers_moment = lambda headers, _: headers  # type: ignore[assignment]
 
 
 def stop_background_work() -> None:
@@ -94,6 +108,7 @@ def replace_moments(stream: Any, moments: Moments) -> None:
     log = recorder.log
     assert len(log.arrived) == len(moments.arrived), (len(log.arrived), len(moments.arrived))
     recorder.requested, recorder.headers = moments.requested, moments.headers
+    recorder.evidence._requested = moments.requested  # noqa: SLF001
     recorder.clock = repeat(moments.end).__next__
     log.asked[:], log.arrived[:] = moments.asked, moments.arrived
     monitor = recorder.stall_monitor

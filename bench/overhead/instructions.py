@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.inside import ignore_holds, stop_background_work
+from bench.inside import ignore_delays, ignore_holds, stop_background_work
 from bench.overhead.sizes import Sizes
 from bench.overhead.streams import Pace
 from bench.overhead.subjects import Subject
@@ -75,6 +75,7 @@ def drive(
     """
     stop_background_work()
     ignore_holds()
+    ignore_delays()
     gc.disable()
     found: Readings = {}
     paces = {tokens: Pace(subject.chunks(tokens)) for tokens in sizes.counted_chunks}
@@ -117,6 +118,7 @@ def drive_requests(subject: Subject, variants: Sequence[Variant], counter: Count
     """
     stop_background_work()
     ignore_holds()
+    ignore_delays()
     gc.disable()
     found: Readings = {}
     reader, pace = Reader(subject, subject.stubbed(1), subject.chunks(1)), Pace(subject.chunks(1))

@@ -41,6 +41,8 @@ def counted(captured: CapturedTelemetry, metric: str) -> dict[bool, float]:
 
 TOKENS, STREAMS = "itl.client.slo.tokens", "itl.client.slo.streams"
 
+LATE: Final = ("consumer.bound", "latency.imputed", "latency.excluded")
+
 Ask = Callable[..., CapturedTelemetry]
 
 
@@ -60,7 +62,7 @@ def ask(server: ScriptedServer, clients: Clients) -> Iterator[Ask]:
                 with instrumented(captured, slo=slo, **options):
                     getattr(clients, wire)()
                 said = captured.spans[0].attributes or {}
-                if not any(said[f"itl.{name}"] for name in ("consumer.bound", "latency.imputed", "latency.excluded")):
+                if not any(said[f"itl.{name}"] for name in LATE) and not any("uncertainty" in name for name in said):
                     break
             return captured
 

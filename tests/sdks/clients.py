@@ -226,11 +226,16 @@ def undisturbed(
     return Undisturbed(attributes, timeline_of(span), metrics, server.wait_for(len(scripts))[-1])
 
 
+DISTURBED_SECONDS: Final = 0.005
+"""What is less certain than this is so as the machine had other work."""
+
+
 def disturbed(attributes: dict[str, Any]) -> bool:
     """Whether a reader that did nothing else was late: the machine had other work."""
     first_is_hidden = attributes["itl.chunk.count"] > 0 and "gen_ai.response.time_to_first_chunk" not in attributes
     late = ("itl.consumer.bound", "itl.latency.imputed", "itl.latency.excluded")
-    return first_is_hidden or any(attributes[name] for name in late)
+    errors = (error for name, error in attributes.items() if name.endswith(".uncertainty"))
+    return first_is_hidden or any(attributes[name] for name in late) or max(errors, default=0.0) > DISTURBED_SECONDS
 
 
 def run_with_client(
