@@ -33,6 +33,8 @@ class Figure:
     samples: int
     lowest: float | None
     """The least that the value can be; None: it is exact, or None."""
+    highest: float | None
+    """The most that it can be; None likewise, and for all but TPOT."""
     effective_samples: int
     """As many independent samples would be known as well; its samples over it is the design effect."""
 
@@ -43,6 +45,14 @@ class Figure:
             return None
         error = self.value - self.lowest
         return error if is_error_shown(error, self.value) else None
+
+    @property
+    def above(self) -> float | None:
+        """By how much the value may be more; None likewise."""
+        if self.value is None or self.highest is None:
+            return None
+        above = self.highest - self.value
+        return above if is_error_shown(above, self.value) else None
 
     @property
     def design_effect(self) -> float | None:
@@ -198,8 +208,9 @@ class _Estimator:
         if quantity.is_of_arrivals and any(map(_has_bounds, requests.values())):
             lowest = [quantity.level(_lower(of_model), objective(model)) for model, of_model in requests.items()]
         samples = np.sum([quantity.samples(of_model) for of_model in requests.values()], axis=0)
+        above = None if quantity.above is None else np.sum(list(map(quantity.above, requests.values())), axis=0)
         weights = design.weights()
-        a, b = (_figure(levels, lowest, samples, of_side) for of_side in weights)
+        a, b = (_figure(levels, lowest, samples, of_side, above) for of_side in weights)
         if not (a.samples or b.samples):
             return None
         row = Row(model=models[0] if len(models) == 1 else POOLED, quantity=quantity, a=a, b=b)
@@ -281,15 +292,19 @@ def _find_error(levels: Sequence[Level], lowest: Sequence[Level], weights: Float
     return max(((value - low) / value for value, low in figures if value > low), default=0.0)
 
 
-def _figure(levels: Sequence[Level], lowest: Sequence[Level], samples: Floats, weights: Floats) -> Figure:
+def _figure(
+    levels: Sequence[Level], lowest: Sequence[Level], samples: Floats, weights: Floats, above: Floats | None
+) -> Figure:
     """Return the figure of one side; of several models there is no value, only the size."""
     value, least = (each[0].shown(weights) if len(levels) == 1 else math.nan for each in (levels, lowest))
     count = float(weights @ samples)
+    more = 0.0 if above is None or not count else float(weights @ above) / count
     sizes = [level.count_samples(weights) for level in levels]
     total, effective = (sum(part) for part in zip(*sizes, strict=True))
     return Figure(
         value=value if math.isfinite(value) else None,
         lowest=least if least < value else None,
+        highest=value + more if math.isfinite(value) and more > 0 else None,
         clusters=int(np.sum((weights > 0) & (samples > 0))),
         samples=round(count),
         effective_samples=max(round(count * effective / total), 1) if total else 0,

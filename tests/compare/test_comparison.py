@@ -182,6 +182,13 @@ def test_errors_that_are_alike_on_both_sides_change_no_answer(sides: Sides) -> N
     )
 
 
+def test_tpot_says_what_it_may_be_more_by(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    b.requests[:] = [dataclasses.replace(one, decode_time_above=one.decode_time / 10) for one in b.requests]
+    row = row_of(compare(a, b, resamples=99), "tpot")
+    assert (row.a.above, row.b.above) == (None, pytest.approx((row.b.value or 0) / 10))
+
+
 def test_figures_that_may_be_nothing_on_both_sides_are_the_same(sides: Sides) -> None:
     a, b = sides(1.0, **QUIET)
     lower(a, 0)

@@ -80,6 +80,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
     return {
         "value": figure.value,
         "lowest": figure.lowest,
+        "highest": figure.highest,
         "clusters": figure.clusters,
         "samples": figure.samples,
         "effective_samples": figure.effective_samples,

@@ -142,7 +142,7 @@ def format_figure(figure: Figure, quantity: Quantity) -> str:
     if figure.value is None:
         return ABSENT
     if quantity.unit is Unit.SECONDS:
-        return format_milliseconds_with_error(figure.value, figure.error)
+        return format_milliseconds_with_error(figure.value, figure.error, figure.above)
     return format_three_digits(figure.value * (100 if quantity.unit is Unit.SHARE else 1))
 
 
