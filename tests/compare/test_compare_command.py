@@ -161,6 +161,7 @@ BAD = [
     (["--by", "a", "--before", "1", "FILE"], "--by and --before or --after both split the input: leave one out."),
     (["--before", "2", "--after", "1", "FILE"], "--before is later than --after: a stream would be on both sides."),
     (["FILE", "missing"], "missing does not exist."),
+    (["--slo", "x*=chat", "FILE", "FILE"], "--slo is for 'x*', which is no model of the input: it has gpt-4o."),
     (
         ["--html", "/nowhere/x.html", "FILE", "FILE"],
         "/nowhere/x.html cannot be written to (No such file",
@@ -223,8 +224,13 @@ def test_a_configuration_of_somebody_else_is_left_as_it_is(session_file: Write, 
     assert (code, configuration.read_text(), (tmp_path / "runs.csv").exists()) == (2, "mine", False)
 
 
-def test_a_side_without_streams_is_not_known(session_file: Write, write: Write) -> None:
-    assert main(["compare", session_file("one", 20), write("", name="empty")]) == 3
+def test_a_side_without_streams_is_bad_input(
+    session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = write("{}", name="empty")
+    code = main(["compare", session_file("one", 20), empty])
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (code, said) == (2, f"otel-itl compare: no usable stream in {empty}: there is nothing to compare.")
 
 
 def test_without_numpy_the_extra_is_named() -> None:
