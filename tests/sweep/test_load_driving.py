@@ -239,8 +239,8 @@ def test_tokens_and_cost_stay_below_their_limits_with_streams_under_way(drive: C
 
 
 def test_no_level_above_one_whose_queue_grows_is_tried(drive: Callable[..., Sweep]) -> None:
-    growing = [chat.reply(2, first=0.02 + 0.02 * number) for number in range(45)]
-    sweep = drive(QUICK, *growing, peak=3, levels=(1, 2), steady_seconds=0.7)
+    growing = [chat.reply(2, first=0.02 + 0.05 * number) for number in range(60)]
+    sweep = drive(QUICK, *growing, peak=3, levels=(1, 2), steady_seconds=1.4)
     assert [one.level for one in sweep.rounds] == [1]
     assert sweep.stop_reason is not None
     assert sweep.stop_reason.endswith("at 1 times the peak: higher levels were not tried")
