@@ -46,6 +46,24 @@ def test_the_same_file_on_both_sides_is_the_same(
     )
 
 
+def test_names_and_figures_are_whole_in_a_narrow_terminal(
+    session_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["compare", session_file("one", 20, late=150), session_file("two", 20, late=190)])
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines.count("openai / gpt-4o"), max(map(len, lines)) <= 80) == (2, True)
+    assert any(line.split()[:7] == ["TTFT", "p50,", "ms", "201", "(-150)", "201", "(-190)"] for line in lines)
+
+
+def test_what_is_missing_for_the_same_reason_is_one_note(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["compare", session_file("one", 20, sessions="a"), session_file("two", 20, sessions="b")])
+    notes = " ".join(capsys.readouterr().out.partition("What is missing")[2].split())
+    assert "3 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
+
+
 def test_json_has_the_answers(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(["compare", "--json", *slower])
     data = json.loads(capsys.readouterr().out)
