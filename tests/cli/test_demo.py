@@ -287,4 +287,4 @@ def test_the_recording_split_in_two_has_an_answer(tmp_path: Path) -> None:
     run("demo", "--seconds", "10", "--sdk", "anthropic,google-genai", "--output", "out.jsonl", "--quiet", cwd=tmp_path)
     done = run("compare", "--json", "--by", "gen_ai.request.model=smooth-2,smooth-3", "out.jsonl", cwd=tmp_path)
     data = json.loads(done.stdout)
-    assert (done.returncode, data["answer"].startswith("B is slower: "), data["a"]["streams"] > 0) == (1, True, True)
+    assert (done.returncode, data["answer"].startswith("B is slower in "), data["a"]["streams"] > 0) == (1, True, True)
