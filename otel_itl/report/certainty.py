@@ -194,14 +194,14 @@ def describe_figures(known: Mapping[str, Known]) -> list[str]:
 def describe_remedies(counts: Mapping[Flag, int]) -> list[str]:
     """Return what to do about flags: `host-bound: Give the process more CPU.`.
 
-    A caller that gets no CPU is late as well: what to do about caller-bound streams is left out unless they are more
-    than the host-bound ones. So is what to do about gaps where any stream is bound, of which they are the result.
+    A caller that gets no CPU is late as well: what to do about caller-bound streams is left out unless most of them are
+    not host-bound. So is what to do about gaps where any stream is bound, of which they are the result.
 
     Args:
         counts: how many streams or gaps have each flag.
     """
     wanted = {flag for flag, count in counts.items() if count}
-    if counts.get(Flag.CALLER_BOUND, 0) <= counts.get(Flag.HOST_BOUND, 0):
+    if counts.get(Flag.CALLER_BOUND, 0) <= 2 * counts.get(Flag.HOST_BOUND, 0):
         wanted.discard(Flag.CALLER_BOUND)
     if wanted & {Flag.CALLER_BOUND, Flag.HOST_BOUND}:
         wanted -= {Flag.IMPUTED, Flag.EXCLUDED}

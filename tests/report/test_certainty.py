@@ -147,7 +147,8 @@ HOST = "host-bound: Give the process more CPU."
     ("counts", "expected"),
     [
         ({Flag.HOST_BOUND: 1, Flag.CALLER_BOUND: 1}, [HOST]),
-        ({Flag.HOST_BOUND: 1, Flag.CALLER_BOUND: 2}, [CALLER, HOST]),
+        ({Flag.HOST_BOUND: 71, Flag.CALLER_BOUND: 72}, [HOST]),
+        ({Flag.HOST_BOUND: 1, Flag.CALLER_BOUND: 3}, [CALLER, HOST]),
         ({Flag.CALLER_BOUND: 1, Flag.IMPUTED: 30, Flag.EXCLUDED: 40}, [CALLER]),
         ({Flag.IMPUTED: 30}, [f"imputed: {REMEDIES[Flag.IMPUTED]}"]),
     ],
