@@ -206,7 +206,7 @@ def test_more_data_are_needed_first_where_they_would_decide_as_measured(sides: S
 
 def test_the_sentence_is_what_most_rows_say(sides: Sides) -> None:
     assert headline(compare(*sides(1.0, **QUIET), margin=0.15), COMPARED) == (
-        "B is not slower, as far as the data tell: of 5 rows 4 are the same, 1 has not enough data. "
+        "B is not slower, as far as the data show: of 5 rows 4 are the same, 1 has not enough data. "
         "TTFT p50 of model 0: the interval crosses the margin; about 72 sessions a side would be enough."
     )
 

@@ -127,6 +127,7 @@ def _tables(comparison: Comparison, columns: Sequence[_Column], width: int) -> I
         widths[-1] = max(min(widths[-1], width - sum(widths[:-1]) - gap * len(widths[:-1])), _MIN_ANSWER_WIDTH)
 
     def new_table(*, has_head: bool) -> Table:
+        """Return a table of these columns without rows."""
         table = Table(
             box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=STYLES["head"], show_header=has_head
         )

@@ -63,7 +63,7 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
     else:
         is_most_known = 2 * (len(missing) + len(deciding)) < len(rows)
         lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
-        said = f"{'B is not slower, as far as the data tell' if is_most_known else lead}: {_count_answers(rows)}"
+        said = f"{'B is not slower, as far as the data show' if is_most_known else lead}: {_count_answers(rows)}"
     sentences = [f"{said}."]
     if len(missing) == 1 and not suspects:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
