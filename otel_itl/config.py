@@ -39,6 +39,8 @@ logger = logging.getLogger("otel_itl")
 PREFIX: Final = "OTEL_ITL_"
 DISABLED_VARIABLE: Final = PREFIX + "DISABLED"
 """The operator's switch. It is no option: whatever starts the instrumentation reads it from the environment."""
+_MAX_SHOWN_SWITCH: Final = 10
+"""Letters of a value of a switch that a warning shows."""
 PROVIDERS: Final = ("tracer_provider", "meter_provider", "logger_provider")
 """The arguments of `instrument()` that are no options."""
 
@@ -145,13 +147,19 @@ def _read_variables(
             settings[option.name] = option.parse(value.strip())
         except NotAcceptedError as error:
             default = defaults.get(option.name, Config.__dataclass_fields__[option.name].default)
+            shown = repr(default) if isinstance(default, (str, int, tuple)) else default
             logger.warning(
                 "%s is not accepted: %s The default %s is used.",
-                variable,
+                variable if option.parse is not parse_switch else _show_switch(variable, value.strip()),
                 error.describe(option.accepted_text or option.accepted),
-                repr(default) if isinstance(default, (str, int, tuple)) else default,
+                str(default).lower() if isinstance(default, bool) else shown,
             )
     return settings
+
+
+def _show_switch(variable: str, value: str) -> str:
+    """Return a switch's variable with its value, unless that is more than a short word: it may be a secret."""
+    return f"{variable}={value}" if value.isalpha() and len(value) <= _MAX_SHOWN_SWITCH else variable
 
 
 def _warn_of_unknown_variable(variable: str, known: Sequence[str]) -> None:
@@ -249,6 +257,7 @@ OPTIONS: Final = (
         "Whether a line about each stream that ended is printed on the standard error.",
         "true or false",
         parse_switch,
+        "true or false, or 1 or 0",
     ),
     Option(
         "progress",

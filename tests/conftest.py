@@ -15,9 +15,10 @@ from otel_itl.runtime import runtime
 
 pytest_plugins = ("pytester", "tests.plugins.skipped_tests", "tests.plugins.ci_record", "tests.plugins.workers")
 
-settings.register_profile("checked", derandomize=True, deadline=None)
-if "CI" in os.environ:  # CI tries the same examples in every run, so that only a change of the code can fail it
-    settings.load_profile("checked")
+# How long an example takes depends on what else the machine does. CI tries the same examples in every run, so that only
+# a change of the code can fail it.
+settings.register_profile("checked", derandomize="CI" in os.environ, deadline=None)
+settings.load_profile("checked")
 
 
 # A job in the background of a shell ignores SIGINT and SIGQUIT, and one under nohup SIGHUP. Programs that tests start

@@ -13,7 +13,8 @@ from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `otel-itl` with these arguments (None: those of the process), and return its exit code.
 
-    0: done. 1: nothing usable in the input. 2: bad usage, a file that cannot be read, or a missing package.
+    0: done. 2: bad usage, a file that cannot be read or has no usable stream, or a missing package. 1 and 3: see the
+    help of the command.
     130: interrupted. A process of the command's own ends by SIGINT then, so that a shell ends its loop as well.
     """
     _replace_closed_streams()

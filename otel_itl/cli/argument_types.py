@@ -56,6 +56,13 @@ def parse_tool(text: str) -> str:
     return text
 
 
+def parse_model(text: str) -> str:
+    """Convert the argument of `--model`."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a model: it takes a name that the endpoint knows")
+    return text
+
+
 def parse_sdks(text: str) -> tuple[str, ...]:
     """Convert the argument of `--sdk`."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))

@@ -19,6 +19,11 @@ class CommandParser(argparse.ArgumentParser):
     _words: Sequence[str] = ()
     """The arguments that are being parsed; empty before and after."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # argparse takes `-1` for a value, and `-1/0.05` or `-5%` for an option.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
+
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse arguments as `argparse` does; an error meanwhile names an option that is not known."""
         self._words = [] if args is None else list(args)

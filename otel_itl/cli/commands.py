@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
-from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_USABLE
+from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_FOUND
 
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_COMPARE = ("numpy", "scipy")
@@ -23,7 +23,9 @@ def run_run(arguments: argparse.Namespace) -> int:
     from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - what only this command needs
     from otel_itl.cli.run import ViewOptions, run_command  # noqa: PLC0415 - likewise
 
-    if not _names_program("run", arguments) or not (arguments.quiet or _are_installed(_NEEDED_BY_TABLES)):
+    if not (_names_program("run", arguments) and _has_page("run", arguments)):
+        return BAD_USAGE
+    if not (arguments.quiet or _are_installed(_NEEDED_BY_TABLES)):
         return BAD_USAGE
     if arguments.view and not _are_installed(_NEEDED_BY_VIEW, "view"):
         return BAD_USAGE
@@ -72,6 +74,14 @@ def _names_program(command: str, arguments: argparse.Namespace) -> bool:
     return True
 
 
+def _has_page(command: str, arguments: argparse.Namespace) -> bool:
+    """Return whether there is a page where --no-open is about one; print a sentence where there is none."""
+    if arguments.no_open and not arguments.view:
+        _print_error(command, "--no-open belongs to --view, which shows a page: add --view, or leave it out.")
+        return False
+    return True
+
+
 def run_report(arguments: argparse.Namespace) -> int:
     """Run `otel-itl report`, and return its exit code."""
     if not _can_report(arguments):
@@ -86,6 +96,7 @@ def run_report(arguments: argparse.Namespace) -> int:
 
 def _print_report(arguments: argparse.Namespace) -> int:
     """Print the report, and return the exit code."""
+    from otel_itl.cli.matched_slo import UnmatchedSLOError, check_slo  # noqa: PLC0415 - what only this command needs
     from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
     from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
     from otel_itl.report.reading.streams import read_streams  # noqa: PLC0415 - likewise
@@ -103,16 +114,17 @@ def _print_report(arguments: argparse.Namespace) -> int:
     inputs = display_name(arguments.files[0]) if len(arguments.files) == 1 else f"{len(arguments.files)} files"
     if skipped.counts == {SkipReason.EMPTY: 1} and len(arguments.files) == 1:
         _print_error("report", f"{inputs} is empty.")
-        return NOTHING_USABLE
+        return BAD_USAGE
     for line in skipped.describe():
         print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
     if not report.streams:
         reason = skipped.summarize() or "no span and no log record in it carries token events"
         _print_error("report", f"no usable stream in {inputs}: {reason}.")
-        return NOTHING_USABLE
+        return BAD_USAGE
     try:
+        check_slo(arguments.slo, (row.model for row in report.rows))
         session = None if arguments.session is None else find_session(report.sessions, arguments.session)
-    except UnknownSessionError as error:
+    except (UnmatchedSLOError, UnknownSessionError) as error:
         _print_error("report", str(error))
         return BAD_USAGE
     if arguments.json:
@@ -170,12 +182,9 @@ def _write_export(arguments: argparse.Namespace) -> int:
             sentence = write_html(arguments.files, arguments.html, skipped)
         else:
             sentence = write_perfetto_file(arguments.files, arguments.perfetto, skipped)
-    except (UnreadableSourceError, CannotWriteError) as error:
+    except (UnreadableSourceError, CannotWriteError, NothingToWriteError) as error:
         _print_error("report", str(error))
         return BAD_USAGE
-    except NothingToWriteError as error:
-        _print_error("report", str(error))
-        return NOTHING_USABLE
     for line in skipped.describe():
         print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
     print(sentence)
@@ -236,6 +245,8 @@ def run_sweep(arguments: argparse.Namespace) -> int:
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run `otel-itl demo`, and return its exit code."""
+    if not _has_page("demo", arguments):
+        return BAD_USAGE
     if not _are_installed(_NEEDED_BY_DEMO) or (arguments.view and not _are_installed(_NEEDED_BY_VIEW, "view")):
         return BAD_USAGE
     wanted = arguments.sdks or DEFAULT_SDKS
@@ -264,7 +275,7 @@ def run_demo(arguments: argparse.Namespace) -> int:
     except run.CannotStartError as error:
         code, sentence = BAD_USAGE, str(error)
     except run.NothingMeasuredError as error:
-        code, sentence = NOTHING_USABLE, str(error)
+        code, sentence = NOTHING_FOUND, str(error)
     finally:
         line.stop()
     if sentence:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_COMPARED
+from otel_itl.cli.exit_codes import BAD_USAGE
+from otel_itl.cli.matched_slo import UnmatchedSLOError, check_slo
 from otel_itl.cli.output import CannotWriteError, check_output, open_output
 from otel_itl.compare.comparison import Comparison, compare
 from otel_itl.compare.gate import exit_code
@@ -46,11 +47,12 @@ def run_compare(arguments: argparse.Namespace) -> int:
         _print_skipped(skipped)
         empty = next((side for side in (a, b) if not side.requests), None)
         if empty is not None:
-            return _refuse(f"{empty.name!r} has no stream.", NOTHING_COMPARED)
+            return _refuse(f"no usable stream in {empty.name}: there is nothing to compare.")
+        check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
         comparison = compare(a, b, arguments.margin, seed=arguments.seed)
         if arguments.html is not None:
             _write_html(comparison, arguments)
-    except (UnreadableSourceError, CannotSplitError, CannotWriteError) as error:
+    except (UnreadableSourceError, CannotSplitError, CannotWriteError, UnmatchedSLOError) as error:
         return _refuse(str(error))
     code = exit_code(comparison, arguments.fail_on)
     _print(comparison, arguments, code)
@@ -99,7 +101,7 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
     runs = read_runs(arguments.files, skipped, arguments.slo)
     _print_skipped(skipped)
     if not runs:
-        return _refuse("no stream in any of the files.", NOTHING_COMPARED)
+        return _refuse("no usable stream in any of the files.")
     path = Path(arguments.otava)
     configuration = path.with_name(f"{path.name}.otava.yaml")
     check_output(configuration, arguments.files)
@@ -145,7 +147,7 @@ def _print_skipped(skipped: SkippedInput) -> None:
         print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
 
 
-def _refuse(sentence: str, code: int = BAD_USAGE) -> int:
+def _refuse(sentence: str) -> int:
     """Print a sentence, and return the exit code."""
-    print(f"otel-itl compare: {sentence}", file=sys.stderr)
-    return code
+    print(f"otel-itl compare: {sentence if sentence.isprintable() else ascii(sentence)[1:-1]}", file=sys.stderr)
+    return BAD_USAGE

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timezone
 from typing import Any
 
-from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_USABLE
+from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_FOUND
 from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
 from otel_itl.cli.output import CannotWriteError
 from otel_itl.explain.explaining import explain
@@ -40,16 +40,14 @@ def run_explain(arguments: argparse.Namespace) -> int:
         if not explanation.streams and not explanation.set_aside:
             raise nothing_in(arguments.files, skipped)
         if not any(facts.tested.values() for facts in explanation.models):
-            return _refuse(describe_too_few(explanation, MIN_STREAMS), NOTHING_USABLE)
+            return _refuse(describe_too_few(explanation, MIN_STREAMS), NOTHING_FOUND)
         if arguments.html is not None:
             more = {"skipped": skipped.summarize(), "explanation": describe_for_page(explanation)}
             print(write_page(described, arguments.files, arguments.html, more))
         else:
             _print(explanation, skipped, is_json=arguments.json)
-    except (UnreadableSourceError, CannotWriteError) as error:
+    except (UnreadableSourceError, CannotWriteError, NothingToWriteError) as error:
         return _refuse(str(error), BAD_USAGE)
-    except NothingToWriteError as error:
-        return _refuse(str(error), NOTHING_USABLE)
     return 0
 
 

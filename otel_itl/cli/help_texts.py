@@ -31,8 +31,8 @@ examples:
 
 exit codes:
   0  a report was made
-  1  no usable stream in the input, or too few to explain anything
-  2  bad usage, a file that cannot be read, or an unknown session
+  1  too few streams to explain anything (--explain)
+  2  bad usage, or a file that cannot be read or has no usable stream
 """
 DEMO = """\
 Measure real SDK clients that stream from a server on this machine, which plays
@@ -137,7 +137,7 @@ examples:
 exit codes:
   0  B is the same or faster
   1  B is slower
-  2  bad usage, or a file that cannot be read
+  2  bad usage, or a file that cannot be read or has no usable stream
   3  it is not known: not enough data, or the caller's machine decides
 """
 SWEEP = """\
@@ -161,7 +161,8 @@ examples:
 exit codes:
   0    the objective holds at the expected peak, or none is given
   1    it does not hold at the expected peak
-  2    bad usage, or the endpoint cannot be asked
+  2    bad usage, a file that cannot be read or has no usable stream, or an
+       endpoint that cannot be asked
   3    it is not known: no round counts, or an interval contains the objective
   130  ended by Ctrl-C, with a report on what was measured
 """

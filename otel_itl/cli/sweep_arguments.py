@@ -7,7 +7,7 @@ import math
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from otel_itl.cli.argument_types import SEEDS, number_parser, parse_slo
+from otel_itl.cli.argument_types import SEEDS, number_parser, parse_model, parse_slo
 from otel_itl.core.without_secrets import show_address
 
 APIS: Final = ("openai", "anthropic")
@@ -26,7 +26,7 @@ def add_arguments(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
         "base_url", type=parse_base_url, metavar="BASE_URL", help="the endpoint, such as http://localhost:8000/v1"
     )
-    sweep.add_argument("--model", required=True, metavar="NAME", help="the model to ask for")
+    sweep.add_argument("--model", required=True, type=parse_model, metavar="NAME", help="the model to ask for")
     sweep.add_argument(
         "--api", choices=APIS, help="what the endpoint speaks (default: by its host; openai if that shows nothing)"
     )

@@ -14,7 +14,8 @@ from otel_itl.compare.levels import Floats, Level
 from otel_itl.compare.quantities import MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
 from otel_itl.compare.requests import Request, Side
 from otel_itl.compare.resampling import Design, Effect, Interval, bootstrap_interval, permutation_p
-from otel_itl.compare.verdicts import Answer, adjust_p_values, answer, enough_clusters
+from otel_itl.compare.verdicts import Answer, adjust_p_values, answer, enough_clusters, explain_unknown
+from otel_itl.core.measures import MIN_UNCERTAINTY
 from otel_itl.report.certainty import is_error_shown
 
 POOLED = "all models"
@@ -32,6 +33,8 @@ class Figure:
     samples: int
     lowest: float | None
     """The least that the value can be; None: it is exact, or None."""
+    highest: float | None
+    """The most that it can be; None likewise, and for all but TPOT."""
     effective_samples: int
     """As many independent samples would be known as well; its samples over it is the design effect."""
 
@@ -42,6 +45,14 @@ class Figure:
             return None
         error = self.value - self.lowest
         return error if is_error_shown(error, self.value) else None
+
+    @property
+    def above(self) -> float | None:
+        """By how much the value may be more; None likewise."""
+        if self.value is None or self.highest is None:
+            return None
+        above = self.highest - self.value
+        return above if is_error_shown(above, self.value) else None
 
     @property
     def design_effect(self) -> float | None:
@@ -84,6 +95,13 @@ class Row:
     """About how many clusters a side would be enough; None: unknown, or there are enough."""
     lowest: Lowest | None = None
     """None: the figures of both sides are exact, or the row was not estimated."""
+    as_measured: Answer | None = None
+    """The answer by the figures as measured, where it is `MACHINE_DECIDES`; else None."""
+
+    @property
+    def may_be_slower(self) -> bool:
+        """The caller's machine decides, and one of the two answers is that B is slower."""
+        return self.lowest is not None and Answer.SLOWER in {self.as_measured, self.lowest.answer}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +114,8 @@ class Comparison:
     margin: float
     is_paired: bool
     """Both sides played the same sessions, each of which is compared with itself."""
+    is_identical: bool = False
+    """Both sides have the same streams: a file is compared with itself, and all rows are the same."""
     only_in: Sequence[tuple[str, str]] = ()
     """Model and name of the side, of models that one side alone has."""
 
@@ -130,6 +150,7 @@ def compare(
         seed: of the random resamples; the same seed gives the same answers.
     """
     random = np.random.default_rng(seed)
+    is_identical = a.requests == b.requests
     a, b = _match_models(a, b)
     models_a, models_b = ({request.model for request in side.requests} for side in (a, b))
     shared = sorted(models_a & models_b)
@@ -141,12 +162,16 @@ def compare(
         for quantity in QUANTITIES
         if (estimate := estimator.estimate(models, quantity)) is not None
     ]
+    rows = list(_judge(estimates, margin))
+    if is_identical:
+        rows = [replace(row, ratio=1.0, answer=Answer.SAME, why="", enough=None, as_measured=None) for row in rows]
     return Comparison(
         a=a,
         b=b,
-        rows=list(_judge(estimates, margin)),
+        rows=rows,
         margin=margin,
         is_paired=clusters.is_paired,
+        is_identical=is_identical,
         only_in=[(model, a.name) for model in sorted(models_a - models_b)]
         + [(model, b.name) for model in sorted(models_b - models_a)],
     )
@@ -183,8 +208,9 @@ class _Estimator:
         if quantity.is_of_arrivals and any(map(_has_bounds, requests.values())):
             lowest = [quantity.level(_lower(of_model), objective(model)) for model, of_model in requests.items()]
         samples = np.sum([quantity.samples(of_model) for of_model in requests.values()], axis=0)
+        above = None if quantity.above is None else np.sum(list(map(quantity.above, requests.values())), axis=0)
         weights = design.weights()
-        a, b = (_figure(levels, lowest, samples, of_side) for of_side in weights)
+        a, b = (_figure(levels, lowest, samples, of_side, above) for of_side in weights)
         if not (a.samples or b.samples):
             return None
         row = Row(model=models[0] if len(models) == 1 else POOLED, quantity=quantity, a=a, b=b)
@@ -199,7 +225,9 @@ class _Estimator:
         if not any(errors):
             return found
         sides = [side for side, error in zip("AB", errors, strict=True) if error and error >= max(errors) / 2]
-        return replace(found, lowest=self._resample(row, _effect(lowest, sizes), design, same_draws), sides=sides)
+        floors = [_find_floor(quantity, level, weights) for level in levels]
+        least = self._resample(row, _effect(lowest, sizes, floors), design, same_draws)
+        return replace(found, lowest=least, sides=sides)
 
     def _resample(self, row: Row, effect: Effect, design: Design, random: np.random.Generator) -> _Estimate:
         """Estimate the effect of a row, its interval, and its p-value."""
@@ -214,23 +242,39 @@ class _Estimator:
         return _Estimate(replace(row, low=math.exp(interval.low), high=math.exp(interval.high), p=p), interval)
 
 
-def _effect(levels: Sequence[Level], requests: Sequence[int]) -> Effect:
+def _effect(levels: Sequence[Level], requests: Sequence[int], floors: Sequence[float] | None = None) -> Effect:
     """Return the effect of a row: the log ratio of B's figure to A's, averaged over the models by their requests.
 
     Pooled rows average the models' own ratios, so that more requests to a slow model are not read as a slower model.
+    `floors` are what the figures of each model are at least taken for; None: 0, which has no ratio.
     """
     shares = np.asarray(requests, dtype=float) / sum(requests)
+    bounded = list(zip(levels, floors or [0.0] * len(levels), strict=True))
 
     def effect(weights_a: Floats, weights_b: Floats) -> Floats:
         """Return the log ratio of each resample; NaN where no model has samples on both sides."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratios = np.stack([np.log(level.of(weights_b)) - np.log(level.of(weights_a)) for level in levels])
+            ratios = np.stack(
+                [
+                    np.log(np.maximum(level.of(weights_b), floor)) - np.log(np.maximum(level.of(weights_a), floor))
+                    for level, floor in bounded
+                ]
+            )
             known = np.isfinite(ratios)
             weighted = np.where(known, ratios, 0.0) * shares[:, np.newaxis]
             mean: Floats = weighted.sum(axis=0) / (known * shares[:, np.newaxis]).sum(axis=0)
         return mean
 
     return effect
+
+
+def _find_floor(quantity: Quantity, level: Level, weights: tuple[Floats, Floats]) -> float:
+    """Return what the least of a latency is at least taken for: 1 ms, or the figure that was measured, if that is less.
+
+    The least of a figure that may be almost nothing on both sides would else have no ratio, or any.
+    """
+    measured = (level.shown(of_side) for of_side in weights)
+    return min([MIN_UNCERTAINTY, *(figure for figure in measured if figure > 0)]) if quantity.is_latency else 0.0
 
 
 def _has_bounds(clusters: Sequence[Sequence[Request]]) -> bool:
@@ -248,15 +292,19 @@ def _find_error(levels: Sequence[Level], lowest: Sequence[Level], weights: Float
     return max(((value - low) / value for value, low in figures if value > low), default=0.0)
 
 
-def _figure(levels: Sequence[Level], lowest: Sequence[Level], samples: Floats, weights: Floats) -> Figure:
+def _figure(
+    levels: Sequence[Level], lowest: Sequence[Level], samples: Floats, weights: Floats, above: Floats | None
+) -> Figure:
     """Return the figure of one side; of several models there is no value, only the size."""
     value, least = (each[0].shown(weights) if len(levels) == 1 else math.nan for each in (levels, lowest))
     count = float(weights @ samples)
+    more = 0.0 if above is None or not count else float(weights @ above) / count
     sizes = [level.count_samples(weights) for level in levels]
     total, effective = (sum(part) for part in zip(*sizes, strict=True))
     return Figure(
         value=value if math.isfinite(value) else None,
         lowest=least if least < value else None,
+        highest=value + more if math.isfinite(value) and more > 0 else None,
         clusters=int(np.sum((weights > 0) & (samples > 0))),
         samples=round(count),
         effective_samples=max(round(count * effective / total), 1) if total else 0,
@@ -291,16 +339,20 @@ def _judge(estimates: Sequence[_Estimate], margin: float) -> Iterator[Row]:
 
 
 def _weigh(row: Row, least: Row, sides: Sequence[str]) -> Row:
-    """Return a row, given its answer with the least that its figures can be: where that is another, it is not known."""
+    """Return a row, given its answer with the least that its figures can be: where that is another, it is not known.
+
+    A row that more data would have to decide as measured remains one of not enough data.
+    """
     row = replace(row, lowest=_describe_lowest(least, sides))
-    if least.answer is row.answer:
+    if row.answer in {least.answer, Answer.NOT_ENOUGH_DATA}:
         return row
+    otherwise = "not known" if least.answer is Answer.NOT_ENOUGH_DATA else least.answer.value
     uncertain = "both sides are" if len(sides) > 1 else f"side {sides[0]} is"
     why = (
-        f"{row.answer.value} as measured, {least.answer.value} if all chunks came as early as they may have; "
+        f"{row.answer.value} as measured, {otherwise} if all chunks came as early as they may have; "
         f"{uncertain} uncertain"
     )
-    return replace(row, answer=Answer.MACHINE_DECIDES, why=why, enough=None)
+    return replace(row, answer=Answer.MACHINE_DECIDES, as_measured=row.answer, why=why, enough=None)
 
 
 def _describe_lowest(row: Row, sides: Sequence[str]) -> Lowest:
@@ -328,6 +380,6 @@ def _answer_row(row: Row, interval: Interval, adjusted_p: float, margin: float) 
         return row
     clusters = min(row.a.clusters, row.b.clusters)
     enough = enough_clusters(interval, clusters, margin)
-    is_wide = enough is not None and enough > clusters
-    why = "the interval is wider than the margin" if is_wide else "the interval crosses the margin"
-    return replace(row, why=why, enough=enough if is_wide else None)
+    return replace(
+        row, why=explain_unknown(interval, margin), enough=enough if enough is not None and enough > clusters else None
+    )

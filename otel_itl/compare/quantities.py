@@ -48,6 +48,8 @@ class Quantity:
     needs_objective: bool = False
     is_of_arrivals: bool = True
     """It depends on when chunks came, and so may be uncertain."""
+    above: Callable[[Clusters], Floats] | None = None
+    """By how much the figures of each cluster, times its samples, may be more; None: that is not shown."""
 
     def events(self, clusters: Clusters, objective: float | None) -> float:
         """Return how many events all clusters have together; latencies have no events."""
@@ -155,7 +157,14 @@ QUANTITIES = (
         )
         for q in (50, 95, 99)
     ),
-    Quantity(key="tpot", title="TPOT", unit=Unit.SECONDS, level=_time_per_token, samples=_count_later_tokens),
+    Quantity(
+        key="tpot",
+        title="TPOT",
+        unit=Unit.SECONDS,
+        level=_time_per_token,
+        samples=_count_later_tokens,
+        above=lambda clusters: _per_cluster(clusters, lambda request: request.decode_time_above),
+    ),
     Quantity(
         key="over_objective",
         title="over objective",

@@ -32,6 +32,8 @@ class Request:
     """ITL samples, ascending."""
     decode_time: float
     """What `later_tokens` took; 0 where the token count is unknown."""
+    decode_time_above: float = 0.0
+    """By how much that may be more."""
     later_tokens: int
     """Tokens after the first, of the output or of the parts of the answer, of which TPOT is the mean."""
     tokens: int
@@ -92,7 +94,11 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         outcome=stream.timeline.outcome,
         itl_objective=_itl_objective(stream, objectives),
     )
-    return replace(request, lowest=_find_lowest(request, measures)) if measures.bounds else request
+    if not measures.bounds:
+        return request
+    bounds = measures.bounds.get("time_per_output_token")
+    above = (bounds.highest - (per_token or 0.0)) * measures.paced_tokens if bounds else 0.0
+    return replace(request, lowest=_find_lowest(request, measures), decode_time_above=above)
 
 
 def _find_lowest(request: Request, measures: Measures) -> Request:

@@ -65,6 +65,15 @@ def answer(interval: Interval | None, adjusted_p: float, margin: float) -> Answe
     return Answer.SAME if down < interval.low and interval.high < up else Answer.NOT_ENOUGH_DATA
 
 
+def explain_unknown(interval: Interval, margin: float) -> str:
+    """Return in one clause why an interval, whose answer is `NOT_ENOUGH_DATA`, gives no other."""
+    up, down = math.log1p(margin), math.log1p(-margin)
+    if interval.low > up or interval.high < down:
+        return f"the interval is beyond the margin, but p, adjusted for all rows, is not below {ALPHA:.2g}"
+    is_wide = interval.high - interval.low > up - down
+    return "the interval is wider than the margin" if is_wide else "the interval crosses the margin"
+
+
 def enough_clusters(interval: Interval | None, clusters: int, margin: float) -> int | None:
     """Return about how many clusters a side make `SAME` likely where nothing has changed; None: cannot be estimated.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -47,7 +47,7 @@ class Flag(str, Enum):
 REMEDIES: Final[Mapping[Flag, str]] = {
     Flag.CALLER_BOUND: "Read the stream in a task or a thread that does nothing else.",
     Flag.HOST_BOUND: "Give the process more CPU.",
-    Flag.IMPUTED: "If they are many, do as for caller-bound or host-bound, whichever the streams are.",
+    Flag.IMPUTED: "If they are many, work on the chunks in another task or thread.",
     Flag.EXCLUDED: "If they are many, pull to the end of the stream, and work on the chunks in another task or thread.",
     Flag.BUFFERED: "Switch off the buffering of the proxy or server on the way.",
     Flag.NOT_KNOWN: "Measure again where the caller and its machine are less busy.",
@@ -75,6 +75,18 @@ class Known:
     """Of these, the ones of which it may be wrong by more than 1 ms and 1 %."""
     left_out: Mapping[str, int] | None = None
     """Cause → streams that are not in it, because it is not known to half of itself; None: there are none."""
+
+    def __add__(self, other: Known) -> Known:
+        """Return how well the figure of the streams of both is known."""
+        errors, counts = dict[Cause, float](), Counter[Cause]()
+        for one in (*self.uncertain, *other.uncertain):
+            counts[one.cause] += one.streams
+            errors[one.cause] = max(errors.get(one.cause, 0.0), one.error)
+        return Known(
+            self.streams + other.streams,
+            tuple(Uncertain(cause, count, errors[cause]) for cause, count in counts.most_common()),
+            dict(Counter(self.left_out or {}) + Counter(other.left_out or {})) or None,
+        )
 
 
 class KnownCollector:
@@ -148,20 +160,25 @@ def find_cause(measures: Measures, host_delay: float | None, figure: str) -> Cau
     return Cause.HOST if is_host else Cause.CONSUMER
 
 
-def describe_known(known: Known) -> str:
-    """Return what of a figure is uncertain, and why: `3 of 9 known to 10 ms only: the caller was busy`; empty: nothing.
+def describe_known(known: Known) -> list[str]:
+    """Return for each cause what of a figure is uncertain: `3 of 9 known to 10 ms only: the caller was busy`.
 
-    Where streams were left out, how many it is of comes first: `of 7 streams, 2 more not known: its machine was busy`.
+    Streams that were left out are counted behind that: `3 of 9 known to 10 ms only, 2 more not known: …`; or alone:
+    `of 7 streams, 2 more not known: …`.
     """
-    left_out = known.left_out or {}
-    parts = [f"{count:,} more not known: {Cause(cause).words}" for cause, count in left_out.items()]
-    if parts:
-        parts[0] = f"of {pluralize(known.streams, 'stream')}, {parts[0]}"
-    parts += [
-        f"{one.streams:,} of {known.streams:,} known to {format_error(one.error)} only: {one.cause.words}"
-        for one in known.uncertain
+    uncertain = {one.cause: one for one in known.uncertain}
+    left_out = {Cause(cause): count for cause, count in (known.left_out or {}).items()}
+    return [
+        f"{_describe_cause(known.streams, uncertain.get(cause), left_out.get(cause, 0))}: {cause.words}"
+        for cause in dict.fromkeys((*uncertain, *left_out))
     ]
-    return "; ".join(parts)
+
+
+def _describe_cause(streams: int, uncertain: Uncertain | None, left_out: int) -> str:
+    more = f", {left_out:,} more not known" if left_out else ""
+    if uncertain is None:
+        return f"of {pluralize(streams, 'stream')}{more}"
+    return f"{uncertain.streams:,} of {streams:,} known to {format_error(uncertain.error)} only{more}"
 
 
 def describe_set_aside(counts: Mapping[Cause, int], streams: int) -> str:
@@ -171,13 +188,23 @@ def describe_set_aside(counts: Mapping[Cause, int], streams: int) -> str:
 
 def describe_figures(known: Mapping[str, Known]) -> list[str]:
     """Return what of several figures, by their title, is uncertain: `TTFT: 3 of 9 known to 10 ms only: …`."""
-    notes = {title: describe_known(one) for title, one in known.items()}
-    return [f"{title}: {note}" for title, note in notes.items() if note]
+    return [f"{title}: {note}" for title, one in known.items() for note in describe_known(one)]
 
 
-def describe_remedies(flags: Iterable[Flag]) -> list[str]:
-    """Return what to do about each of some flags: `host-bound: Give the process more CPU.`."""
-    wanted = set(flags)
+def describe_remedies(counts: Mapping[Flag, int]) -> list[str]:
+    """Return what to do about flags: `host-bound: Give the process more CPU.`.
+
+    A caller that gets no CPU is late as well: what to do about caller-bound streams is left out unless most of them are
+    not host-bound. So is what to do about gaps where any stream is bound, of which they are the result.
+
+    Args:
+        counts: how many streams or gaps have each flag.
+    """
+    wanted = {flag for flag, count in counts.items() if count}
+    if counts.get(Flag.CALLER_BOUND, 0) <= 2 * counts.get(Flag.HOST_BOUND, 0):
+        wanted.discard(Flag.CALLER_BOUND)
+    if wanted & {Flag.CALLER_BOUND, Flag.HOST_BOUND}:
+        wanted -= {Flag.IMPUTED, Flag.EXCLUDED}
     return [f"{flag.value}: {flag.remedy}" for flag in Flag if flag in wanted]
 
 
@@ -187,15 +214,15 @@ def format_error(seconds: float) -> str:
     return f"{error:,g} s" if error >= 1 else f"{round_up(seconds * 1_000):,g} ms"
 
 
-def format_with_error(seconds: float | None, error: float | None) -> str:
-    """Format a time with its unit and what it may be less by: `655 ms (-120)`, `1.86 s (-0.12)`."""
+def format_with_error(seconds: float | None, error: float | None, above: float | None = None) -> str:
+    """Format a time with its unit and what it may be less and more by: `655 ms (-120)`, `12.0 ms (-0.5 +1.3)`."""
     if seconds is None:
         return ABSENT
     is_in_seconds = round(seconds, 3) >= 1
-    return append_error(format_duration(seconds), error, 1 if is_in_seconds else 1_000)
+    return append_error(format_duration(seconds), error, 1 if is_in_seconds else 1_000, above)
 
 
-def format_milliseconds_with_error(seconds: float | None, error: float | None) -> str:
+def format_milliseconds_with_error(seconds: float | None, error: float | None, above: float | None = None) -> str:
     """Format likewise for a column of milliseconds: `655 (-120)`, from 10 s on `12.3s (-0.12)`."""
     shown = format_milliseconds(seconds)
-    return shown if seconds is None else append_error(shown, error, 1 if shown.endswith("s") else 1_000)
+    return shown if seconds is None else append_error(shown, error, 1 if shown.endswith("s") else 1_000, above)

@@ -97,17 +97,18 @@ class ModelSummary:
     """The figures of the finished streams as another tool defines them; None: not asked for."""
 
     @property
-    def flags(self) -> list[Flag]:
-        """What is marked on its streams, and on more than a few of its gaps."""
+    def flags(self) -> Counter[Flag]:
+        """How many of its streams have which flag, and how many gaps where they are more than a few."""
         few = MAX_FEW_GAPS * self.output_chunks
-        marked = {
-            Flag.CALLER_BOUND: self.consumer_bound > 0,
-            Flag.HOST_BOUND: self.host_bound > 0,
-            Flag.IMPUTED: self.imputed > few,
-            Flag.EXCLUDED: self.excluded > few,
-            Flag.BUFFERED: self.buffered is not None,
-        }
-        return [flag for flag, is_marked in marked.items() if is_marked]
+        return Counter(
+            {
+                Flag.CALLER_BOUND: self.consumer_bound,
+                Flag.HOST_BOUND: self.host_bound,
+                Flag.IMPUTED: self.imputed if self.imputed > few else 0,
+                Flag.EXCLUDED: self.excluded if self.excluded > few else 0,
+                Flag.BUFFERED: self.buffered.streams if self.buffered else 0,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,9 @@ _UNCERTAIN: Final = {
     "p99": "itl_p99",
     "max": "itl_max",
 }
-"""Likewise of the figures that are shown with their errors."""
+"""Likewise of the figures that are shown with what they may be less by."""
+_ABOVE: Final = {key: _UNCERTAIN[key] for key in ("tpot", "p99")}
+"""Likewise of those that are shown with what they may be more by."""
 _POOLED: Final = {"ttft": "time_to_first_token", "itl": "itl_p99", "tpot": "time_per_output_token"}
 """Likewise of those that are pooled over streams."""
 
@@ -111,12 +113,14 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
 
 
 def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, Any]:
-    """Return by how much figures of a stream may be less, why, and which are not known; empty where all are exact."""
+    """Return by how much figures of a stream may be off, why, and which are not known; empty where all are exact."""
     errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
+    above = {key: _rounded(find_error(measures, field, is_above=True)) for key, field in _ABOVE.items()}
     uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
     left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_pooled(measures, field)]
     described = {
         "errors": without_none(errors) or None,
+        "above": without_none(above) or None,
         "why": uncertain and find_cause(measures, host_delay, uncertain).words,
         "left_out": left_out or None,
     }

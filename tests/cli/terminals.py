@@ -43,6 +43,9 @@ def run_in_terminal(
         seconds: after these the command is killed, which makes its return code negative.
     """
     ours, theirs = pty.openpty()
+    attributes = termios.tcgetattr(theirs)
+    attributes[3] |= termios.NOFLSH  # else Ctrl-C discards what was printed and is not read yet
+    termios.tcsetattr(theirs, termios.TCSANOW, attributes)
     started = time.monotonic()
     running = subprocess.Popen(
         arguments,

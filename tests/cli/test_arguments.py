@@ -71,6 +71,14 @@ def help_of(command: list[str]) -> str:
         ),
         (["report", "--slo", "off", "f"], "argument --slo: 'off' is not an SLO: it takes chat"),
         (["report", "--slo", "0/0", "f"], "argument --slo: '0/0' is not an SLO: it takes chat"),
+        (["report", "--slo", "-1/0.05", "f"], "argument --slo: '-1/0.05' is not an SLO: it takes chat"),
+        (["compare", "--margin", "-5%", "a", "b"], "argument --margin: '-5%' is not a margin: it takes a share"),
+        (
+            ["sweep", "http://localhost", "--model", ""],
+            "argument --model: '' is not a model: it takes a name that the endpoint knows",
+        ),
+        (["demo", "--no-open"], "otel-itl demo: --no-open belongs to --view, which shows a page: add --view, or"),
+        (["run", "--no-open", "app.py"], "otel-itl run: --no-open belongs to --view, which shows a page: add --view"),
         (
             ["demo", "--sdk", "openai,gorq"],
             f"argument --sdk: 'gorq' is not an SDK of the demo: it takes {', '.join(SDKS)}. Did you mean groq? (see",

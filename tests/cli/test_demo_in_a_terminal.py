@@ -139,6 +139,9 @@ def test_something_moves_before_anything_that_takes_long_is_imported(tmp_path: P
 
 @pytest.mark.slow
 def test_something_moves_within_the_first_second(tmp_path: Path) -> None:
+    python = [sys.executable, "-c", "import argparse; print()"]
+    own_start = run_in_terminal(python, cwd=tmp_path, env=environment()).first_output_after
     shown = run_in_terminal(DEMO, cwd=tmp_path, env=environment(), press=pressing("warming up", 0.0))
     spinner = set(re.findall(r"([|/\\-]) (?:loading|starting)", shown.text))
-    assert (shown.first_output_after < 1.0, len(spinner)) == (True, 4)
+    # Python starts in 0.1 s on an idle machine.
+    assert (shown.first_output_after < max(1.0, 8 * own_start), len(spinner)) == (True, 4)

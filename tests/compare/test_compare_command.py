@@ -29,14 +29,39 @@ def test_a_slower_side_is_named_first(slower: list[str], capsys: pytest.CaptureF
     code = main(["compare", *slower])
     printed = capsys.readouterr()
     first = printed.out.splitlines()[0]
-    assert (code, first.startswith("B is slower: "), "of openai / gpt-4o is 2" in first) == (1, True, True)
+    assert (code, first.startswith("B is slower in 4 of 5 rows: "), "of openai / gpt-4o" in first) == (1, True, True)
 
 
-def test_the_same_file_on_both_sides_is_the_same(session_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    file = session_file("one", 20)
-    code = main(["compare", file, file])
-    printed = capsys.readouterr().out
-    assert (code, "B is the same as A" in printed, "each is compared with itself" in printed) == (0, True, True)
+@pytest.mark.parametrize(("sessions", "late"), [("abcdefgh", 0), ("abcdefgh", 150), ("a", 150)])
+def test_the_same_file_on_both_sides_is_the_same(
+    sessions: str, late: float, session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = session_file("one", 20, sessions=sessions, late=late)
+    code = main(["compare", "--json", file, file])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, data["answer"], {row["answer"] for row in data["rows"]}) == (
+        0,
+        "B is the same as A: both sides have the same streams.",
+        {"same"},
+    )
+
+
+def test_names_and_figures_are_whole_in_a_narrow_terminal(
+    session_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["compare", session_file("one", 20, late=150), session_file("two", 20, late=190)])
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines.count("openai / gpt-4o"), max(map(len, lines)) <= 80) == (2, True)
+    assert any(line.split()[:7] == ["TTFT", "p50,", "ms", "201", "(-150)", "201", "(-190)"] for line in lines)
+
+
+def test_what_is_missing_for_the_same_reason_is_one_note(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["compare", session_file("one", 20, sessions="a"), session_file("two", 20, sessions="b")])
+    notes = " ".join(capsys.readouterr().out.partition("What is missing")[2].split())
+    assert "3 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
 
 
 def test_json_has_the_answers(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,6 +179,7 @@ BAD = [
     (["--by", "a", "--before", "1", "FILE"], "--by and --before or --after both split the input: leave one out."),
     (["--before", "2", "--after", "1", "FILE"], "--before is later than --after: a stream would be on both sides."),
     (["FILE", "missing"], "missing does not exist."),
+    (["--slo", "x*=chat", "FILE", "FILE"], "--slo is for 'x*', which is no model of the input: it has gpt-4o."),
     (
         ["--html", "/nowhere/x.html", "FILE", "FILE"],
         "/nowhere/x.html cannot be written to (No such file",
@@ -216,8 +242,13 @@ def test_a_configuration_of_somebody_else_is_left_as_it_is(session_file: Write, 
     assert (code, configuration.read_text(), (tmp_path / "runs.csv").exists()) == (2, "mine", False)
 
 
-def test_a_side_without_streams_is_not_known(session_file: Write, write: Write) -> None:
-    assert main(["compare", session_file("one", 20), write("", name="empty")]) == 3
+def test_a_side_without_streams_is_bad_input(
+    session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = write("{}", name="empty")
+    code = main(["compare", session_file("one", 20), empty])
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (code, said) == (2, f"otel-itl compare: no usable stream in {empty}: there is nothing to compare.")
 
 
 def test_without_numpy_the_extra_is_named() -> None:

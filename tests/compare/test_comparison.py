@@ -13,8 +13,9 @@ from otel_itl.compare.comparison import POOLED, Comparison, Row, compare
 from otel_itl.compare.gate import exit_code
 from otel_itl.compare.quantities import QUANTITIES
 from otel_itl.compare.render.words import headline
+from otel_itl.compare.resampling import Interval
 from otel_itl.compare.rows import COMPARED
-from otel_itl.compare.verdicts import Answer, adjust_p_values
+from otel_itl.compare.verdicts import Answer, adjust_p_values, explain_unknown
 from otel_itl.core.timeline import Outcome
 
 Sides = Callable[..., Any]
@@ -49,6 +50,19 @@ def test_a_spread_beyond_the_margin_is_not_enough_data(sides: Sides) -> None:
         "the interval is wider than the margin",
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "why"),
+    [
+        (0.2, 0.3, "the interval is beyond the margin, but p, adjusted for all rows, is not below 0.05"),
+        (-0.3, -0.2, "the interval is beyond the margin, but p, adjusted for all rows, is not below 0.05"),
+        (-0.1, 0.1, "the interval is wider than the margin"),
+        (0.0, 0.06, "the interval crosses the margin"),
+    ],
+)
+def test_the_reason_is_that_of_the_interval_beside_it(low: float, high: float, why: str) -> None:
+    assert explain_unknown(Interval(low=low, high=high, standard_error=0.01), 0.05) == why
 
 
 def test_what_would_be_enough_is_enough(sides: Sides) -> None:
@@ -165,6 +179,35 @@ def test_errors_that_are_alike_on_both_sides_change_no_answer(sides: Sides) -> N
     assert (row.answer, row.lowest is not None and (row.lowest.ratio, row.lowest.sides)) == (
         Answer.SAME,
         (pytest.approx(row.ratio), ["A", "B"]),
+    )
+
+
+def test_tpot_says_what_it_may_be_more_by(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    b.requests[:] = [dataclasses.replace(one, decode_time_above=one.decode_time / 10) for one in b.requests]
+    row = row_of(compare(a, b, resamples=99), "tpot")
+    assert (row.a.above, row.b.above) == (None, pytest.approx((row.b.value or 0) / 10))
+
+
+def test_figures_that_may_be_nothing_on_both_sides_are_the_same(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    lower(a, 0)
+    lower(b, 0)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and row.lowest.ratio) == (Answer.SAME, 1.0)
+
+
+def test_more_data_are_needed_first_where_they_would_decide_as_measured(sides: Sides) -> None:
+    a, b = sides(1.0)
+    lower(b, 0.5)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.why) == (Answer.NOT_ENOUGH_DATA, "the interval is wider than the margin")
+
+
+def test_the_sentence_is_what_most_rows_say(sides: Sides) -> None:
+    assert headline(compare(*sides(1.0, **QUIET), margin=0.15), COMPARED) == (
+        "B is not slower, as far as the data show: of 5 rows 4 are the same, 1 has not enough data. "
+        "TTFT p50 of model 0: the interval crosses the margin; about 72 sessions a side would be enough."
     )
 
 

@@ -143,7 +143,7 @@ def test_a_file_without_streams_is_refused_in_one_sentence(tmp_path: Path, capsy
     (tmp_path / "other.jsonl").write_text("{}\n")
     code = main(["report", "--explain", str(tmp_path / "other.jsonl")])
     assert (code, capsys.readouterr().err.splitlines()[-1].startswith("otel-itl report: no usable stream in")) == (
-        1,
+        2,
         True,
     )
 

@@ -69,6 +69,11 @@ def test_in_a_column_of_milliseconds_it_has_no_unit(seconds: Any, error: Any, ex
     assert expected == format_milliseconds_with_error(seconds, error)
 
 
+def test_a_figure_is_shown_with_what_it_may_be_more_by() -> None:
+    shown = [format_with_error(0.012, None, 0.0013), format_milliseconds_with_error(0.012, 0.0005, 0.0013)]
+    assert shown == ["12.0 ms (+1.3)", "12.0 (-0.5 +1.3)"]
+
+
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [(0.01, "10 ms"), (0.00101, "1.1 ms"), (0.0996, "100 ms"), (0.0995, "100 ms"), (1.81, "1.9 s"), (0.1201, "130 ms")],
@@ -79,15 +84,28 @@ def test_an_error_is_rounded_up_to_two_digits(seconds: float, expected: str) -> 
 
 def test_streams_that_are_uncertain_are_counted_with_their_cause() -> None:
     known = Known(9, (Uncertain(Cause.CONSUMER, 3, 0.01),))
-    assert describe_known(known) == "3 of 9 known to 10 ms only: the caller was busy"
+    assert describe_known(known) == ["3 of 9 known to 10 ms only: the caller was busy"]
 
 
 def test_streams_that_are_left_out_are_counted_with_their_cause() -> None:
-    assert describe_known(Known(7, (), {"host": 2})) == "of 7 streams, 2 more not known: its machine was busy"
+    assert describe_known(Known(7, (), {"host": 2})) == ["of 7 streams, 2 more not known: its machine was busy"]
+
+
+def test_each_cause_has_one_line() -> None:
+    known = Known(9, (Uncertain(Cause.HOST, 4, 0.2), Uncertain(Cause.CONSUMER, 3, 0.01)), {"host": 2})
+    assert describe_known(known) == [
+        "4 of 9 known to 200 ms only, 2 more not known: its machine was busy",
+        "3 of 9 known to 10 ms only: the caller was busy",
+    ]
+
+
+def test_what_is_known_of_several_models_is_added_by_cause() -> None:
+    one = Known(9, (Uncertain(Cause.HOST, 4, 0.2),), {"host": 2})
+    assert one + Known(3, (Uncertain(Cause.HOST, 1, 0.3),)) == Known(12, (Uncertain(Cause.HOST, 5, 0.3),), {"host": 2})
 
 
 def test_nothing_is_said_of_a_figure_that_is_known() -> None:
-    assert describe_known(Known(9)) == ""
+    assert describe_known(Known(9)) == []
 
 
 def test_a_figure_that_is_not_known_to_half_of_itself_is_left_out() -> None:
@@ -121,8 +139,19 @@ def test_the_glossary_has_what_to_do_about_each_flag() -> None:
     assert [flag for flag, sentence in wanted.items() if sentence not in page] == []
 
 
-def test_what_to_do_is_in_the_order_of_the_flags() -> None:
-    assert describe_remedies([Flag.HOST_BOUND, Flag.CALLER_BOUND]) == [
-        "caller-bound: Read the stream in a task or a thread that does nothing else.",
-        "host-bound: Give the process more CPU.",
-    ]
+CALLER = "caller-bound: Read the stream in a task or a thread that does nothing else."
+HOST = "host-bound: Give the process more CPU."
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({Flag.HOST_BOUND: 1, Flag.CALLER_BOUND: 1}, [HOST]),
+        ({Flag.HOST_BOUND: 71, Flag.CALLER_BOUND: 72}, [HOST]),
+        ({Flag.HOST_BOUND: 1, Flag.CALLER_BOUND: 3}, [CALLER, HOST]),
+        ({Flag.CALLER_BOUND: 1, Flag.IMPUTED: 30, Flag.EXCLUDED: 40}, [CALLER]),
+        ({Flag.IMPUTED: 30}, [f"imputed: {REMEDIES[Flag.IMPUTED]}"]),
+    ],
+)
+def test_one_thing_is_to_be_done_about_a_stream(counts: dict[Flag, int], expected: list[str]) -> None:
+    assert describe_remedies(counts) == expected

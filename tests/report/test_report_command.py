@@ -161,14 +161,51 @@ def test_characters_that_control_the_terminal_are_not_printed(
     ],
     ids=["empty", "not JSON", "no token events", "half-written"],
 )
-def test_a_file_without_a_stream_is_exit_code_1_and_one_sentence(
+def test_a_file_without_a_stream_is_exit_code_2_and_one_sentence(
     write: Any, capsys: pytest.CaptureFixture[str], lines: list[str], sentence: str
 ) -> None:
     file = write(*lines)
     code = main(["report", file])
     printed = capsys.readouterr()
-    expected = (1, "", f"otel-itl report: {sentence.format(file=file)}")
+    expected = (2, "", f"otel-itl report: {sentence.format(file=file)}")
     assert (code, printed.out, printed.err.splitlines()[-1]) == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report"],
+        ["report", "--explain"],
+        ["report", "--html", "out"],
+        ["report", "--perfetto", "out"],
+        ["compare", "--otava", "out"],
+        ["compare", "{file}"],
+        ["sweep", "http://localhost:1", "--model", "m", "--from"],
+    ],
+    ids=" ".join,
+)
+def test_an_empty_file_has_one_exit_code_and_one_sentence(
+    command: list[str], write: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = write()
+    code = main([*(word.format(file=file) for word in command), file])
+    printed = capsys.readouterr()
+    last = printed.err.splitlines()[-1]
+    assert (code, printed.out, last.startswith(f"otel-itl {command[0]}: "), (tmp_path / "out").exists()) == (
+        2,
+        "",
+        True,
+        False,
+    )
+
+
+def test_an_slo_for_no_model_of_the_input_is_exit_code_2_and_one_sentence(
+    write: Any, good: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["report", "--slo", "llama*=chat", write(good)])
+    expected = "otel-itl report: --slo is for 'llama*', which is no model of the input: it has gpt-4o.\n"
+    assert (code, capsys.readouterr().err) == (2, expected)
 
 
 def test_an_empty_file_beside_a_good_one_is_described(

@@ -463,6 +463,13 @@ def test_a_variable_in_milliseconds_is_one_warning_with_the_seconds(caplog: pyte
     ]
 
 
+def test_a_wrong_switch_is_one_warning_with_its_value_and_what_it_takes(caplog: pytest.LogCaptureFixture) -> None:
+    load({}, {"OTEL_ITL_SUMMARY": "maybe"})
+    assert caplog.messages == [
+        "OTEL_ITL_SUMMARY=maybe is not accepted: it takes true or false, or 1 or 0. The default false is used."
+    ]
+
+
 KEY = "sk-0123456789abcdef"
 
 

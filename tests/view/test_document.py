@@ -107,7 +107,9 @@ def test_a_hold_of_the_caller_is_packed_with_its_start_and_its_length() -> None:
 
 def stored(late_ms: float = 0, *, first: float = 510, host_delay: float | None = None) -> StoredStream:
     """A stream judged by the objective `chat` (TTFT 500 ms), whose first chunk may have come earlier."""
-    made = timeline((0, first, 2), (0, 20, 2), (0, 20, 2), lateness=array("q", [round(late_ms * MS), 0, 0]))
+    made = timeline(
+        (0, first, 2), (0, 20, 2), (0, 20, 2), lateness=array("q", [round(late_ms * MS), 0, 0]), output_tokens=3
+    )
     facts = SpanFacts(slo=SLOFacts("chat", None, None, None, None), host_delay=host_delay)
     identity = {"provider": "p", "model": "m", "operation": "chat", "trace_id": "a", "span_id": "b", "where": "x:1"}
     return StoredStream(**identity, timeline=made, measures=measure(made), span_facts=facts)
@@ -119,7 +121,11 @@ def test_a_figure_has_by_how_much_it_may_be_less_and_why() -> None:
 
 
 def test_a_figure_that_is_not_known_to_half_of_itself_is_not_pooled() -> None:
-    assert describe_stream(stored(300))["left_out"] == ["ttft", "itl"]
+    assert describe_stream(stored(300))["left_out"] == ["ttft"]
+
+
+def test_a_figure_has_by_how_much_it_may_be_more() -> None:
+    assert describe_stream(stored(30))["above"]["tpot"] == 0.015
 
 
 def test_an_objective_within_the_bounds_is_neither_met_nor_missed() -> None:

@@ -85,16 +85,28 @@ def test_every_term_that_the_page_explains_is_in_its_glossary() -> None:
     assert sorted(used - read_glossary().keys()) == []
 
 
-ERRORS = [(0.655, 0.12), (1.86, 0.12), (0.0239, 0.00103), (2.0, 1.001), (0.0996, 0.0995), (0.2, None), (30.0, 0.005)]
+ERRORS = [
+    (0.655, 0.12, None),
+    (1.86, 0.12, None),
+    (0.0239, 0.00103, None),
+    (2.0, 1.001, None),
+    (0.0996, 0.0995, None),
+    (0.957, 0.957, None),
+    (1.234, 1.2339, None),
+    (0.2, None, None),
+    (30.0, 0.005, None),
+    (0.012, None, 0.0013),
+    (0.012, 0.0005, 0.0013),
+]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="it needs node")
 def test_a_figure_is_shown_with_its_error_as_in_the_report() -> None:
     source = (ROOT / "otel_itl" / "view" / "page" / "format.js").read_text().replace("export ", "")
-    arguments = [(seconds * 1e6, None if error is None else error * 1e6) for seconds, error in ERRORS]
+    arguments = [[None if part is None else part * 1e6 for part in parts] for parts in ERRORS]
     script = f"{source}\nconsole.log(JSON.stringify({json.dumps(arguments)}.map((one) => formatWithError(...one))));"
     shown = json.loads(subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True).stdout)  # noqa: S607
-    assert shown == [format_with_error(seconds, error) for seconds, error in ERRORS]
+    assert shown == [format_with_error(*parts) for parts in ERRORS]
 
 
 DRAWING = """

@@ -98,7 +98,7 @@ def test_a_place_that_cannot_be_written_is_one_sentence(
 def test_input_without_a_stream_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty, output = tmp_path / "empty.jsonl", tmp_path / "out.html"
     empty.write_text('{"resourceSpans": []}\n')
-    assert (main(["report", "--html", str(output), str(empty)]), output.exists()) == (1, False)
+    assert (main(["report", "--html", str(output), str(empty)]), output.exists()) == (2, False)
     assert "no usable stream in empty.jsonl" in capsys.readouterr().err
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
@@ -340,7 +341,7 @@ def _check_streams(facts: Facts) -> Iterator[Check]:
 def _check_certainty(topic: str, stream: StreamFacts) -> Iterator[Check]:
     """Note how well the TTFT of the scripted stream is known, and what to do, unless it is exact."""
     if stream.ttft_uncertainty is not None or stream.flags:
-        remedies = " ".join(describe_remedies(map(Flag, stream.flags)) or [Flag.NOT_KNOWN.remedy])
+        remedies = " ".join(describe_remedies(Counter(map(Flag, stream.flags))) or [Flag.NOT_KNOWN.remedy])
         ttft = format_with_error(stream.ttft, stream.ttft_uncertainty)
         yield _note(topic, "how well it is known", f"TTFT {ttft}; {remedies}")
 

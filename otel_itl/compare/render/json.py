@@ -26,6 +26,7 @@ def comparison_to_json(comparison: Comparison, sentence: str, code: int) -> str:
         "exit_code": code,
         "margin": comparison.margin,
         "is_paired": comparison.is_paired,
+        "is_identical": comparison.is_identical,
         "a": _side(comparison.a),
         "b": _side(comparison.b),
         "rows": [_row(row) for row in comparison.rows],
@@ -79,6 +80,7 @@ def _figure(figure: Figure) -> dict[str, Any]:
     return {
         "value": figure.value,
         "lowest": figure.lowest,
+        "highest": figure.highest,
         "clusters": figure.clusters,
         "samples": figure.samples,
         "effective_samples": figure.effective_samples,

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from statistics import median_high
+from typing import Final
 
 from otel_itl.compare.comparison import Comparison, Figure, Row
 from otel_itl.compare.gate import deciding_rows, required_rows
 from otel_itl.compare.quantities import Quantity, Unit
 from otel_itl.compare.requests import Side
-from otel_itl.compare.verdicts import Answer
+from otel_itl.compare.verdicts import UNKNOWN, Answer
 from otel_itl.report.certainty import Flag, describe_figures, format_milliseconds_with_error
 from otel_itl.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
+_MACHINE_DECIDES: Final = "The caller's machine decides whether B is slower"
+_SAID_OF_ROWS: Final = {
+    Answer.SAME: ("is the same", "are the same"),
+    Answer.FASTER: ("is faster", "are faster"),
+    Answer.NOT_ENOUGH_DATA: ("has not enough data", "have not enough data"),
+    Answer.MACHINE_DECIDES: ("depends on the caller's machine", "depend on the caller's machine"),
+}
+"""Answer → what is said of one row, and of several."""
 
 
 def headline(comparison: Comparison, keys: Sequence[str]) -> str:
     """Return the answer in one sentence, from the rows that decide."""
     rows = deciding_rows(comparison, keys)
+    if comparison.is_identical:
+        return "B is the same as A: both sides have the same streams."
     slower = [row for row in rows if row.answer is Answer.SLOWER]
     if slower:
-        worst = max(slower, key=lambda row: row.ratio or 0.0)
-        more = f", and {pluralize(len(slower) - 1, 'more row')} too" if len(slower) > 1 else ""
-        return f"B is slower: {describe_row(worst)}{more}."
+        clearest = max(slower, key=lambda row: row.low or 0.0)
+        return f"B is slower{_share(slower, rows)}: {describe_row(clearest)}."
     required = required_rows(comparison, keys)
-    deciding = [row for row in required if row.answer is Answer.MACHINE_DECIDES]
-    if deciding:
-        return f"The caller's machine decides whether B is slower: {_describe_deciding(deciding)}."
-    unknown = [row for row in required if row.answer is Answer.NOT_ENOUGH_DATA]
-    if unknown or not required:
-        return f"Not enough data to know whether B is slower: {describe_missing_data(unknown, comparison)}."
+    if not required:
+        return "Not enough data to know whether B is slower: no row of those chosen can be compared."
+    if any(row.answer in UNKNOWN for row in required):
+        return _describe_unknown(required, comparison)
     faster = [row for row in rows if row.answer is Answer.FASTER]
     if faster:
         best = min(faster, key=lambda row: row.ratio or 1.0)
@@ -39,28 +49,49 @@ def headline(comparison: Comparison, keys: Sequence[str]) -> str:
 
 def describe_row(row: Row) -> str:
     """Return a row as a clause: `ITL p99 of openai / m is 1.32 times A's (1.18 to 1.47)`."""
-    return f"{row.quantity.title} of {row.model} is {format_ratio(row.ratio)} times A's ({format_interval(row)})"
+    return f"{_name(row)} is {format_ratio(row.ratio)} times A's ({format_interval(row)})"
 
 
-def _describe_deciding(rows: Sequence[Row]) -> str:
-    """Return as a clause which row the caller's machine decides, how, and what to do."""
-    more = f", and {pluralize(len(rows) - 1, 'more row')} too" if len(rows) > 1 else ""
-    row = rows[0]
-    return (
-        f"{row.quantity.title} of {row.model} is {_as_clause(row.why)}{more}. {Flag.NOT_KNOWN.remedy.removesuffix('.')}"
-    )
+def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Return in a few sentences what most rows say where some are not known, and what to do about these."""
+    missing = [row for row in rows if row.answer is Answer.NOT_ENOUGH_DATA]
+    deciding = [row for row in rows if row.answer is Answer.MACHINE_DECIDES]
+    suspects = [row for row in deciding if row.may_be_slower]
+    if suspects:
+        clause = f"{_name(suspects[0])} is {_as_clause(suspects[0].why)}"
+        said = f"{_MACHINE_DECIDES}{_share(suspects, rows)}: {clause}"
+    else:
+        is_most_known = 2 * (len(missing) + len(deciding)) < len(rows)
+        lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
+        said = f"{'B is not slower, as far as the data show' if is_most_known else lead}: {_count_answers(rows)}"
+    sentences = [f"{said}."]
+    if len(missing) == 1 and not suspects:
+        sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
+    elif missing and not suspects and (enough := [row.enough for row in missing if row.enough is not None]):
+        amount = _format_clusters(median_high(enough), comparison)
+        sentences.append(f"About {amount} a side would be enough for half of these.")
+    if deciding:
+        sentences.append(Flag.NOT_KNOWN.remedy)
+    return " ".join(sentences)
+
+
+def _share(some: Sequence[Row], rows: Sequence[Row]) -> str:
+    return f" in {len(some):,} of {pluralize(len(rows), 'row')}" if len(rows) > 1 else ""
+
+
+def _count_answers(rows: Sequence[Row]) -> str:
+    """Return how many rows have which answer: `of 62 rows 38 are the same, 4 depend on the caller's machine`."""
+    counts = Counter(row.answer for row in rows)
+    parts = [f"{count:,} {_SAID_OF_ROWS[answer][count > 1]}" for answer, count in counts.most_common()]
+    return f"of {pluralize(len(rows), 'row')} {', '.join(parts)}"
+
+
+def _name(row: Row) -> str:
+    return f"{row.quantity.title} of {row.model}"
 
 
 def _as_clause(why: str) -> str:
     return f"the {why}" if why.startswith(Answer.SAME.value) else why
-
-
-def describe_missing_data(unknown: Sequence[Row], comparison: Comparison) -> str:
-    """Return as a clause why there is no answer, and about how many sessions would be enough, if known."""
-    if not unknown:
-        return "no row of those chosen can be compared"
-    row = max(unknown, key=lambda row: row.enough or 0)
-    return f"for {row.quantity.title} of {row.model}, {note_of(row, comparison)}"
 
 
 def describe_side(side: Side) -> str:
@@ -97,9 +128,13 @@ def note_of(row: Row, comparison: Comparison) -> str:
     """Return why a row is not known, and what would be enough; empty for the other answers."""
     if not row.why or row.enough is None:
         return row.why
+    return f"{row.why}; about {_format_clusters(row.enough, comparison)} a side would be enough"
+
+
+def _format_clusters(count: int, comparison: Comparison) -> str:
+    """Return a number of clusters, rounded up to two digits, by the noun for them."""
     is_in_session = any(request.is_in_session for side in (comparison.a, comparison.b) for request in side.requests)
-    noun = "sessions" if is_in_session else "streams"
-    return f"{row.why}; about {format_enough(row.enough)} {noun} a side would be enough"
+    return f"{format_enough(count)} {'sessions' if is_in_session else 'streams'}"
 
 
 def format_figure(figure: Figure, quantity: Quantity) -> str:
@@ -107,7 +142,7 @@ def format_figure(figure: Figure, quantity: Quantity) -> str:
     if figure.value is None:
         return ABSENT
     if quantity.unit is Unit.SECONDS:
-        return format_milliseconds_with_error(figure.value, figure.error)
+        return format_milliseconds_with_error(figure.value, figure.error, figure.above)
     return format_three_digits(figure.value * (100 if quantity.unit is Unit.SHARE else 1))
 
 

@@ -21,12 +21,10 @@ from otel_itl.report.render.number_format import (
 from otel_itl.report.render.styles import STYLES
 from otel_itl.report.render.tables import (
     INDENT,
+    NamedTable,
     add_number_columns,
     head_line,
-    names_of,
-    new_table,
     rows_by_provider,
-    wrap_name,
 )
 from otel_itl.report.render.terminal import Terminal
 from otel_itl.report.render.timeline_chart import Glyphs
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 _LATENCY_WIDTH = 6
 """Columns of a latency, with the blank before it."""
 _MIN_COUNT_WIDTH = 7
-_MIN_OUTCOMES_WIDTH = 14
+_MIN_OUTCOMES_WIDTH = 12
 _MIN_HISTOGRAM_WIDTH = 12
 """Fewer columns do not show the shape of a distribution."""
 
@@ -61,20 +59,20 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[
     """Yield a table with the latencies of each model; where there is room, with a histogram of its ITL."""
     columns = [column for _, columns in _LATENCIES for column in columns] + [unit for _, unit in _RATES]
     numbers_width = len(columns) * _LATENCY_WIDTH
-    table, name_width = new_table([*names_of(rows), *map(marked_model, rows)], terminal, numbers_width)
-    above = " " * name_width
+    table = NamedTable(map(marked_model, rows), terminal, numbers_width)
+    above = " " * table.width
     for title, names in _LATENCIES:
         above += " " + f" {title} ".center(len(names) * _LATENCY_WIDTH - 1, terminal.glyphs.rule)
     above += "".join(f"{title:>{_LATENCY_WIDTH}}" for title, _ in _RATES)
     add_number_columns(table, *((column, _LATENCY_WIDTH) for column in columns))
-    buckets = _buckets_to_show(rows, terminal.console.width - name_width - numbers_width - INDENT)
+    buckets = _buckets_to_show(rows, terminal.console.width - table.width - numbers_width - INDENT)
     if buckets:
         add_number_columns(table, (_histogram_head(buckets), len(buckets) + INDENT))
         above += " " * INDENT + " ITL ".center(len(buckets), terminal.glyphs.rule)
-    for row in rows_by_provider(rows, table):
+    for row in rows_by_provider(rows, table.add_head):
         histogram = _histogram(row.latency_buckets, buckets, terminal.glyphs)
         cells = [Text(histogram, style=STYLES["answer"])] if buckets else []
-        table.add_row(wrap_name(marked_model(row), name_width), *map(Text, _latency_cells(row)), *cells)
+        table.add_row(marked_model(row), *map(Text, _latency_cells(row)), *cells)
     yield head_line(above)
     yield table
 
@@ -84,17 +82,17 @@ def stream_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[R
     has_host_bound = any(row.host_bound for row in rows)
     columns = (*_COUNTS, _HOST_BOUND) if has_host_bound else _COUNTS
     widths = [max(len(title) + 1, len(name) + 1, _MIN_COUNT_WIDTH) for title, name in columns]
-    table, name_width = new_table(names_of(rows), terminal, sum(widths) + _MIN_OUTCOMES_WIDTH)
-    outcomes_width = terminal.console.width - name_width - sum(widths) - 1
-    above = " " * name_width + "".join(title.rjust(width) for width, (title, _) in zip(widths, columns, strict=True))
+    table = NamedTable((row.model for row in rows), terminal, sum(widths) + _MIN_OUTCOMES_WIDTH)
+    outcomes_width = terminal.console.width - table.width - sum(widths) - 1
+    above = " " * table.width + "".join(title.rjust(width) for width, (title, _) in zip(widths, columns, strict=True))
     add_number_columns(table, *((name, width) for width, (_, name) in zip(widths, columns, strict=True)))
-    table.add_column(" outcomes", overflow="fold")
-    for row in rows_by_provider(rows, table):
+    table.add_column(" outcomes", overflow="fold", width=outcomes_width + 1)
+    for row in rows_by_provider(rows, table.add_head):
         judged = (row.imputed, row.excluded, row.consumer_bound, *((row.host_bound,) if has_host_bound else ()))
         counts = (row.streams, row.output_tokens, row.output_chunks, *judged)
         cells = (Text(format_count(count) if count else ABSENT) for count in counts)
         outcomes = Padding(_outcomes(row, outcomes_width), (0, 0, 0, 1))
-        table.add_row(wrap_name(row.model, name_width), *cells, outcomes)
+        table.add_row(row.model, *cells, outcomes)
     yield head_line(above)
     yield table
 

@@ -75,7 +75,7 @@ def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> T
     table.add_column("milliseconds")
     for statistic in statistics:
         table.add_column(statistic, width=max(len(statistic) + 1, _MIN_CELL_WIDTH), justify="right", no_wrap=True)
-    for row in rows_by_provider(rows, table):
+    for row in rows_by_provider(rows, table.add_row):
         model = Text(make_printable(marked_model(row)))
         model.append(f", {pluralize(row.finished, 'stream')}", style=STYLES["head"])
         table.add_row(Padding(model, (0, 0, 0, INDENT)))

@@ -9,12 +9,10 @@ from rich.text import Text
 
 from otel_itl.report.render.number_format import format_count, format_milliseconds
 from otel_itl.report.render.tables import (
+    NamedTable,
     add_number_columns,
     head_line,
-    names_of,
-    new_table,
     rows_by_provider,
-    wrap_name,
 )
 from otel_itl.report.render.terminal import Terminal
 from otel_itl.report.summary import ModelSummary
@@ -33,13 +31,13 @@ def server_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[R
     """Yield a table with the medians of each model that has server times."""
     times = (*_REPORTED, *_MEASURED)
     rows = [row for row in rows if row.server is not None]
-    table, width = new_table(names_of(rows), terminal, _COUNT_WIDTH + len(times) * _WIDTH)
+    table = NamedTable((row.model for row in rows), terminal, _COUNT_WIDTH + len(times) * _WIDTH)
     add_number_columns(table, ("streams", _COUNT_WIDTH), *((heading, _WIDTH) for heading in times))
-    above = " " * (width + _COUNT_WIDTH)
+    above = " " * (table.width + _COUNT_WIDTH)
     for title, columns in (("by the server, ms", _REPORTED), ("measured here, ms", _MEASURED)):
         above += " " + f" {title} ".center(len(columns) * _WIDTH - 1, terminal.glyphs.rule)
-    for row in rows_by_provider(rows, table):
-        table.add_row(wrap_name(row.model, width), *map(Text, _cells(row)))
+    for row in rows_by_provider(rows, table.add_head):
+        table.add_row(row.model, *map(Text, _cells(row)))
     yield head_line(above)
     yield table
 

@@ -24,7 +24,7 @@ from otel_itl.report.render.number_format import (
     pluralize,
 )
 from otel_itl.report.render.styles import STYLES
-from otel_itl.report.render.tables import INDENT, add_number_columns, add_text_column, head_line, new_table, wrap_name
+from otel_itl.report.render.tables import INDENT, NamedTable, add_number_columns, add_text_column, head_line, wrap_name
 from otel_itl.report.render.terminal import Terminal
 from otel_itl.report.render.timeline_chart import Glyphs
 from otel_itl.report.sessions import RequestSummary, SessionSummary
@@ -50,11 +50,11 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
     """Yield a table with a line for each of the first sessions, with a chart of its latency from request to request."""
     shown = sessions[:MAX_SESSIONS]
     other_columns = sum(width for _, width in _COLUMNS) + _DEGRADED_WIDTH
-    table, width = new_table((session.session for session in shown), terminal, other_columns, "sessions")
+    table = NamedTable((session.session for session in shown), terminal, other_columns, "sessions")
     add_number_columns(table, *_COLUMNS)
     add_text_column(table, "  degraded", _DEGRADED_WIDTH)
     most_requests = max(len(session.requests) for session in shown)
-    room = terminal.console.width - width - other_columns - INDENT
+    room = terminal.console.width - table.width - other_columns - INDENT
     chart_width = min(room, _MAX_CHART_WIDTH, max(most_requests, len("by request")))
     has_chart = chart_width >= _MIN_CHART_WIDTH
     if has_chart:
@@ -65,7 +65,7 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
         )
         is_degraded = session.degraded_since is not None and session.degraded_until is None
         table.add_row(
-            wrap_name(session.session, width),
+            session.session,
             _requests(session),
             format_milliseconds(session.itl_p50),
             format_milliseconds(session.itl_p99),
@@ -75,7 +75,7 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
             Text("  " + _degraded(session)),
             *chart,
         )
-    yield head_line(" " * (width + _COLUMNS[0][1]) + _itl_head(terminal))
+    yield head_line(" " * (table.width + _COLUMNS[0][1]) + _itl_head(terminal))
     yield table
     if len(sessions) > len(shown):
         yield Text(f"... and {pluralize(len(sessions) - len(shown), 'session')} more", style=STYLES["head"])

@@ -16,7 +16,7 @@ from otel_itl.report.render.number_format import (
     pluralize,
 )
 from otel_itl.report.render.styles import STYLES
-from otel_itl.report.render.tables import INDENT, add_number_columns, new_table, wrap_name
+from otel_itl.report.render.tables import INDENT, NamedTable, add_number_columns
 from otel_itl.report.render.terminal import Terminal
 from otel_itl.report.slo import SLOSummary
 
@@ -37,19 +37,20 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[R
     if not has_fluidity or names_width + widest + sum(width for _, width in columns) > terminal.console.width:
         columns.remove(_FLUIDITY_COLUMN)
     other_columns = widest + sum(width for _, width in columns)
-    table, width = new_table((summary.profile for summary in summaries), terminal, other_columns, "objectives")
+    table = NamedTable((summary.profile for summary in summaries), terminal, other_columns, "objectives")
     table.add_column("", width=widest, overflow="fold")
     add_number_columns(table, *columns)
     for summary, objective in zip(summaries, objectives, strict=True):
-        cells = [wrap_name(summary.profile, width), Text("  " + objective), *_cells(summary)]
-        table.add_row(*cells[: 2 + len(columns)])
+        cells = [Text("  " + objective), *_cells(summary)]
+        table.add_row(summary.profile, *cells[: 1 + len(columns)])
     yield table
-    for summary in summaries:
-        if summary.streams_not_known:
-            of_all = f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')}"
-            yield Text(
-                f"{make_printable(summary.profile)}: {of_all} not known: the bounds of a figure contain the objective"
-            )
+    unknown = [
+        f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')} by {summary.profile}"
+        for summary in summaries
+        if summary.streams_not_known
+    ]
+    if unknown:
+        yield Text(f"not known, as their bounds contain the objective: {make_printable(', '.join(unknown))}")
 
 
 def _cells(summary: SLOSummary) -> Iterator[RenderableType]:

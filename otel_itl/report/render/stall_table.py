@@ -10,12 +10,10 @@ from rich.text import Text
 from otel_itl.report.render.number_format import ABSENT, format_count, format_duration, make_printable
 from otel_itl.report.render.styles import STYLES
 from otel_itl.report.render.tables import (
+    NamedTable,
     add_number_columns,
     add_text_column,
-    names_of,
-    new_table,
     rows_by_provider,
-    wrap_name,
 )
 from otel_itl.report.render.terminal import Terminal
 from otel_itl.report.stalls import DEFAULT_POLICY
@@ -32,14 +30,14 @@ def stall_table(rows: Sequence[ModelSummary], terminal: Terminal) -> Iterator[Re
     """Yield a table with a line for each phase and cause of each model that stalled, and its footnote."""
     rows = [row for row in rows if row.stalls]
     other_columns = 2 * _WORD_WIDTH + sum(width for _, width in _COLUMNS)
-    table, width = new_table(names_of(rows), terminal, other_columns, "stalls")
+    table = NamedTable((row.model for row in rows), terminal, other_columns, "stalls")
     for heading in ("  phase", "  cause"):
         add_text_column(table, heading, _WORD_WIDTH)
     add_number_columns(table, *_COLUMNS)
-    for row in rows_by_provider(rows, table):
+    for row in rows_by_provider(rows, table.add_head):
         for index, group in enumerate(row.stalls):
             table.add_row(
-                "" if index else wrap_name(row.model, width),
+                "" if index else row.model,
                 Text("  " + _word(group.phase)),
                 Text("  " + _word(group.cause)),
                 Text(format_count(group.count)),

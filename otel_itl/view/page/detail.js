@@ -6,7 +6,7 @@ import { byId, make, makeButton } from "./dom.js";
 import { formatCount, formatDay, formatDuration, formatWithError, significant } from "./format.js";
 import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
 import { ANSWER, HIDDEN, OTHER, REASONING, TOOL, findChunk, forEachGap, numberOutputs } from "./packed.js";
-import { chunksOf, endOf, errorOf, isRunning, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, errorAbove, errorOf, isRunning, timeToFirstToken } from "./streams.js";
 import { makeTable } from "./tables.js";
 import { TimeWindow, handleGestures } from "./timescale.js";
 
@@ -218,13 +218,13 @@ function findGaps(stream) {
 
 function describeCode(code) {
   const kind = code & OTHER ? "no output (ping, role, lifecycle)" : [[REASONING, "reasoning"], [ANSWER, "answer"], [TOOL, "tool call"]].filter(([flag]) => code & flag).map(([, name]) => name).join(" and ");
-  return code & HIDDEN ? `${kind}, imputed` : kind;
+  return code & HIDDEN ? `${kind}, hidden` : kind;
 }
 
 function listFacts(stream, now) {
   const figures = stream.m ?? {};
   const time = (seconds) => formatDuration(seconds === undefined ? null : seconds * 1e6);
-  const figure = (name) => formatWithError(figures[name] === undefined ? null : figures[name] * 1e6, errorOf(stream, name));
+  const figure = (name) => formatWithError(figures[name] === undefined ? null : figures[name] * 1e6, errorOf(stream, name), errorAbove(stream, name));
   const tokens = figures.tokens === undefined ? null : `${formatCount(figures.tokens)}${figures.usage ? "" : " chunks, not counted by the provider"}`;
   const facts = [
     ["outcome", isRunning(stream) ? "running" : `${stream.outcome ?? "span"}${stream.error ? ` (${stream.error})` : ""}`, null, stream.outcome === "error" || stream.outcome === "truncated" ? "bad" : null],
@@ -234,12 +234,12 @@ function listFacts(stream, now) {
     ["ITL p50 · p95", figures.p50 !== undefined && `${time(figures.p50)} · ${time(figures.p95)}`, "ITL"],
     ["ITL p99 · max", figures.max !== undefined && `${figure("p99")} · ${figure("max")}`, "ITL"],
     ["TPOT", figures.tpot && figure("tpot"), "TPOT"], ["speed", figures.speed && `${significant(figures.speed)} tok/s`, "output speed"],
-    ["may be less", stream.errors && stream.why, "uncertainty"], ["not pooled", stream.left_out && `${stream.left_out.join(", ").toUpperCase()}: ${stream.why}`, "uncertainty"],
+    ["not known exactly", (stream.errors || stream.above) && stream.why, "uncertainty"], ["not pooled", stream.left_out && `${stream.left_out.join(", ").toUpperCase()}: ${stream.why}`, "uncertainty"],
     ["output tokens", tokens], ["reasoning tokens", stream.reasoning && formatCount(stream.reasoning)], ["input tokens", stream.input && formatCount(stream.input)],
     ["output chunks", figures.outputs && formatCount(figures.outputs), "output chunk"],
     ["gaps imputed · excluded", (figures.imputed || figures.excluded) && `${figures.imputed ?? 0} · ${figures.excluded ?? 0}`, "imputed"],
     ["held by the caller", figures.held && time(figures.held), "consumer time"],
-    ["caller-bound", figures.bound && "yes", "consumer-bound"], ["host-bound", stream.host_bound && "yes", "host-bound"],
+    ["caller-bound", figures.bound && (stream.host_bound ? "yes, and host-bound, which comes first" : "yes"), stream.host_bound ? null : "consumer-bound"], ["host-bound", stream.host_bound && "yes", "host-bound"],
     ["buffered", figures.buffered && `${Math.round((figures.burst ?? 0) * 100)} % in bursts`, "buffered"],
     ["stalls", (stream.stalls ?? []).length > 0 && describeStalls(stream, now), "stall", "bad"],
     ["further stalls", stream.more_stalls], ["attempts", stream.attempts > 1 && stream.attempts, "attempt"],

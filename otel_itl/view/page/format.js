@@ -13,13 +13,16 @@ export function formatDuration(us) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/* A duration with what it may be less by: 655 ms (-120). The error is in the same unit, rounded up to two digits. */
-export function formatWithError(us, error) {
+/* A duration with what it may be less and more by: 655 ms (-120), 12.0 ms (-0.5 +1.3). The errors are in the same
+   unit, rounded up to two digits; no duration is negative. */
+export function formatWithError(us, error, above) {
   const shown = formatDuration(us);
-  if (!error || us === null || us === undefined) return shown;
-  const size = Math.abs(us);
-  if (size >= 120 * SECOND_US) return `${shown} (-${formatDuration(error)})`;
-  return `${shown} (-${roundUp(error / (size < 1000 ? 1 : size < SECOND_US ? 1000 : SECOND_US))})`;
+  if (!(error || above) || us === null || us === undefined) return shown;
+  const unit = us < 1000 ? 1 : us < SECOND_US ? 1000 : us < 120 * SECOND_US ? SECOND_US : 60 * SECOND_US;
+  const number = shown.split(" ")[0];
+  const less = error && roundUp(error / unit);
+  const isAll = error && unit <= SECOND_US && Number(less.replaceAll(",", "")) > Number(number.replaceAll(",", ""));
+  return `${shown} (${[error && `-${isAll ? number : less}`, above && `+${roundUp(above / unit)}`].filter(Boolean).join(" ")})`;
 }
 
 /* A positive number rounded up to two significant digits, as text. */

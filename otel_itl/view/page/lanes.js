@@ -5,7 +5,7 @@ import { Plot, fitText, makeHatching, setFont } from "./canvas.js";
 import { make, makeButton, makeHead } from "./dom.js";
 import { formatClock, formatDuration, formatWithError } from "./format.js";
 import { drawLaneBase, drawLaneOver, drawLaneTicks, makeKindPalette } from "./lanedraw.js";
-import { chunksOf, endOf, errorOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, errorAbove, errorOf, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
 import { TableToggle } from "./tables.js";
 import { TimeWindow, handleGestures } from "./timescale.js";
 
@@ -20,7 +20,7 @@ const ROW = Object.freeze({ normal: 25, dense: 6 });
 const MAX_TABLE_ROWS = 200;
 const LEGEND = [
   ["wait", "until the first token", "TTFT"], ["reasoning", "reasoning"], ["answer", "answer"], ["tool", "tool call"],
-  ["cap", "may be earlier", "uncertainty"], ["hollow", "imputed", "imputed"], ["hold", "hold", "hold"], ["stall", "stall", "stall"],
+  ["cap", "may be earlier", "uncertainty"], ["hollow", "hidden", "hidden"], ["hold", "hold", "hold"], ["stall", "stall", "stall"],
   ["span", "other span"],
 ];
 
@@ -338,7 +338,7 @@ export function describeBriefly(stream, now) {
   const first = timeToFirstToken(stream);
   const facts = [`${isRunning(stream) ? "running for" : (stream.outcome ?? "span")} ${formatDuration(endOf(stream, now) - stream.start)}`];
   if (first !== null && !isPlain(stream)) facts.push(`TTFT ${formatWithError(first, errorOf(stream, "ttft"))}`);
-  if (stream.m?.p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.m.p50)}, p99 ${formatWithError(stream.m.p99 * 1e6, errorOf(stream, "p99"))}`);
+  if (stream.m?.p50 !== undefined) facts.push(`ITL p50 ${inUs(stream.m.p50)}, p99 ${formatWithError(stream.m.p99 * 1e6, errorOf(stream, "p99"), errorAbove(stream, "p99"))}`);
   lines.push(facts.join(" · "));
   for (const stall of (stream.stalls ?? []).slice(0, 4)) {
     const length = stall.open ? now - stream.start - stall.at : stall.waited;

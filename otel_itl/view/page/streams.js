@@ -26,6 +26,9 @@ export function timeToFirstToken(stream) {
 /* By how much a figure of a stream may be less, in µs; 0: by next to nothing. */
 export const errorOf = (stream, figure) => (stream.errors?.[figure] ?? 0) * 1e6;
 
+/* By how much it may be more, likewise. */
+export const errorAbove = (stream, figure) => (stream.above?.[figure] ?? 0) * 1e6;
+
 /* Whether a figure (ttft, itl or tpot) is known well enough to be pooled over streams. */
 export const isKnown = (stream, figure) => !stream.left_out?.includes(figure);
 

@@ -21,13 +21,13 @@ export class Summary {
     byId("summary").append(...[...this.tiles.values()].map(({ tile }) => tile));
   }
 
-  set(key, text, isAlarm = false) {
+  set(key, text, isAlarm = false, below = "") {
     const { tile, value } = this.tiles.get(key);
     const [, number, unit] = /^([\d.,]+)\s(.+)$/.exec(text) ?? [null, text, ""];
-    const shown = unit ? [number, make("small", {}, unit)] : [number];
-    if (value.dataset.text !== text) {
-      value.dataset.text = text;
-      value.replaceChildren(...shown);
+    const shown = [number, unit && make("small", {}, unit), below && make("small", { class: "below" }, below)];
+    if (value.dataset.text !== text + below) {
+      value.dataset.text = text + below;
+      value.replaceChildren(...shown.filter(Boolean));
     }
     tile.classList.toggle("alarm", isAlarm);
   }
@@ -76,8 +76,8 @@ export class Summary {
     this.set("stalls", formatCount(stalls), stalls > 0);
     this.set("failed", formatCount(failed), failed > 0);
     this.show("slo", judged.length + unjudged > 0);
-    const met = judged.length ? formatShare(judged.filter((stream) => stream.slo.met).length / judged.length) : "";
-    this.set("slo", [met, unjudged && `${formatCount(unjudged)} not known`].filter(Boolean).join(" · "));
+    const met = judged.length ? formatShare(judged.filter((stream) => stream.slo.met).length / judged.length) : "–";
+    this.set("slo", met, false, unjudged ? `${formatCount(unjudged)} not known` : "");
     this.note(["ttft50", "ttft99"], measured.filter((stream) => timeToFirstToken(stream) !== null), "ttft");
     this.note(["itl50", "itl99"], measured.filter((stream) => stream.m?.p50 !== undefined), "itl");
   }
