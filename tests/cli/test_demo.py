@@ -19,6 +19,8 @@ import pytest
 
 pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenTelemetry 1.45 or later")
 
+pytestmark = pytest.mark.timeout(170)  # a demo takes 6 s on an idle machine, and may starve beside others
+
 MODELS = (
     *("smooth-1", "bursty-1", "reasoning-1", "cut-off-1", "smooth-2"),
     *("slow-start-1", "stalling-1", "degrading-1", "agent-1", "left-early-1"),
@@ -43,7 +45,7 @@ def run(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> sub
         env=environment(**(env or {})),
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
 
