@@ -17,7 +17,7 @@ from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.recording.evidence.run_queue import (
-    MAX_THREADS_PER_ROUND,
+    MAX_THREADS_PER_NAP,
     HostDelay,
     Look,
     OrdinaryDelay,
@@ -313,7 +313,7 @@ def test_a_thread_that_has_ended_has_its_last_windows() -> None:
     followed: list[ReaderThread | None] = []
     run_in_other_thread(lambda: followed.append(queues.follow_thread()))
     time.sleep(0.01)
-    queues.make_round()
+    queues.end_windows()
     assert followed[0] is not None
     assert followed[0].since(0) == []
 
@@ -330,7 +330,7 @@ def test_a_thread_is_followed_as_long_as_a_stream_of_it_is_there() -> None:
     assert len(queues._threads) == 0
 
 
-def test_of_many_threads_each_round_reads_some() -> None:
+def test_of_many_threads_each_nap_reads_some() -> None:
     queues = RunQueues(InternalErrors())
     read: list[int] = []
 
@@ -342,17 +342,17 @@ def test_of_many_threads_each_round_reads_some() -> None:
             read.append(self.number)
             return Look(0, Turns(0, 0), Turns(0, 0), None)
 
-    threads = [Thread(number) for number in range(MAX_THREADS_PER_ROUND + 6)]
+    threads = [Thread(number) for number in range(MAX_THREADS_PER_NAP + 6)]
     for thread in threads:
         queues._threads[thread.number] = thread  # type: ignore[assignment]
-    queues.make_round()
+    queues.end_windows()
     first = list(read)
-    queues.make_round()
-    assert (len(first), len(set(read))) == (MAX_THREADS_PER_ROUND, len(threads))
+    queues.end_windows()
+    assert (len(first), len(set(read))) == (MAX_THREADS_PER_NAP, len(threads))
 
 
-def make_rounds(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float, float]]:
-    """Windows of 100 ms of several threads, one in each round; of each of the worst, its end and its excess (ms)."""
+def make_naps(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float, float]]:
+    """Windows of 100 ms of several threads, one in each nap; of each of the worst, its end and its excess (ms)."""
     now = [0]
     queues = RunQueues(InternalErrors(), clock=lambda: now[0])
     found: list[Window | None] = []
@@ -363,7 +363,7 @@ def make_rounds(*excesses_ms: float | None, threads: int = 2) -> list[tuple[floa
         now[0] += 100 * MS
         window = None if excess_ms is None else Window(now[0] - 100 * MS, now[0], round(excess_ms * MS), 0.5)
         found[:] = [window, *[None] * (threads - 1)]
-        queues.make_round()
+        queues.end_windows()
     now[0] += 50 * MS
     return [(window.end / MS, window.excess / MS) for window in queues.find_worst_windows(0)]
 
@@ -379,15 +379,15 @@ class ScriptedThread:
 
 
 def test_the_longest_wait_of_any_thread_is_that_of_each_as_one_may_have_held_the_interpreter() -> None:
-    assert make_rounds(30, None, 20, None, None) == [(100, 30), (300, 20)]
+    assert make_naps(30, None, 20, None, None) == [(100, 30), (300, 20)]
 
 
-def test_the_wait_of_the_last_round_stands_for_the_time_since_then() -> None:
-    assert make_rounds(30) == [(100, 30), (150, 30)]
+def test_the_wait_of_the_last_nap_stands_for_the_time_since_then() -> None:
+    assert make_naps(30) == [(100, 30), (150, 30)]
 
 
 def test_a_single_thread_waits_for_no_other() -> None:
-    assert make_rounds(30, threads=1) == []
+    assert make_naps(30, threads=1) == []
 
 
 # --- Stops ----------------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class _Reaches:
         A thread may have had the chunk as long as it has not slept: the windows are followed back until then. A loop
         that never sleeps gets to each of its streams all the same, as fast as its iterations show.
         """
-        reach = arrived
+        reach, earliest = arrived, 0
         last = min(bisect_left(self._ends, arrived), len(self._windows) - 1)
         for index in range(last, -1, -1):
             window = self._windows[index]
@@ -139,13 +139,15 @@ class _Reaches:
                 break
             # Longer ones are lags of the loop.
             reach -= min(window.excess, MAX_UNSEEN_NS) if self._is_on_loop else window.excess
-            if window.busy >= SATURATED and self._is_on_loop:
-                return max(min(reach, window.start), arrived - self._find_longest_passage(window.start, arrived))
             if window.busy >= SATURATED:
                 reach = min(reach, window.start)
+                if self._is_on_loop:
+                    earliest = arrived - self._find_longest_passage(window.start, arrived)
+                    if reach <= earliest:
+                        break
             elif reach > window.start:
                 break
-        return reach
+        return max(reach, earliest)
 
     def _find_longest_passage(self, start: int, arrived: int) -> int:
         """Return how long a chunk may take (ns) to pass through a loop that never sleeps: its last lags."""
