@@ -116,6 +116,12 @@ def test_a_timer_that_is_late_as_on_a_quiet_loop_delays_no_chunk() -> None:
     assert beaten(*[1.9] * 2 * BEATS_PER_WAIT).find_waits(0) == []
 
 
+@pytest.mark.parametrize("late_ms", [(0.5, 4, 1), (0.5, 4, *[1] * (BEATS_PER_WAIT - 2))], ids=["some", "all"])
+def test_a_chunk_passes_a_loop_in_some_of_its_longest_iterations(late_ms: tuple[float, ...]) -> None:
+    (passage,) = beaten(*late_ms).find_passages(0)
+    assert (passage.start, passage.excess) == (0, HOPS_PER_CHUNK * 4 * MS)
+
+
 @pytest.mark.parametrize(
     ("blocks", "expected"),
     [

@@ -16,6 +16,7 @@ import pytest
 from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.recording.evidence.of_process import NAP_SECONDS, ProcessEvidence
 from otel_itl.recording.evidence.run_queue import (
     MAX_THREADS_PER_NAP,
     HostDelay,
@@ -318,6 +319,21 @@ def test_a_thread_that_has_ended_has_its_last_windows() -> None:
     assert followed[0].since(0) == []
 
 
+def test_the_watchdog_naps_shortly_while_a_thread_reads_streams_and_each_nap_ends_a_window() -> None:
+    evidence = ProcessEvidence(InternalErrors())
+    queues = evidence.run_queues
+    assert queues is not None
+    if queues.read() is None:
+        pytest.skip("this system does not count it for each thread")
+    before = evidence.begin_nap(0.2)
+    followed = queues.follow_thread()
+    assert followed is not None
+    began = followed._last[0]
+    nap = evidence.begin_nap(0.2)
+    evidence.end_nap()
+    assert (before, nap, followed._last[0] > began) == (0.2, NAP_SECONDS, True)
+
+
 def test_a_thread_is_followed_as_long_as_a_stream_of_it_is_there() -> None:
     queues = RunQueues(InternalErrors())
     if queues.read() is None:
@@ -365,7 +381,7 @@ def make_naps(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float,
         found[:] = [window, *[None] * (threads - 1)]
         queues.end_windows()
     now[0] += 50 * MS
-    return [(window.end / MS, window.excess / MS) for window in queues.find_worst_windows(0)]
+    return [(window.end / MS, window.excess / MS) for window in queues.find_joint_windows(0)]
 
 
 class ScriptedThread:
@@ -380,6 +396,16 @@ class ScriptedThread:
 
 def test_the_longest_wait_of_any_thread_is_that_of_each_as_one_may_have_held_the_interpreter() -> None:
     assert make_naps(30, None, 20, None, None) == [(100, 30), (300, 20)]
+
+
+def test_threads_that_wait_for_a_cpu_may_have_held_the_interpreter_one_after_the_other() -> None:
+    now, found = [0], [Window(0, 100 * MS, 30 * MS, 0.5), Window(0, 100 * MS, 20 * MS, 0.5), None]
+    queues = RunQueues(InternalErrors(), clock=lambda: now[0])
+    kept = [ScriptedThread(found) for _ in found]  # type: ignore[arg-type]
+    for number, thread in enumerate(kept):
+        queues._threads[number] = thread  # type: ignore[assignment]
+    queues.end_windows()
+    assert queues.find_joint_windows(0)[0] == Window(0, 100 * MS, 50 * MS, 0.0)
 
 
 def test_the_wait_of_the_last_nap_stands_for_the_time_since_then() -> None:

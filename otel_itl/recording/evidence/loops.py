@@ -61,6 +61,7 @@ class LoopLag:
         """When the timer was started, so that the loop ran, and when it is due (ns)."""
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
         self._waits: deque[Window] = deque(maxlen=MAX_LAGS)
+        self._passages: deque[Window] = deque(maxlen=MAX_LAGS)
         self._beats: list[int] = []
         """How late (ns) the timer was, since the last of the waits was looked for."""
         self._beats_since = 0
@@ -111,6 +112,13 @@ class LoopLag:
             waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
         return waits
 
+    def find_passages(self, moment: int) -> list[Window]:
+        """Return the intervals that end after `moment` (ns), with the longest that a chunk can have taken to pass."""
+        passages = find_after(self._passages, moment)
+        if self._beats:
+            passages.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * max(self._beats), busy=0.0))
+        return passages
+
     def _note_beat(self, late: int, now: int) -> None:
         """Note how late the timer fired (ns)."""
         if not self._beats:
@@ -118,6 +126,7 @@ class LoopLag:
         self._beats.append(late)
         if len(self._beats) < BEATS_PER_WAIT:
             return
+        self._passages.append(Window(self._beats_since, now, HOPS_PER_CHUNK * max(self._beats), busy=0.0))
         latest = _find_second_latest(self._beats)
         if latest >= MIN_BEAT_LATENESS_NS:
             self._waits.append(Window(self._beats_since, now, HOPS_PER_CHUNK * latest, busy=0.0))

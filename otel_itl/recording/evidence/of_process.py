@@ -60,10 +60,9 @@ class ProcessEvidence:
 
     def _end_sleep(self, now: int) -> None:
         """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
-        queues = self.run_queues
-        self.wakes.end_sleep(now, has_several_readers=queues is not None and queues.has_several_threads)
-        if queues is not None:
-            queues.end_windows()
+        self.wakes.end_sleep(now)
+        if self.run_queues is not None:
+            self.run_queues.end_windows()
 
     @never_raises(Where.STALL_WATCH, None)
     def begin_round(self) -> None:

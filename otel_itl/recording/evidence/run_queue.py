@@ -225,31 +225,26 @@ class RunQueues:
         self._last_nap = 0
         """When the windows were last ended (ns)."""
         self._active_until = 0
-        self._worst: deque[Window] = deque(maxlen=MAX_WINDOWS)
-        """Of each nap in which one of several threads waited, the window of that which waited longest."""
+        self._joint: deque[Window] = deque(maxlen=MAX_WINDOWS)
+        """Of each nap in which one of several threads waited, what they waited together."""
 
     def forget_after_fork(self) -> None:
         """Drop the parent's threads."""
         self._threads = WeakValueDictionary()
-        self._worst.clear()
-
-    @property
-    def has_several_threads(self) -> bool:
-        """Whether more than one thread reads streams."""
-        return len(self._threads) > 1
+        self._joint.clear()
 
     @property
     def has_active_threads(self) -> bool:
         """Whether a thread that reads streams has run a short while ago."""
         return self._clock() < self._active_until
 
-    def find_worst_windows(self, moment: int) -> list[Window]:
-        """Return, for each nap that ended after `moment` (ns), the window of the thread that waited longest.
+    def find_joint_windows(self, moment: int) -> list[Window]:
+        """Return, for each nap that ended after `moment` (ns), what the threads that read streams waited one by one.
 
-        A thread that got no CPU may have held the GIL, which the others needed to go on. There are none where one
-        thread alone reads streams. That of the last nap stands for the nap that is not over as well.
+        A thread that got no CPU may have held the GIL, which the others needed to go on, and so may the next one. There
+        are none where one thread alone reads streams. That of the last nap stands for the nap that is not over as well.
         """
-        windows = find_after(self._worst, moment)
+        windows = find_after(self._joint, moment)
         if windows and windows[-1].end >= self._last_nap:
             windows.append(windows[-1]._replace(start=windows[-1].end, end=self._clock()))
         return windows
@@ -288,7 +283,7 @@ class RunQueues:
         skipped = self._naps * MAX_THREADS_PER_NAP % max(len(threads), 1)
         self._naps += 1
         self._last_nap = self._clock()
-        worst: Window | None = None
+        waited: list[Window] = []
         for thread in islice([*threads[skipped:], *threads[:skipped]], MAX_THREADS_PER_NAP):
             try:
                 look = thread.end_window()
@@ -297,10 +292,12 @@ class RunQueues:
             window = look.window
             if look.turns.number:
                 self._active_until = look.moment + ACTIVE_NS
-            if window is not None and window.excess > (0 if worst is None else worst.excess):
-                worst = window
-        if worst is not None and len(threads) > 1:
-            self._worst.append(worst)
+            if window is not None and window.excess:
+                waited.append(window)
+        if waited and len(threads) > 1:
+            start, end = min(window.start for window in waited), waited[-1].end
+            excess = min(sum(window.excess for window in waited), end - start)
+            self._joint.append(Window(start, end, excess, busy=0.0))
 
 
 class HostDelay:

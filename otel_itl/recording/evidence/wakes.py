@@ -28,12 +28,9 @@ PAUSE_NS: Final = 200_000_000
 TOLERANCE_NS: Final = 5_000_000
 """A wake that is later than this shows by itself that no thread ran that waited for the interpreter."""
 WAKES_PER_WAIT: Final = 16
-"""A wake that is late alone is one interval in which nothing ran, and no custom: the second latest counts. Where the
-process is busy, or several of its threads read streams, it is the latest."""
+"""A wake that is late alone is one interval in which nothing ran, and no custom: the second latest counts."""
 MIN_WAKES: Final = 3
 """Fewer wakes show no custom."""
-BUSY: Final = 0.5
-"""The share of a core from which on the threads of a process compete for the interpreter."""
 TURNS_PER_CHUNK: Final = 3
 """How often a thread gives up the GIL for one chunk: it looks whether there are bytes, reads them, and looks again."""
 
@@ -72,13 +69,8 @@ class Wakes:
         self._host_delay, self._cpu_at_sleep = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
-    def end_sleep(self, now: int, *, has_several_readers: bool = False) -> None:
-        """Note that the thread woke up at `now` (ns); without a sleep, nothing.
-
-        Args:
-            now: the moment.
-            has_several_readers: several threads read streams: they compete for the interpreter.
-        """
+    def end_sleep(self, now: int) -> None:
+        """Note that the thread woke up at `now` (ns); without a sleep, nothing."""
         pauses = self._find_overdue(now)
         self._pauses.extend(pauses)
         due, self._due = self._due, NEVER
@@ -94,16 +86,16 @@ class Wakes:
             self._wait_began, self._cpu = self._slept_at, self._cpu_at_sleep
         self._lateness.append(late)
         if len(self._lateness) == WAKES_PER_WAIT:
-            self._waits.extend(self._find_wait(now, has_several_readers=has_several_readers))
+            self._waits.extend(self._find_wait(now))
             self._lateness = []
 
-    def _find_wait(self, now: int, *, has_several_readers: bool = False) -> list[Window]:
+    def _find_wait(self, now: int) -> list[Window]:
         """Return what a chunk may have waited for the interpreter since the last wait was found; empty: nothing."""
         lateness = sorted(self._lateness)
         if len(lateness) < MIN_WAKES:
             return []
         busy = (self._read_cpu() - self._cpu) / max(now - self._wait_began, 1)
-        late = lateness[-1 if has_several_readers or busy >= BUSY else -2]
+        late = lateness[-2]
         if busy >= SATURATED:
             late = max(late, int(getswitchinterval() * SECOND))
         return [Window(self._wait_began, now, TURNS_PER_CHUNK * late, busy)] if late >= MIN_EXCESS_NS else []
