@@ -58,6 +58,25 @@ def test_a_blocked_loop_is_noticed() -> None:
     assert longest.end - longest.start >= 0.15e9
 
 
+def test_of_a_loop_that_is_blocked_again_and_again_each_short_block_is_noticed() -> None:
+    async def blocked() -> int:
+        lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
+        lag.add_stream(1, [])
+        await asyncio.sleep(0.03)
+        time.sleep(0.05)  # noqa: ASYNC251 - the point
+        noticed = 0
+        for _ in range(20):
+            await asyncio.sleep(0.027)
+            began = time.perf_counter_ns()
+            time.sleep(0.01)  # noqa: ASYNC251
+            await asyncio.sleep(0.003)
+            noticed += any(one.earliest < began + 10 * MS for one in lag.since(began + 5 * MS))
+        lag.remove_stream(1)
+        return noticed
+
+    assert asyncio.run(blocked()) >= 18
+
+
 def test_the_beat_stops_when_no_stream_is_open() -> None:
     async def beaten() -> bool:
         lag = LoopLag(asyncio.get_running_loop(), InternalErrors())

@@ -25,7 +25,11 @@ TIMER_SECONDS: Final = 0.02
 SILENT_TIMER_SECONDS: Final = 0.4
 """The timer's interval when no stream of the loop got a chunk in the last second: a wake-up costs 0.1 ms."""
 SILENT_AFTER_NS: Final = 1_000_000_000
-TOLERANCE_NS: Final = 5_000_000
+CLOSE_TIMER_SECONDS: Final = 0.005
+"""The timer's interval after a block: where there are short ones, no other one falls between two firings."""
+CLOSE_FOR_NS: Final = 1_000_000_000
+"""For so long after a block the next one is watched for."""
+TOLERANCE_NS: Final = 3_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
 BEATS_PER_WAIT: Final = 16
 """Firings of the timer, the latest of which shows what a chunk may have waited for meanwhile."""
@@ -35,7 +39,7 @@ HOPS_PER_CHUNK: Final = 3
 """The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
 MIN_BLOCK_NS: Final = 1_000_000
 """What this project itself computes on a loop is noted from this time on."""
-MAX_LAGS: Final = 512
+MAX_LAGS: Final = 2_048
 """Intervals that are kept for each loop; the oldest are dropped."""
 
 
@@ -54,6 +58,8 @@ class LoopLag:
         """What the timer runs in. A copy of the caller's would keep its request alive."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_slow = False
+        self._close_until = 0
+        """Until then the timer has its shortest interval (ns)."""
         self._chunks = 0
         self._last_chunk = 0
         """When a firing of the timer last found new chunks (ns)."""
@@ -148,11 +154,13 @@ class LoopLag:
         return lags
 
     def _schedule(self, *, is_slow: bool) -> None:
-        """Start the timer, with its long interval or with its short one, unless the loop is gone."""
+        """Start the timer, with its long interval or with a short one, unless the loop is gone."""
         loop = self._loop()
         if loop is not None and not loop.is_closed():
-            seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
             self._is_slow, self._started = is_slow, perf_counter_ns()
+            seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
+            if not is_slow and self._started < self._close_until:
+                seconds = CLOSE_TIMER_SECONDS
             self._due = self._started + round(seconds * 1e9)
             self._timer = loop.call_later(seconds, self._fire, context=self._context)
 
@@ -163,6 +171,7 @@ class LoopLag:
         self._note_beat(now - self._due, now)
         if now - self._due > TOLERANCE_NS:
             self._lags.append(Lag(self._due, now, self._started))
+            self._close_until = now + CLOSE_FOR_NS
         if not self._growing:
             self._timer = None
             self._idle.append(None)
