@@ -10,7 +10,17 @@ import weakref
 import pytest
 
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.loops import BEATS_PER_WAIT, HOPS_PER_CHUNK, LoopLag, LoopLags, find_headers_moment
+from otel_itl.recording.evidence.loops import (
+    BEATS_PER_WAIT,
+    CLOSE_TIMER_SECONDS,
+    FEW_STREAMS,
+    HOPS_PER_CHUNK,
+    MAX_SHORT_BLOCK_NS,
+    TIMER_SECONDS,
+    LoopLag,
+    LoopLags,
+    find_headers_moment,
+)
 from otel_itl.recording.internal_errors import InternalErrors
 
 MS = 1_000_000
@@ -58,23 +68,18 @@ def test_a_blocked_loop_is_noticed() -> None:
     assert longest.end - longest.start >= 0.15e9
 
 
-def test_of_a_loop_that_is_blocked_again_and_again_each_short_block_is_noticed() -> None:
-    async def blocked() -> int:
+@pytest.mark.parametrize(("late", "seconds"), [(0, TIMER_SECONDS), (4 * MS, CLOSE_TIMER_SECONDS)])
+def test_after_a_block_the_timer_fires_so_often_that_no_other_one_falls_between(late: int, seconds: float) -> None:
+    async def blocked() -> tuple[float, list[Lag]]:
         lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
         lag.add_stream(1, [])
-        await asyncio.sleep(0.03)
-        time.sleep(0.05)  # noqa: ASYNC251 - the point
-        noticed = 0
-        for _ in range(20):
-            await asyncio.sleep(0.027)
-            began = time.perf_counter_ns()
-            time.sleep(0.01)  # noqa: ASYNC251
-            await asyncio.sleep(0.003)
-            noticed += any(one.earliest < began + 10 * MS for one in lag.since(began + 5 * MS))
+        lag._due = time.perf_counter_ns() - late
+        lag._fire()
         lag.remove_stream(1)
-        return noticed
+        return (lag._due - lag._started) / 1e9, list(lag._lags)
 
-    assert asyncio.run(blocked()) >= 18
+    interval, lags = asyncio.run(blocked())
+    assert (interval, len(lags)) == (seconds, seconds == CLOSE_TIMER_SECONDS)
 
 
 def test_the_beat_stops_when_no_stream_is_open() -> None:
@@ -105,11 +110,12 @@ def test_a_loop_that_is_done_is_not_kept() -> None:
 # --- Blocks that the timer does not see one by one -------------------------------------------------------------------
 
 
-def beaten(*late_ms: float) -> LoopLag:
+def beaten(*late_ms: float, streams: int = 1) -> LoopLag:
     """A loop whose timer fired this late, one time after the other."""
     loop = asyncio.new_event_loop()
     lag = LoopLag(loop, InternalErrors())
     loop.close()
+    lag._growing.update(dict.fromkeys(range(streams), ()))
     for number, late in enumerate(late_ms):
         lag._started = 20 * MS * number
         lag._note_beat(round(late * MS), 20 * MS * (number + 1))
@@ -124,6 +130,12 @@ def test_a_timer_that_is_sometimes_late_shows_what_chunks_wait_for_meanwhile() -
 def test_it_shows_so_before_all_firings_are_there() -> None:
     (wait,) = beaten(0.5, 9, 4).find_waits(0)
     assert wait.excess == HOPS_PER_CHUNK * 4 * MS
+
+
+@pytest.mark.parametrize(("streams", "late"), [(FEW_STREAMS, MAX_SHORT_BLOCK_NS), (FEW_STREAMS + 1, 30 * MS)])
+def test_long_blocks_are_lags_by_themselves_where_no_other_streams_wait_for_the_loop(streams: int, late: int) -> None:
+    (wait,) = beaten(*[0.5] * (BEATS_PER_WAIT - 2), 30, 40, streams=streams).find_waits(0)
+    assert wait.excess == HOPS_PER_CHUNK * late
 
 
 @pytest.mark.parametrize("late_ms", [(30,), (0.5, 30), (30, *[0.5] * (BEATS_PER_WAIT - 1))])

@@ -61,6 +61,14 @@ def test_what_the_host_added_to_a_wake_is_no_wait_for_other_threads() -> None:
     assert [wait.excess for wait in woken(*[5] * WAKES_PER_WAIT, host_ms=3).find_waits(0)] == [TURNS_PER_CHUNK * 2 * MS]
 
 
+def test_what_readers_waited_for_a_cpu_shows_in_their_own_windows() -> None:
+    wakes = Wakes(idle, idle)
+    for number in range(WAKES_PER_WAIT):
+        wakes.begin_sleep(number * SECOND, 0.1)
+        wakes.end_sleep(number * SECOND + 104 * MS, readers_delay=2 * MS)
+    assert [wait.excess for wait in wakes.find_waits(0)] == [TURNS_PER_CHUNK * 2 * MS]
+
+
 def test_where_the_share_of_the_host_is_not_known_nothing_is() -> None:
     assert sleep_and_wake(Wakes(lambda: None), 9, 9, 9).find_waits(0) == []
 

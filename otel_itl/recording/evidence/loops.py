@@ -35,6 +35,10 @@ BEATS_PER_WAIT: Final = 16
 """Firings of the timer, the latest of which shows what a chunk may have waited for meanwhile."""
 MIN_BEAT_LATENESS_NS: Final = 2_000_000
 """A timer that is this late at most shows a loop that runs: it sleeps for whole milliseconds, and decodes chunks."""
+FEW_STREAMS: Final = 4
+"""So few streams on a loop queue up behind no others: a chunk waits for the block that it came in, and short ones."""
+MAX_SHORT_BLOCK_NS: Final = 5_000_000
+"""After a block the timer sees every one that is longer than this as a lag."""
 HOPS_PER_CHUNK: Final = 3
 """The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
 MIN_BLOCK_NS: Final = 1_000_000
@@ -113,7 +117,7 @@ class LoopLag:
         The timer shows a sample of it: of most blocks that are shorter than its interval it sees nothing.
         """
         waits = find_after(self._waits, moment)
-        late = _find_second_latest(self._beats)
+        late = self._find_short_block()
         if late >= MIN_BEAT_LATENESS_NS:
             waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
         return waits
@@ -133,10 +137,15 @@ class LoopLag:
         if len(self._beats) < BEATS_PER_WAIT:
             return
         self._passages.append(Window(self._beats_since, now, HOPS_PER_CHUNK * max(self._beats), busy=0.0))
-        latest = _find_second_latest(self._beats)
+        latest = self._find_short_block()
         if latest >= MIN_BEAT_LATENESS_NS:
             self._waits.append(Window(self._beats_since, now, HOPS_PER_CHUNK * latest, busy=0.0))
         self._beats = []
+
+    def _find_short_block(self) -> int:
+        """Return for how long (ns) the loop was blocked again and again, as the timer shows by its last firings."""
+        late = _find_second_latest(self._beats)
+        return min(late, MAX_SHORT_BLOCK_NS) if len(self._growing) <= FEW_STREAMS else late
 
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""

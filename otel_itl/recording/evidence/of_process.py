@@ -60,9 +60,7 @@ class ProcessEvidence:
 
     def _end_sleep(self, now: int) -> None:
         """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
-        self.wakes.end_sleep(now)
-        if self.run_queues is not None:
-            self.run_queues.end_windows()
+        self.wakes.end_sleep(now, 0 if self.run_queues is None else self.run_queues.end_windows())
 
     @never_raises(Where.STALL_WATCH, None)
     def begin_round(self) -> None:

@@ -277,8 +277,11 @@ class RunQueues:
             self._active_until = self._clock() + ACTIVE_NS
         return found
 
-    def end_windows(self) -> None:
-        """End a window of each thread, of the next ones where there are many. Called when the watchdog wakes up."""
+    def end_windows(self) -> int:
+        """End a window of each thread, of the next ones where there are many. Called when the watchdog wakes up.
+
+        Returns for how long (ns) they waited for a CPU, one by one.
+        """
         threads = list(self._threads.values())
         skipped = self._naps * MAX_THREADS_PER_NAP % max(len(threads), 1)
         self._naps += 1
@@ -294,10 +297,13 @@ class RunQueues:
                 self._active_until = look.moment + ACTIVE_NS
             if window is not None and window.excess:
                 waited.append(window)
-        if waited and len(threads) > 1:
-            start, end = min(window.start for window in waited), waited[-1].end
-            excess = min(sum(window.excess for window in waited), end - start)
+        if not waited:
+            return 0
+        start, end = min(window.start for window in waited), waited[-1].end
+        excess = min(sum(window.excess for window in waited), end - start)
+        if len(threads) > 1:
             self._joint.append(Window(start, end, excess, busy=0.0))
+        return excess
 
 
 class HostDelay:

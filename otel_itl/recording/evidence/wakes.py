@@ -69,8 +69,14 @@ class Wakes:
         self._host_delay, self._cpu_at_sleep = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
-    def end_sleep(self, now: int) -> None:
-        """Note that the thread woke up at `now` (ns); without a sleep, nothing."""
+    def end_sleep(self, now: int, readers_delay: int = 0) -> None:
+        """Note that the thread woke up at `now` (ns); without a sleep, nothing.
+
+        Args:
+            now: the moment.
+            readers_delay: for how long (ns) threads that read streams waited for a CPU meanwhile, maybe with the GIL:
+                their own windows show it.
+        """
         pauses = self._find_overdue(now)
         self._pauses.extend(pauses)
         due, self._due = self._due, NEVER
@@ -79,7 +85,7 @@ class Wakes:
         before, delay = self._host_delay, self._read_host_delay()
         if before is None or delay is None:  # then the host cannot be distinguished from this process
             return
-        late = max(now - due - (delay - before), 0)
+        late = max(now - due - (delay - before) - readers_delay, 0)
         if late > TOLERANCE_NS and not pauses:
             self._held.append(Lag(now - late, now, self._slept_at))
         if not self._lateness:
