@@ -87,6 +87,7 @@ def stop_background_work() -> None:
     """Keep the threads of otel_itl idle: from here on `finish_background_work` does their work."""
     runtime.finalizer.thread.interval = runtime.watchdog.thread.interval = _NEVER_SECONDS
     runtime.finalizer.thread.hurry = lambda: None  # type: ignore[method-assign]
+    runtime.watchdog.thread._sleeper = None  # noqa: SLF001 - it wakes up between two rounds
 
 
 def finish_background_work() -> None:

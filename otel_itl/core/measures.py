@@ -46,7 +46,7 @@ MAX_DRIFT_SAMPLES = 128
 MAX_HELD_WIDTH = 0.5
 """Metrics and sessions take a figure of which the caller's holds leave less than this share open."""
 MAX_TTFT_WIDTH = 0.1
-"""They take a TTFT that is known to this many seconds in any case: a reader feels no less."""
+"""A TTFT that is known to this many seconds is recorded as a metric, however short it is."""
 MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE = 0.001, 0.01
 """A figure is emitted with its error from this on (s), and from this share of it on."""
 

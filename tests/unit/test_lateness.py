@@ -145,6 +145,12 @@ def test_a_loop_that_never_sleeps_takes_some_iterations_for_a_chunk() -> None:
     assert late(moments(0, 10), moments(10, 380), busy, *lags, is_on_loop=True) == [0, 90]
 
 
+def test_a_loop_that_never_sleeps_and_iterates_fast_takes_little_for_a_chunk() -> None:
+    busy = [window(100 + 20 * index, 120 + 20 * index, 0, busy=0.95) for index in range(15)]
+    passages = (window(100, 400, 6),)
+    assert late(moments(0, 10), moments(10, 380), *busy, passages=passages, is_on_loop=True) == [0, 6]
+
+
 def test_a_loop_that_slept_before_it_was_busy_had_no_chunk_then() -> None:
     busy, long = window(100, 400, 0, busy=0.95), lag(150, 320)
     assert late(moments(0, 10), moments(10, 380), busy, long, is_on_loop=True) == [0, 220]

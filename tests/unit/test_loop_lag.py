@@ -10,7 +10,17 @@ import weakref
 import pytest
 
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.loops import BEATS_PER_WAIT, HOPS_PER_CHUNK, LoopLag, LoopLags, find_headers_moment
+from otel_itl.recording.evidence.loops import (
+    BEATS_PER_WAIT,
+    CLOSE_TIMER_SECONDS,
+    FEW_STREAMS,
+    HOPS_PER_CHUNK,
+    MAX_SHORT_BLOCK_NS,
+    TIMER_SECONDS,
+    LoopLag,
+    LoopLags,
+    find_headers_moment,
+)
 from otel_itl.recording.internal_errors import InternalErrors
 
 MS = 1_000_000
@@ -58,6 +68,20 @@ def test_a_blocked_loop_is_noticed() -> None:
     assert longest.end - longest.start >= 0.15e9
 
 
+@pytest.mark.parametrize(("late", "seconds"), [(0, TIMER_SECONDS), (4 * MS, CLOSE_TIMER_SECONDS)])
+def test_after_a_block_the_timer_fires_so_often_that_no_other_one_falls_between(late: int, seconds: float) -> None:
+    async def blocked() -> tuple[float, list[Lag]]:
+        lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
+        lag.add_stream(1, [])
+        lag._due = time.perf_counter_ns() - late
+        lag._fire()
+        lag.remove_stream(1)
+        return (lag._due - lag._started) / 1e9, list(lag._lags)
+
+    interval, lags = asyncio.run(blocked())
+    assert (interval, len(lags)) == (seconds, seconds == CLOSE_TIMER_SECONDS)
+
+
 def test_the_beat_stops_when_no_stream_is_open() -> None:
     async def beaten() -> bool:
         lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
@@ -86,11 +110,12 @@ def test_a_loop_that_is_done_is_not_kept() -> None:
 # --- Blocks that the timer does not see one by one -------------------------------------------------------------------
 
 
-def beaten(*late_ms: float) -> LoopLag:
+def beaten(*late_ms: float, streams: int = 1) -> LoopLag:
     """A loop whose timer fired this late, one time after the other."""
     loop = asyncio.new_event_loop()
     lag = LoopLag(loop, InternalErrors())
     loop.close()
+    lag._growing.update(dict.fromkeys(range(streams), ()))
     for number, late in enumerate(late_ms):
         lag._started = 20 * MS * number
         lag._note_beat(round(late * MS), 20 * MS * (number + 1))
@@ -107,6 +132,12 @@ def test_it_shows_so_before_all_firings_are_there() -> None:
     assert wait.excess == HOPS_PER_CHUNK * 4 * MS
 
 
+@pytest.mark.parametrize(("streams", "late"), [(FEW_STREAMS, MAX_SHORT_BLOCK_NS), (FEW_STREAMS + 1, 30 * MS)])
+def test_long_blocks_are_lags_by_themselves_where_no_other_streams_wait_for_the_loop(streams: int, late: int) -> None:
+    (wait,) = beaten(*[0.5] * (BEATS_PER_WAIT - 2), 30, 40, streams=streams).find_waits(0)
+    assert wait.excess == HOPS_PER_CHUNK * late
+
+
 @pytest.mark.parametrize("late_ms", [(30,), (0.5, 30), (30, *[0.5] * (BEATS_PER_WAIT - 1))])
 def test_a_timer_that_was_late_once_shows_one_block_alone(late_ms: tuple[float, ...]) -> None:
     assert beaten(*late_ms).find_waits(0) == []
@@ -114,6 +145,12 @@ def test_a_timer_that_was_late_once_shows_one_block_alone(late_ms: tuple[float, 
 
 def test_a_timer_that_is_late_as_on_a_quiet_loop_delays_no_chunk() -> None:
     assert beaten(*[1.9] * 2 * BEATS_PER_WAIT).find_waits(0) == []
+
+
+@pytest.mark.parametrize("late_ms", [(0.5, 4, 1), (0.5, 4, *[1] * (BEATS_PER_WAIT - 2))], ids=["some", "all"])
+def test_a_chunk_passes_a_loop_in_some_of_its_longest_iterations(late_ms: tuple[float, ...]) -> None:
+    (passage,) = beaten(*late_ms).find_passages(0)
+    assert (passage.start, passage.excess) == (0, HOPS_PER_CHUNK * 4 * MS)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ import pytest
 from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.recording.evidence.of_process import NAP_SECONDS, ProcessEvidence
 from otel_itl.recording.evidence.run_queue import (
-    MAX_THREADS_PER_ROUND,
+    MAX_THREADS_PER_NAP,
     HostDelay,
     Look,
     OrdinaryDelay,
@@ -313,9 +314,24 @@ def test_a_thread_that_has_ended_has_its_last_windows() -> None:
     followed: list[ReaderThread | None] = []
     run_in_other_thread(lambda: followed.append(queues.follow_thread()))
     time.sleep(0.01)
-    queues.make_round()
+    queues.end_windows()
     assert followed[0] is not None
     assert followed[0].since(0) == []
+
+
+def test_the_watchdog_naps_shortly_while_a_thread_reads_streams_and_each_nap_ends_a_window() -> None:
+    evidence = ProcessEvidence(InternalErrors())
+    queues = evidence.run_queues
+    assert queues is not None
+    if queues.read() is None:
+        pytest.skip("this system does not count it for each thread")
+    before = evidence.begin_nap(0.2)
+    followed = queues.follow_thread()
+    assert followed is not None
+    began = followed._last[0]
+    nap = evidence.begin_nap(0.2)
+    evidence.end_nap()
+    assert (before, nap, followed._last[0] > began) == (0.2, NAP_SECONDS, True)
 
 
 def test_a_thread_is_followed_as_long_as_a_stream_of_it_is_there() -> None:
@@ -330,7 +346,7 @@ def test_a_thread_is_followed_as_long_as_a_stream_of_it_is_there() -> None:
     assert len(queues._threads) == 0
 
 
-def test_of_many_threads_each_round_reads_some() -> None:
+def test_of_many_threads_each_nap_reads_some() -> None:
     queues = RunQueues(InternalErrors())
     read: list[int] = []
 
@@ -342,17 +358,17 @@ def test_of_many_threads_each_round_reads_some() -> None:
             read.append(self.number)
             return Look(0, Turns(0, 0), Turns(0, 0), None)
 
-    threads = [Thread(number) for number in range(MAX_THREADS_PER_ROUND + 6)]
+    threads = [Thread(number) for number in range(MAX_THREADS_PER_NAP + 6)]
     for thread in threads:
         queues._threads[thread.number] = thread  # type: ignore[assignment]
-    queues.make_round()
+    queues.end_windows()
     first = list(read)
-    queues.make_round()
-    assert (len(first), len(set(read))) == (MAX_THREADS_PER_ROUND, len(threads))
+    queues.end_windows()
+    assert (len(first), len(set(read))) == (MAX_THREADS_PER_NAP, len(threads))
 
 
-def make_rounds(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float, float]]:
-    """Windows of 100 ms of several threads, one in each round; of each of the worst, its end and its excess (ms)."""
+def make_naps(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float, float]]:
+    """Windows of 100 ms of several threads, one in each nap; of each of the worst, its end and its excess (ms)."""
     now = [0]
     queues = RunQueues(InternalErrors(), clock=lambda: now[0])
     found: list[Window | None] = []
@@ -363,9 +379,9 @@ def make_rounds(*excesses_ms: float | None, threads: int = 2) -> list[tuple[floa
         now[0] += 100 * MS
         window = None if excess_ms is None else Window(now[0] - 100 * MS, now[0], round(excess_ms * MS), 0.5)
         found[:] = [window, *[None] * (threads - 1)]
-        queues.make_round()
+        queues.end_windows()
     now[0] += 50 * MS
-    return [(window.end / MS, window.excess / MS) for window in queues.find_worst_windows(0)]
+    return [(window.end / MS, window.excess / MS) for window in queues.find_joint_windows(0)]
 
 
 class ScriptedThread:
@@ -379,15 +395,25 @@ class ScriptedThread:
 
 
 def test_the_longest_wait_of_any_thread_is_that_of_each_as_one_may_have_held_the_interpreter() -> None:
-    assert make_rounds(30, None, 20, None, None) == [(100, 30), (300, 20)]
+    assert make_naps(30, None, 20, None, None) == [(100, 30), (300, 20)]
 
 
-def test_the_wait_of_the_last_round_stands_for_the_time_since_then() -> None:
-    assert make_rounds(30) == [(100, 30), (150, 30)]
+def test_threads_that_wait_for_a_cpu_may_have_held_the_interpreter_one_after_the_other() -> None:
+    now, found = [0], [Window(0, 100 * MS, 30 * MS, 0.5), Window(0, 100 * MS, 20 * MS, 0.5), None]
+    queues = RunQueues(InternalErrors(), clock=lambda: now[0])
+    kept = [ScriptedThread(found) for _ in found]  # type: ignore[arg-type]
+    for number, thread in enumerate(kept):
+        queues._threads[number] = thread  # type: ignore[assignment]
+    queues.end_windows()
+    assert queues.find_joint_windows(0)[0] == Window(0, 100 * MS, 50 * MS, 0.0)
+
+
+def test_the_wait_of_the_last_nap_stands_for_the_time_since_then() -> None:
+    assert make_naps(30) == [(100, 30), (150, 30)]
 
 
 def test_a_single_thread_waits_for_no_other() -> None:
-    assert make_rounds(30, threads=1) == []
+    assert make_naps(30, threads=1) == []
 
 
 # --- Stops ----------------------------------------------------------------------------------------------------------

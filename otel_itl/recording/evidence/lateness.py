@@ -37,6 +37,8 @@ class Delays(NamedTuple):
     """Intervals in which its thread waited for a CPU."""
     waits: Sequence[Window] = ()
     """Intervals in which the reader waited for other threads of the process, or for other streams of its loop."""
+    passages: Sequence[Window] = ()
+    """Intervals with the longest that a chunk can have taken to pass through the loop, which never slept, in them."""
     is_on_loop: bool = False
     """The reader is an event loop, which reads other streams as well."""
     turns: int = 1
@@ -101,6 +103,7 @@ class _Reaches:
         windows = (window for window in delays.windows if window.excess or delays.is_on_loop)
         self._windows = sorted(windows, key=_end_of)
         self._ends = [window.end for window in self._windows]
+        self._passages = _Spans([(one.start, one.end, one) for one in delays.passages])
         self._is_on_loop = delays.is_on_loop
         self._turns = delays.turns
         self._iterations = MAX_ITERATIONS * delays.turns
@@ -129,7 +132,7 @@ class _Reaches:
         A thread may have had the chunk as long as it has not slept: the windows are followed back until then. A loop
         that never sleeps gets to each of its streams all the same, as fast as its iterations show.
         """
-        reach = arrived
+        reach, earliest = arrived, 0
         last = min(bisect_left(self._ends, arrived), len(self._windows) - 1)
         for index in range(last, -1, -1):
             window = self._windows[index]
@@ -139,18 +142,22 @@ class _Reaches:
                 break
             # Longer ones are lags of the loop.
             reach -= min(window.excess, MAX_UNSEEN_NS) if self._is_on_loop else window.excess
-            if window.busy >= SATURATED and self._is_on_loop:
-                return max(min(reach, window.start), arrived - self._find_longest_passage(window.start, arrived))
             if window.busy >= SATURATED:
                 reach = min(reach, window.start)
+                if self._is_on_loop:
+                    earliest = arrived - self._find_longest_passage(window.start, arrived)
+                    if reach <= earliest:
+                        break
             elif reach > window.start:
                 break
-        return reach
+        return max(reach, earliest)
 
     def _find_longest_passage(self, start: int, arrived: int) -> int:
         """Return how long a chunk may take (ns) to pass through a loop that never sleeps: its last lags."""
         lags = [self._lags.delays[index] for index in self._lags.find_between(start, arrived)]
-        return 2 * MAX_UNSEEN_NS + sum(lag.end - lag.earliest for lag in lags[-self._iterations :])
+        passages = [self._passages.delays[index].excess for index in self._passages.find_between(start, arrived)]
+        least = max(passages, default=2 * MAX_UNSEEN_NS)
+        return least + sum(lag.end - lag.earliest for lag in lags[-self._iterations :])
 
 
 class _Spans(Generic[T]):

@@ -25,17 +25,25 @@ TIMER_SECONDS: Final = 0.02
 SILENT_TIMER_SECONDS: Final = 0.4
 """The timer's interval when no stream of the loop got a chunk in the last second: a wake-up costs 0.1 ms."""
 SILENT_AFTER_NS: Final = 1_000_000_000
-TOLERANCE_NS: Final = 5_000_000
+CLOSE_TIMER_SECONDS: Final = 0.005
+"""The timer's interval after a block: where there are short ones, no other one falls between two firings."""
+CLOSE_FOR_NS: Final = 1_000_000_000
+"""For so long after a block the next one is watched for."""
+TOLERANCE_NS: Final = 3_000_000
 """The timer may be this late without the loop counting as blocked: timers are coarse."""
 BEATS_PER_WAIT: Final = 16
 """Firings of the timer, the latest of which shows what a chunk may have waited for meanwhile."""
 MIN_BEAT_LATENESS_NS: Final = 2_000_000
 """A timer that is this late at most shows a loop that runs: it sleeps for whole milliseconds, and decodes chunks."""
+FEW_STREAMS: Final = 4
+"""So few streams on a loop queue up behind no others: a chunk waits for the block that it came in, and short ones."""
+MAX_SHORT_BLOCK_NS: Final = 5_000_000
+"""After a block the timer sees every one that is longer than this as a lag."""
 HOPS_PER_CHUNK: Final = 3
 """The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
 MIN_BLOCK_NS: Final = 1_000_000
 """What this project itself computes on a loop is noted from this time on."""
-MAX_LAGS: Final = 512
+MAX_LAGS: Final = 2_048
 """Intervals that are kept for each loop; the oldest are dropped."""
 
 
@@ -54,6 +62,8 @@ class LoopLag:
         """What the timer runs in. A copy of the caller's would keep its request alive."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_slow = False
+        self._close_until = 0
+        """Until then the timer has its shortest interval (ns)."""
         self._chunks = 0
         self._last_chunk = 0
         """When a firing of the timer last found new chunks (ns)."""
@@ -61,6 +71,7 @@ class LoopLag:
         """When the timer was started, so that the loop ran, and when it is due (ns)."""
         self._lags: deque[Lag] = deque(maxlen=MAX_LAGS)
         self._waits: deque[Window] = deque(maxlen=MAX_LAGS)
+        self._passages: deque[Window] = deque(maxlen=MAX_LAGS)
         self._beats: list[int] = []
         """How late (ns) the timer was, since the last of the waits was looked for."""
         self._beats_since = 0
@@ -106,10 +117,17 @@ class LoopLag:
         The timer shows a sample of it: of most blocks that are shorter than its interval it sees nothing.
         """
         waits = find_after(self._waits, moment)
-        late = _find_second_latest(self._beats)
+        late = self._find_short_block()
         if late >= MIN_BEAT_LATENESS_NS:
             waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
         return waits
+
+    def find_passages(self, moment: int) -> list[Window]:
+        """Return the intervals that end after `moment` (ns), with the longest that a chunk can have taken to pass."""
+        passages = find_after(self._passages, moment)
+        if self._beats:
+            passages.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * max(self._beats), busy=0.0))
+        return passages
 
     def _note_beat(self, late: int, now: int) -> None:
         """Note how late the timer fired (ns)."""
@@ -118,10 +136,16 @@ class LoopLag:
         self._beats.append(late)
         if len(self._beats) < BEATS_PER_WAIT:
             return
-        latest = _find_second_latest(self._beats)
+        self._passages.append(Window(self._beats_since, now, HOPS_PER_CHUNK * max(self._beats), busy=0.0))
+        latest = self._find_short_block()
         if latest >= MIN_BEAT_LATENESS_NS:
             self._waits.append(Window(self._beats_since, now, HOPS_PER_CHUNK * latest, busy=0.0))
         self._beats = []
+
+    def _find_short_block(self) -> int:
+        """Return for how long (ns) the loop was blocked again and again, as the timer shows by its last firings."""
+        late = _find_second_latest(self._beats)
+        return min(late, MAX_SHORT_BLOCK_NS) if len(self._growing) <= FEW_STREAMS else late
 
     def since(self, moment: int) -> list[Lag]:
         """Return the intervals that end well after `moment` (ns)."""
@@ -139,11 +163,13 @@ class LoopLag:
         return lags
 
     def _schedule(self, *, is_slow: bool) -> None:
-        """Start the timer, with its long interval or with its short one, unless the loop is gone."""
+        """Start the timer, with its long interval or with a short one, unless the loop is gone."""
         loop = self._loop()
         if loop is not None and not loop.is_closed():
-            seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
             self._is_slow, self._started = is_slow, perf_counter_ns()
+            seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
+            if not is_slow and self._started < self._close_until:
+                seconds = CLOSE_TIMER_SECONDS
             self._due = self._started + round(seconds * 1e9)
             self._timer = loop.call_later(seconds, self._fire, context=self._context)
 
@@ -154,6 +180,7 @@ class LoopLag:
         self._note_beat(now - self._due, now)
         if now - self._due > TOLERANCE_NS:
             self._lags.append(Lag(self._due, now, self._started))
+            self._close_until = now + CLOSE_FOR_NS
         if not self._growing:
             self._timer = None
             self._idle.append(None)

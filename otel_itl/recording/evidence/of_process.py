@@ -59,8 +59,8 @@ class ProcessEvidence:
         self._end_sleep(self.clock())
 
     def _end_sleep(self, now: int) -> None:
-        queues = self.run_queues
-        self.wakes.end_sleep(now, has_several_readers=queues is not None and queues.has_several_threads)
+        """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
+        self.wakes.end_sleep(now, 0 if self.run_queues is None else self.run_queues.end_windows())
 
     @never_raises(Where.STALL_WATCH, None)
     def rest(self) -> None:
@@ -69,10 +69,8 @@ class ProcessEvidence:
 
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
-        """Note that the watchdog woke up at `now` (ns), and how long the readers' threads have waited for a CPU."""
+        """Note that the watchdog woke up at `now` (ns)."""
         self._end_sleep(now)
-        if self.run_queues is not None:
-            self.run_queues.make_round()
 
 
 def _read_nothing() -> None:

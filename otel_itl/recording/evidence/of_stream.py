@@ -174,12 +174,14 @@ class StreamEvidence:
         lags = self._find_lags(ended)
         windows = self.host.find_windows(self._requested, ended, is_on_loop=self.loop_lag is not None)
         waits = self._process.wakes.find_waits(self._requested)
+        passages = []
         if self.loop_lag is not None:
             waits += self.loop_lag.find_waits(self._requested)
+            passages = self.loop_lag.find_passages(self._requested)
         elif self._process.run_queues is not None:
-            waits += self._process.run_queues.find_worst_windows(self._requested)
+            waits += self._process.run_queues.find_joint_windows(self._requested)
         turns = 1 if self._frames is None else self._frames.streams
-        delays = Delays(lags, windows, waits, is_on_loop=self.loop_lag is not None, turns=turns)
+        delays = Delays(lags, windows, waits, passages, is_on_loop=self.loop_lag is not None, turns=turns)
         if headers is not None:
             headers = max(find_headers_moment(headers, lags), self._requested)
         chunks = find_lateness(asked, arrived, self._requested, delays)

@@ -43,14 +43,14 @@ MIN_EXCESS_NS: Final = 1_000_000
 """A window with less than this above the ordinary is quiet."""
 SATURATED: Final = 0.9
 """A thread that was on a CPU or ready for this share of a window may not have slept in it."""
-MIN_LEARNT_TURNS, SAMPLED_TURNS = 4, 64
-"""Turns in a window to learn from, and windows that are learnt from."""
+SAMPLED_WINDOWS: Final = 64
+"""Windows that what is ordinary is learnt from."""
 MAX_WINDOWS: Final = 1_024
 """Windows that are kept of each thread, of those that are not quiet; the oldest are dropped."""
-ROUND_NS: Final = 100_000_000
-"""The usual time from one round of the watchdog to the next."""
-MAX_THREADS_PER_ROUND: Final = 64
-"""Threads that a round of the watchdog reads; where there are more, the windows are longer."""
+ACTIVE_NS: Final = 400_000_000
+"""For so long after a thread ran it is taken to read a stream still."""
+MAX_THREADS_PER_NAP: Final = 16
+"""Threads that are read when the watchdog wakes up; where there are more, the windows are longer."""
 
 
 OF_PROCESS: Final = 0
@@ -122,12 +122,12 @@ class OrdinaryDelay:
 
     def __init__(self) -> None:
         self.ns = FIRST_ORDINARY_NS
-        self._seen: deque[int] = deque(maxlen=SAMPLED_TURNS)
+        self._seen: deque[int] = deque(maxlen=SAMPLED_WINDOWS)
         self._left = 0
 
     def learn(self, turns: Turns) -> None:
         """Learn from the turns of one window, unless they were delayed for long."""
-        if turns.number < MIN_LEARNT_TURNS or turns.delay > turns.number * MAX_ORDINARY_NS:
+        if not turns.number or turns.delay > turns.number * MAX_ORDINARY_NS:
             return
         self._seen.append(turns.delay // turns.number)
         self._left -= 1
@@ -222,32 +222,32 @@ class RunQueues:
         self._ordinary = OrdinaryDelay()
         self._threads: WeakValueDictionary[int, ReaderThread] = WeakValueDictionary()
         """The threads that read streams, by native id: as long as one of these is there."""
-        self._rounds = 0
-        self.has_active_threads = False
-        """A thread that reads streams has run since the round before."""
-        self._worst: deque[Window] = deque(maxlen=MAX_WINDOWS)
-        """Of each round in which one of several threads waited, the window of that which waited longest."""
+        self._naps = 0
+        self._last_nap = 0
+        """When the windows were last ended (ns)."""
+        self._active_until = 0
+        self._joint: deque[Window] = deque(maxlen=MAX_WINDOWS)
+        """Of each nap in which one of several threads waited, what they waited together."""
 
     def forget_after_fork(self) -> None:
         """Drop the parent's threads."""
         self._threads = WeakValueDictionary()
-        self._worst.clear()
+        self._joint.clear()
 
     @property
-    def has_several_threads(self) -> bool:
-        """Whether more than one thread reads streams."""
-        return len(self._threads) > 1
+    def has_active_threads(self) -> bool:
+        """Whether a thread that reads streams has run a short while ago."""
+        return self._clock() < self._active_until
 
-    def find_worst_windows(self, moment: int) -> list[Window]:
-        """Return, for each round that ended after `moment` (ns), the window of the thread that waited longest.
+    def find_joint_windows(self, moment: int) -> list[Window]:
+        """Return, for each nap that ended after `moment` (ns), what the threads that read streams waited one by one.
 
-        A thread that got no CPU may have held the GIL, which the others needed to go on. There are none where one
-        thread alone reads streams. The last one stands for the round that is not over as well.
+        A thread that got no CPU may have held the GIL, which the others needed to go on, and so may the next one. There
+        are none where one thread alone reads streams. That of the last nap stands for the nap that is not over as well.
         """
-        windows = find_after(self._worst, moment)
-        now = self._clock()
-        if windows and now - windows[-1].end < 2 * ROUND_NS:
-            windows.append(windows[-1]._replace(start=windows[-1].end, end=now))
+        windows = find_after(self._joint, moment)
+        if windows and windows[-1].end >= self._last_nap:
+            windows.append(windows[-1]._replace(start=windows[-1].end, end=self._clock()))
         return windows
 
     @never_raises(Where.STREAM_READ, None)
@@ -275,26 +275,36 @@ class RunQueues:
         if found is None:
             found = ReaderThread(_make_turns_reader(read), self._ordinary, self._clock)
             self._threads[native_id] = found
+            self._active_until = self._clock() + ACTIVE_NS
         return found
 
-    def make_round(self) -> None:
-        """End a window of each thread. Called by the watchdog."""
+    def end_windows(self) -> int:
+        """End a window of each thread, of the next ones where there are many. Called when the watchdog wakes up.
+
+        Returns for how long (ns) they waited for a CPU, one by one.
+        """
         threads = list(self._threads.values())
-        skipped = self._rounds * MAX_THREADS_PER_ROUND % max(len(threads), 1)
-        self._rounds += 1
-        worst: Window | None = None
-        self.has_active_threads = False
-        for thread in islice([*threads[skipped:], *threads[:skipped]], MAX_THREADS_PER_ROUND):
+        skipped = self._naps * MAX_THREADS_PER_NAP % max(len(threads), 1)
+        self._naps += 1
+        self._last_nap = self._clock()
+        waited: list[Window] = []
+        for thread in islice([*threads[skipped:], *threads[:skipped]], MAX_THREADS_PER_NAP):
             try:
                 look = thread.end_window()
             except (OSError, ValueError):  # it has ended
                 continue
             window = look.window
-            self.has_active_threads = self.has_active_threads or look.turns.number > 0
-            if window is not None and window.excess > (0 if worst is None else worst.excess):
-                worst = window
-        if worst is not None and len(threads) > 1:
-            self._worst.append(worst)
+            if look.turns.number:
+                self._active_until = look.moment + ACTIVE_NS
+            if window is not None and window.excess:
+                waited.append(window)
+        if not waited:
+            return 0
+        start, end = min(window.start for window in waited), waited[-1].end
+        excess = min(sum(window.excess for window in waited), end - start)
+        if len(threads) > 1:
+            self._joint.append(Window(start, end, excess, busy=0.0))
+        return excess
 
 
 class HostDelay:

@@ -28,12 +28,9 @@ PAUSE_NS: Final = 200_000_000
 TOLERANCE_NS: Final = 5_000_000
 """A wake that is later than this shows by itself that no thread ran that waited for the interpreter."""
 WAKES_PER_WAIT: Final = 16
-"""A wake that is late alone is one interval in which nothing ran, and no custom: the second latest counts. Where the
-process is busy, or several of its threads read streams, it is the latest."""
+"""A wake that is late alone is one interval in which nothing ran, and no custom: the second latest counts."""
 MIN_WAKES: Final = 3
 """Fewer wakes show no custom."""
-BUSY: Final = 0.5
-"""The share of a core from which on the threads of a process compete for the interpreter."""
 TURNS_PER_CHUNK: Final = 3
 """How often a thread gives up the GIL for one chunk: it looks whether there are bytes, reads them, and looks again."""
 
@@ -73,12 +70,13 @@ class Wakes:
         self._host_delay, self._cpu_at_sleep = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
-    def end_sleep(self, now: int, *, has_several_readers: bool = False) -> None:
+    def end_sleep(self, now: int, readers_delay: int = 0) -> None:
         """Note that the thread woke up at `now` (ns); without a sleep, nothing.
 
         Args:
             now: the moment.
-            has_several_readers: several threads read streams: they compete for the interpreter.
+            readers_delay: for how long (ns) threads that read streams waited for a CPU meanwhile, maybe with the GIL:
+                their own windows show it.
         """
         due = self._due
         pauses = [] if due >= now else self._find_overdue(now)
@@ -89,23 +87,23 @@ class Wakes:
         before, delay = self._host_delay, self._read_host_delay()
         if before is None or delay is None:  # then the host cannot be distinguished from this process
             return
-        late = max(now - due - (delay - before), 0)
+        late = max(now - due - (delay - before) - readers_delay, 0)
         if late > TOLERANCE_NS and not pauses:
             self._held.append(Lag(now - late, now, self._slept_at))
         if not self._lateness:
             self._wait_began, self._cpu = self._slept_at, self._cpu_at_sleep
         self._lateness.append(late)
         if len(self._lateness) == WAKES_PER_WAIT:
-            self._waits.extend(self._find_wait(now, has_several_readers=has_several_readers))
+            self._waits.extend(self._find_wait(now))
             self._lateness = []
 
-    def _find_wait(self, now: int, *, has_several_readers: bool = False) -> list[Window]:
+    def _find_wait(self, now: int) -> list[Window]:
         """Return what a chunk may have waited for the interpreter since the last wait was found; empty: nothing."""
         lateness = sorted(self._lateness)
         if len(lateness) < MIN_WAKES:
             return []
         busy = (self._read_cpu() - self._cpu) / max(now - self._wait_began, 1)
-        late = lateness[-1 if has_several_readers or busy >= BUSY else -2]
+        late = lateness[-2]
         if busy >= SATURATED:
             late = max(late, int(getswitchinterval() * SECOND))
         return [Window(self._wait_began, now, TURNS_PER_CHUNK * late, busy)] if late >= MIN_EXCESS_NS else []
