@@ -24,6 +24,9 @@ from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.export.measured_stream import measured_stream
 from otel_itl.export.metrics import MetricsRegistry
 from otel_itl.recording.critical_sections import CriticalSections
+from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.lateness import Delays, find_lateness
+from otel_itl.recording.evidence.run_queue import Window
 from otel_itl.recording.internal_errors import InternalErrors
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,3 +154,23 @@ def test_the_metrics_of_streams_that_end_together_are_recorded_together() -> Non
 
     _, one, many = map(count_recording, (1, 1, 64))
     assert many <= MOST_TOGETHER * one, (one, many)
+
+
+@pytest.mark.parametrize("is_on_loop", [False, True], ids=["in a thread", "on a loop"])
+def test_a_late_chunk_costs_no_more_after_a_caller_was_busy_for_long(*, is_on_loop: bool) -> None:
+    step = 20_000_000
+
+    def count_judging(chunks: int) -> int:
+        """What it takes to find how late chunks are, of a caller that never slept and often waited."""
+        arrived = array("q", range(step, (chunks + 1) * step, step))
+        windows = [Window(at - step, at, step // 2, 1.0) for at in arrived]
+        lags = [Lag(at - step, at - step // 4) for at in arrived]
+        passages = [Window(0, arrived[-1], 50 * step, 0.0)]
+        delays = Delays(lags if is_on_loop else (), windows, passages=passages, is_on_loop=is_on_loop, turns=8)
+        with counted_bytecodes() as executed:
+            late = find_lateness(array("q", [0, *arrived[:-1]]), arrived, 0, delays)
+            assert len(late) == chunks
+            return executed()
+
+    few, many = map(count_judging, (100, 1_000))
+    assert many <= 13 * few

@@ -15,6 +15,7 @@ from itertools import accumulate
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
+from otel_itl.core.stalls import NEVER
 from otel_itl.recording.evidence.lags import CATCH_UP_NS, MAX_ITERATIONS, Lag, find_passage
 from otel_itl.recording.evidence.run_queue import SATURATED, Window
 
@@ -94,19 +95,33 @@ def _find_end_of_catching_up(lag: Lag) -> int:
 
 
 class _Reaches:
-    """How far before its arrival a chunk may have come, by delays in order of time."""
+    """How far before its arrival a chunk may have come, by delays in order of time.
+
+    What leads up to a lag, or to a window in which the thread never slept, is followed back once and not for each
+    chunk: a caller that is busy all the time has thousands of both.
+    """
 
     def __init__(self, delays: Delays) -> None:
+        self._turns = delays.turns
+        self._iterations = MAX_ITERATIONS * delays.turns
         self._lags = _Spans([(lag.start, _find_end_of_catching_up(lag), lag) for lag in delays.lags])
+        self._since: dict[int, int] = {}
+        """The earliest moment at which a chunk can have come that was handed out right after a lag, by its index."""
         self._waits = _Spans([(wait.start, wait.end + CATCH_UP_NS, wait) for wait in delays.waits])
+        self._passages = _Spans([(one.start, one.end, one) for one in delays.passages])
+        self._lagged = [0, *accumulate(lag.end - lag.earliest for lag in self._lags.delays)]
+        """For how long the loop did not run, in the lags up to each (ns)."""
         # Where a thread of its own is busy and does not wait, its caller is busy.
         windows = (window for window in delays.windows if window.excess or delays.is_on_loop)
         self._windows = sorted(windows, key=_end_of)
         self._ends = [window.end for window in self._windows]
-        self._passages = _Spans([(one.start, one.end, one) for one in delays.passages])
         self._is_on_loop = delays.is_on_loop
-        self._turns = delays.turns
-        self._iterations = MAX_ITERATIONS * delays.turns
+        # What a loop waited for longer is a lag of it.
+        self._max_excess = MAX_UNSEEN_NS if delays.is_on_loop else NEVER
+        self._awake_since: list[int] = []
+        """Since when the thread may not have slept, at the start of each window (ns)."""
+        for index, window in enumerate(self._windows):
+            self._awake_since.append(self._follow(index - 1, window.start)[0])
 
     def find(self, asked: int, arrived: int) -> int:
         """Return the earliest moment (ns) at which a chunk may have come that was asked for, and arrived, then."""
@@ -122,42 +137,57 @@ class _Reaches:
         """
         reach = arrived
         for index in self._lags.find_around(arrived):
-            since = min(arrived, find_passage(self._lags.delays, index, self._iterations))
+            if index not in self._since:
+                self._since[index] = find_passage(self._lags.delays, index, self._iterations)
+            since = min(arrived, self._since[index])
             reach = min(reach, max(since, asked) if asked < self._lags.delays[index].end else since)
         return reach
 
     def _find_by_windows(self, arrived: int) -> int:
         """Return the start of the waits of the thread up to the arrival.
 
-        A thread may have had the chunk as long as it has not slept: the windows are followed back until then. A loop
-        that never sleeps gets to each of its streams all the same, as fast as its iterations show.
+        A loop that never sleeps gets to each of its streams all the same, as fast as its iterations show.
         """
-        reach, earliest = arrived, 0
         last = min(bisect_left(self._ends, arrived), len(self._windows) - 1)
+        reach, is_awake = self._follow(last, arrived)
+        if is_awake and self._is_on_loop:
+            return max(reach, arrived - self._find_longest_passage(arrived))
+        return reach
+
+    def _follow(self, last: int, moment: int) -> tuple[int, bool]:
+        """Return since when a thread that ran at a moment (ns) may have had what it read then, and if it never slept.
+
+        A thread may have had it as long as it has not slept: the windows are followed back until then.
+
+        Args:
+            last: index of the last window that is looked at.
+            moment: the moment.
+        """
+        reach = moment
         for index in range(last, -1, -1):
             window = self._windows[index]
-            if window.start >= arrived:
+            if window.start >= moment:
                 continue
             if window.end + CATCH_UP_NS < reach:
                 break
-            # Longer ones are lags of the loop.
-            reach -= min(window.excess, MAX_UNSEEN_NS) if self._is_on_loop else window.excess
+            reach -= min(window.excess, self._max_excess)
             if window.busy >= SATURATED:
-                reach = min(reach, window.start)
-                if self._is_on_loop:
-                    earliest = arrived - self._find_longest_passage(window.start, arrived)
-                    if reach <= earliest:
-                        break
-            elif reach > window.start:
+                return min(reach, self._awake_since[index]), True
+            if reach > window.start:
                 break
-        return max(reach, earliest)
+        return reach, False
 
-    def _find_longest_passage(self, start: int, arrived: int) -> int:
-        """Return how long a chunk may take (ns) to pass through a loop that never sleeps: its last lags."""
-        lags = [self._lags.delays[index] for index in self._lags.find_between(start, arrived)]
-        passages = [self._passages.delays[index].excess for index in self._passages.find_between(start, arrived)]
-        least = max(passages, default=2 * MAX_UNSEEN_NS)
-        return least + sum(lag.end - lag.earliest for lag in lags[-self._iterations :])
+    def _find_longest_passage(self, arrived: int) -> int:
+        """Return how long a chunk may take (ns) to pass through a loop that never sleeps: its last lags, and others."""
+        least = self._find_longest_hops(arrived, arrived)
+        least = self._find_longest_hops(arrived - least, arrived)
+        last = self._lags.count_before(arrived)
+        return least + self._lagged[last] - self._lagged[max(last - self._iterations, 0)]
+
+    def _find_longest_hops(self, start: int, end: int) -> int:
+        """Return how long a chunk may have taken (ns) in an interval, besides lags, to pass through the loop."""
+        passages = (self._passages.delays[index].excess for index in self._passages.find_between(start, end))
+        return max(passages, default=2 * MAX_UNSEEN_NS)
 
 
 class _Spans(Generic[T]):
@@ -172,6 +202,10 @@ class _Spans(Generic[T]):
     def find_between(self, start: int, end: int) -> range:
         """Return the indexes of the delays whose interval may overlap one."""
         return range(bisect_left(self._ends, start), bisect_right(self._starts, end))
+
+    def count_before(self, moment: int) -> int:
+        """Return how many delays begin no later than a moment: the first ones."""
+        return bisect_right(self._starts, moment)
 
     def find_around(self, moment: int) -> Iterator[int]:
         """Yield the indexes of the delays whose interval begins before a moment and ends no earlier."""
