@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from otel_itl.core.percentiles import percentile
-from otel_itl.recording.evidence.run_queue import find_delay_reader
+from otel_itl.recording.evidence.turns import find_delay_reader
 
 MAX_SHARE_OF_TTFT: Final = 0.1
 """Requests that are sent late by this share of the median TTFT make the TTFT of the tail, which counts from when they

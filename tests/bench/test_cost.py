@@ -26,7 +26,7 @@ from otel_itl.export.metrics import MetricsRegistry
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.lateness import Delays, find_lateness
-from otel_itl.recording.evidence.run_queue import Window
+from otel_itl.recording.evidence.windows import Window
 from otel_itl.recording.internal_errors import InternalErrors
 
 ROOT = Path(__file__).resolve().parents[2]

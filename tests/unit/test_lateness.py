@@ -9,7 +9,7 @@ import pytest
 
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.lateness import Delays, find_lateness
-from otel_itl.recording.evidence.run_queue import Window
+from otel_itl.recording.evidence.windows import Window
 
 MS = 1_000_000
 

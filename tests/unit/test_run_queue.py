@@ -16,21 +16,17 @@ import pytest
 from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.recording.evidence.host_delay import HostDelay
 from otel_itl.recording.evidence.of_process import NAP_SECONDS, ProcessEvidence
-from otel_itl.recording.evidence.run_queue import (
-    MAX_THREADS_PER_NAP,
-    HostDelay,
-    Look,
-    OrdinaryDelay,
-    ReaderThread,
-    RunQueues,
+from otel_itl.recording.evidence.run_queue import MAX_THREADS_PER_NAP, RunQueues
+from otel_itl.recording.evidence.turns import (
     Turns,
-    Window,
     find_delay_reader,
     find_throttling_counters,
     read_schedstat,
     read_throttled,
 )
+from otel_itl.recording.evidence.windows import Look, OrdinaryDelay, ReaderThread, Window
 from otel_itl.recording.internal_errors import InternalErrors
 
 MS = 1_000_000

@@ -11,8 +11,8 @@ import pytest
 
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.run_queue import Window
 from otel_itl.recording.evidence.wakes import MAX_PAUSES, PAUSE_NS, TURNS_PER_CHUNK, WAKES_PER_WAIT, Wakes
+from otel_itl.recording.evidence.windows import Window
 
 MS = 1_000_000
 

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stalls import NEVER
 from otel_itl.recording.evidence.lags import CATCH_UP_NS, MAX_ITERATIONS, Lag, find_passage
-from otel_itl.recording.evidence.run_queue import SATURATED, Window
+from otel_itl.recording.evidence.windows import SATURATED, Window
 
 T = TypeVar("T")
 

@@ -12,11 +12,11 @@ from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.causes import Readings, find_cause
 from otel_itl.recording.evidence.connection import Connection, Reading
 from otel_itl.recording.evidence.frames import DatedChunks, FrameLog, Reader, date_chunks, follow_frames
+from otel_itl.recording.evidence.host_delay import HostDelay
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.lateness import Delays, find_lateness
 from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
 from otel_itl.recording.evidence.of_process import ProcessEvidence
-from otel_itl.recording.evidence.run_queue import HostDelay
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 

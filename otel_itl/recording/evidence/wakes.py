@@ -17,7 +17,7 @@ from typing import Final
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.evidence.lags import Lag
-from otel_itl.recording.evidence.run_queue import MIN_EXCESS_NS, SATURATED, Window, find_after
+from otel_itl.recording.evidence.windows import MIN_EXCESS_NS, SATURATED, Window, find_after
 
 MAX_PAUSES: Final = 512
 """Intervals in which the process did not run that are kept; the oldest are dropped."""
