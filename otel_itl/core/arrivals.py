@@ -44,7 +44,7 @@ BURST_PAUSE_FACTOR = 20
 class Arrivals(NamedTuple):
     """The arrivals of a stream's chunks: parallel sequences, one entry per chunk."""
 
-    moments: array[int]
+    latest: array[int]
     """The latest moment (ns after the request) at which each chunk can have come, ascending: those of a burst when the
     first of them did. Where nothing is hidden or late, they came then."""
     observed: bytes | bytearray
@@ -53,26 +53,26 @@ class Arrivals(NamedTuple):
     """1: the chunk came together with its predecessor."""
     held: int
     """How long the consumer held the stream before it asked for the chunks, in all (ns)."""
-    intervals: array[int] = array("q")
+    gaps: array[int] = array("q")
     """The time from the chunk before to each chunk, as far as it was computed on the way; else empty. That of the first
     chunk means nothing."""
     earliest: array[int] = array("q")
-    """The earliest moment at which each chunk can have come, ascending; empty: they came at `moments`."""
+    """The earliest moment at which each chunk can have come, ascending; empty: they came at `latest`."""
     late_share: float = 0.0
     """Which part of the time between earliest and latest moments is due to lateness; the rest is to the holds."""
 
     def find_bounds(self, index: int) -> tuple[int, int]:
         """Return the earliest and the latest moment at which a chunk can have come."""
-        latest = self.moments[index]
+        latest = self.latest[index]
         return (self.earliest[index] if self.earliest else latest), latest
 
 
 def find_arrivals(timeline: Timeline) -> Arrivals:
     """Judge for every chunk of a stream whether its arrival was observed, and merge bursts to one moment."""
-    return find_blocked_arrivals(timeline) or judge_arrivals(timeline)
+    return find_all_observed(timeline) or judge_arrivals(timeline)
 
 
-def find_blocked_arrivals(timeline: Timeline) -> Arrivals | None:
+def find_all_observed(timeline: Timeline) -> Arrivals | None:
     """Return the arrivals of a stream whose consumer held nothing and waited for every chunk, as most do; else None.
 
     Every arrival was observed then, and no chunk is looked at on its own.
@@ -83,7 +83,7 @@ def find_blocked_arrivals(timeline: Timeline) -> Arrivals | None:
     asked, arrived = timeline.asked, timeline.arrived
     opened = asked[0] if timeline.headers is None else timeline.headers
     if chunks <= FEW:
-        return _find_few_blocked(asked, arrived, opened)
+        return _find_few_observed(asked, arrived, opened)
     columns = Columns(chunks)
     try:
         asked_column, arrived_column = columns.pack(asked), columns.pack(arrived)
@@ -102,8 +102,8 @@ def find_blocked_arrivals(timeline: Timeline) -> Arrivals | None:
     return Arrivals(arrived, b"\1" * chunks, bytes(chunks), columns.sum(holds), columns.unpack(waits + holds))
 
 
-def _find_few_blocked(asked: array[int], arrived: array[int], opened: int) -> Arrivals | None:
-    """Do what `find_blocked_arrivals` does, for so few chunks that columns are not worth while.
+def _find_few_observed(asked: array[int], arrived: array[int], opened: int) -> Arrivals | None:
+    """Do what `find_all_observed` does, for so few chunks that columns are not worth while.
 
     Args:
         asked: when each chunk was asked for (ns).

@@ -85,11 +85,11 @@ def find_bursts(timeline: Timeline, arrivals: Arrivals, gaps: int, samples: Sequ
         inside > gaps * MAX_SHARE_IN_BURSTS
         or inside_first > gaps * MAX_SHARE_IN_FIRST_BURST
         or (not timeline.tokens and _is_uneven(samples))
-        or (not is_partial and _has_backlog(timeline, arrivals.moments, outputs))
+        or (not is_partial and _has_backlog(timeline, arrivals.latest, outputs))
     )
     if not is_buffered or not numbers or is_partial or timeline.choices:
         return Bursts(inside, is_buffered)
-    pace = _find_pace(list(compress(arrivals.moments, outputs)), list(compress(numbers, outputs)))
+    pace = _find_pace(list(compress(arrivals.latest, outputs)), list(compress(numbers, outputs)))
     return Bursts(inside, is_buffered, pace)
 
 

@@ -61,8 +61,8 @@ def find_gaps(timeline: Timeline, arrivals: Arrivals) -> Iterator[Gaps]:
     outputs = timeline.output_flags
     first, last = timeline.output_bounds
     is_plain = not (timeline.choices or timeline.tokens or timeline.skipped) and 0 <= first < last
-    if is_plain and arrivals.intervals and outputs.find(0, first, last) < 0:
-        samples: list[Any] = arrivals.intervals[first + 1 : last + 1].tolist()
+    if is_plain and arrivals.gaps and outputs.find(0, first, last) < 0:
+        samples: list[Any] = arrivals.gaps[first + 1 : last + 1].tolist()
         yield Gaps(samples, exact=last - first, imputed=0, excluded=0)
         return
     for selected in split_by_choice(timeline, outputs):
@@ -135,7 +135,7 @@ def count_shares(tokens: Sequence[int], skipped: Sequence[int], gaps: int) -> li
 
 def _find_gaps_of_choice(timeline: Timeline, arrivals: Arrivals, selected: bytes) -> Gaps:
     """Find the gaps of one choice, given flags of its output chunks."""
-    latest = pick_moments(arrivals.moments, selected)
+    latest = pick_moments(arrivals.latest, selected)
     if not timeline.tokens and not timeline.skipped and not arrivals.earliest:
         exact_samples: list[float] = find_differences(latest)
         return Gaps(exact_samples, exact=len(exact_samples), imputed=0, excluded=0)

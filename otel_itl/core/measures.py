@@ -224,7 +224,7 @@ _NO_FIGURES: Mapping[str, None] = MappingProxyType(dict.fromkeys(_FIGURES_OF_SAM
 def measure(timeline: Timeline) -> Measures:
     """Derive every figure of one stream from its facts."""
     arrivals = find_arrivals(timeline)
-    arrived, in_burst = arrivals.moments, arrivals.in_burst
+    arrived, in_burst = arrivals.latest, arrivals.in_burst
     kinds, is_output = timeline.kinds, timeline.output_flags
     outputs = is_output.count(1)
 

@@ -80,7 +80,7 @@ def find_token_pace(timeline: Timeline, arrivals: Arrivals) -> TokenPace:
     first, last = timeline.output_bounds
     if timeline.unrecorded or total < 2 or chunks < 2 or timeline.choices:  # noqa: PLR2004 - one token has no pace
         return TokenPace(per_chunk=per_chunk)
-    elapsed = arrivals.moments[last] - arrivals.moments[first]
+    elapsed = arrivals.latest[last] - arrivals.latest[first]
     bounds = _bound_parts(arrivals, [(first, last)], total - 1) if arrivals.earliest else None
     return TokenPace(elapsed / (total - 1), total - 1, per_chunk, bounds=bounds)
 
@@ -109,7 +109,7 @@ def is_reasoning_partial(timeline: Timeline, arrivals: Arrivals) -> bool:
 def _find_median_gaps(timeline: Timeline, arrivals: Arrivals) -> Iterator[int | None]:
     """Yield the median gap (ns) in front of a chunk of reasoning, and of the answer; None: there is no such gap."""
     outputs = timeline.output_flags
-    gaps = find_differences(pick_moments(arrivals.moments, outputs))
+    gaps = find_differences(pick_moments(arrivals.latest, outputs))
     kinds = bytes(compress(timeline.kinds, outputs))[1:]
     for is_wanted in (_IS_REASONING, _IS_ANSWER):
         found = list(compress(gaps, kinds.translate(is_wanted)))
@@ -133,7 +133,7 @@ def _find_answer_pace(timeline: Timeline, arrivals: Arrivals) -> TokenPace:
     timed = tokens - len(parts)
     if timed < 1 or len(parts) == chunks or timeline.choices:
         return per_chunk
-    elapsed = sum(arrivals.moments[last] - arrivals.moments[first] for first, last in parts)
+    elapsed = sum(arrivals.latest[last] - arrivals.latest[first] for first, last in parts)
     bounds = _bound_parts(arrivals, parts, timed) if arrivals.earliest else None
     return per_chunk._replace(per_token=elapsed / timed, tokens=timed, bounds=bounds)
 

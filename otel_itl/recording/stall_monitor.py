@@ -251,7 +251,7 @@ class StreamStallMonitor:
         """Take in the silences that were found, and queue a report of each stall that begins or ends."""
         changes = _Changes([], [])
         if not found:
-            stream.evidence.keep_reading()
+            stream.evidence.note_reading()
         for silence in found:
             stall = self._stalls.get(silence.after)
             if stall is None:

@@ -94,7 +94,7 @@ class Watchdog:
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
         """Check the streams whose deadline has come by `now` (ns), and those that were stalled and go on."""
-        self._evidence.make_round(now)
+        self._evidence.note_round(now)
         self._take_in_new_streams()
         self._rounds += 1
         if self._rounds % ROUNDS_BETWEEN_CLEANINGS == 0:
@@ -113,7 +113,7 @@ class Watchdog:
         self.make_round(now)
         if self._has_work():
             return self._find_pause(now)
-        self._evidence.rest()
+        self._evidence.note_idle()
         return None
 
     def _find_pause(self, now: int) -> float:

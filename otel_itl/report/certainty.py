@@ -106,7 +106,7 @@ class KnownCollector:
 
     def add(self, measures: Measures, host_delay: float | None) -> bool:
         """Add a stream that has the figure, and return whether it is known well enough to be pooled."""
-        if self._leaves_out and not is_pooled(measures, self._figure):
+        if self._leaves_out and not is_known_well_enough(measures, self._figure):
             self._left_out[find_cause(measures, host_delay, "itl_mean" if self._figure == _P99 else self._figure)] += 1
             return False
         self._streams += 1
@@ -125,7 +125,7 @@ class KnownCollector:
         return Known(self._streams, tuple(uncertain), left_out or None)
 
 
-def is_pooled(measures: Measures, figure: str) -> bool:
+def is_known_well_enough(measures: Measures, figure: str) -> bool:
     """Return whether a figure is known to half of itself, given its field; `itl_p99` stands for all ITL samples."""
     return bool(measures.upstream_samples) if figure == _P99 else measures.is_known(figure)
 

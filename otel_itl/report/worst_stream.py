@@ -58,7 +58,7 @@ def longest_latency(stream: StoredStream) -> float:
 
 def _find_gap(timeline: Timeline, longest: float) -> ChunkGap | None:
     """Find the gap that a sample (ns) comes from."""
-    arrivals = find_arrivals(timeline).moments
+    arrivals = find_arrivals(timeline).latest
     for selected in split_by_choice(timeline, timeline.output_flags):
         indexes = list(compress(range(len(timeline)), selected))
         for position, (before, after) in enumerate(pairwise(indexes), start=2):

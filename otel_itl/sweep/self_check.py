@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from otel_itl.core.percentiles import percentile
-from otel_itl.recording.evidence.turns import find_delay_reader
+from otel_itl.recording.evidence.turns import find_delay_source
 
 MAX_SHARE_OF_TTFT: Final = 0.1
 """Requests that are sent late by this share of the median TTFT make the TTFT of the tail, which counts from when they
@@ -100,7 +100,7 @@ def find_tail(values: Iterable[float]) -> float:
 
 def make_self_check() -> SelfCheck:
     """Make the check of one round, with what this system shows."""
-    return SelfCheck(find_delay_reader())
+    return SelfCheck(find_delay_source())
 
 
 def describe_driver_limit(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import MICROSECOND
-from otel_itl.report.certainty import find_cause, find_error, is_pooled
+from otel_itl.report.certainty import find_cause, find_error, is_known_well_enough
 from otel_itl.report.reading.span_facts import StallFacts
 from otel_itl.report.reading.streams import UNKNOWN, StoredStream
 from otel_itl.report.slo import Verdict, read_verdict
@@ -117,7 +117,7 @@ def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, A
     errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
     above = {key: _rounded(find_error(measures, field, is_above=True)) for key, field in _ABOVE.items()}
     uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
-    left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_pooled(measures, field)]
+    left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_known_well_enough(measures, field)]
     described = {
         "errors": without_none(errors) or None,
         "above": without_none(above) or None,

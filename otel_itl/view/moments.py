@@ -41,7 +41,7 @@ def draw_chunks(timeline: Timeline) -> DrawnChunks:
     often as it has shares, unless `UNMEASURED` is set: together they are the samples of `core.measures`.
     """
     arrivals = find_arrivals(timeline)
-    moments: list[float] = list(arrivals.moments)
+    moments: list[float] = list(arrivals.latest)
     shares = [1] * len(timeline)
     codes = bytearray(
         (kind & OUTPUT or OTHER) | (0 if observed else HIDDEN)

@@ -158,7 +158,7 @@ def test_the_first_token_is_the_first_chunk_that_carries_output(case: str, serve
     wire, script, kinds = CONTENT[case]
     slowed = Script(replace(step, delay=0.003) for step in script)
     recorded = undisturbed(read, CREATE[wire], "sync", server, slowed)
-    arrived = find_arrivals(recorded.timeline).moments
+    arrived = find_arrivals(recorded.timeline).latest
     outputs = [index for index, kind in enumerate(kinds) if kind & OUTPUT]
     answers = [index for index, kind in enumerate(kinds) if kind & (A | T)]
     expected = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from otel_itl import conventions as names
 from otel_itl.core import measures as measures_module
-from otel_itl.core.arrivals import NEGLIGIBLE_HOLD, find_arrivals, find_blocked_arrivals, judge_arrivals
+from otel_itl.core.arrivals import NEGLIGIBLE_HOLD, find_all_observed, find_arrivals, judge_arrivals
 from otel_itl.core.chunk_code import chunk_code, unpack_codes
 from otel_itl.core.codec import encode
 from otel_itl.core.columns import FEW, MAX_NUMBER, Columns, LaneError, find_differences
@@ -149,24 +149,24 @@ def test_a_stream_that_was_waited_for_is_not_judged_chunk_by_chunk(chunks: int) 
     asked = array("q", [moment - 19 * MS for moment in moments])
     kinds = bytes([Kind.ANSWER] * chunks)
     timeline = Timeline(request_unix_ns=0, asked=asked, arrived=array("q", moments), kinds=kinds)
-    found = find_blocked_arrivals(timeline)
+    found = find_all_observed(timeline)
     assert found is not None
-    assert found.intervals.tolist()[1:] == [20 * MS] * (chunks - 1)
+    assert found.gaps.tolist()[1:] == [20 * MS] * (chunks - 1)
 
 
 @given(timeline=read_streams())
 @settings(max_examples=100, deadline=None)
 def test_the_arrivals_of_a_stream_that_was_waited_for_are_those_judged_chunk_by_chunk(timeline: Timeline) -> None:
-    found = find_blocked_arrivals(timeline)
+    found = find_all_observed(timeline)
     judged = judge_arrivals(timeline)
-    assert found is None or found._replace(intervals=judged.intervals) == judged
+    assert found is None or found._replace(gaps=judged.gaps) == judged
 
 
 @given(timeline=read_streams())
 @settings(max_examples=100, deadline=None)
 def test_its_gaps_are_those_measured_choice_by_choice(timeline: Timeline) -> None:
     arrivals = find_arrivals(timeline)
-    one_by_one = arrivals._replace(intervals=array("q"))
+    one_by_one = arrivals._replace(gaps=array("q"))
     assert list(find_gaps(timeline, arrivals)) == list(find_gaps(timeline, one_by_one))
 
 

@@ -171,4 +171,4 @@ def test_what_finishing_streams_takes_is_a_block(
     lag = beaten()
     for start, end in blocks:
         lag.add_block(round(start * MS), round(end * MS))
-    assert [(one.start / MS, one.end / MS) for one in lag.find_blocks(0)] == expected
+    assert [(one.start / MS, one.end / MS) for one in lag.find_own_blocks(0)] == expected

@@ -528,7 +528,7 @@ class CountingLag:
     def since_including_current(self, moment: int, now: int) -> list[Lag]:
         return []
 
-    def find_blocks(self, moment: int) -> list[Lag]:
+    def find_own_blocks(self, moment: int) -> list[Lag]:
         return []
 
     def find_waits(self, moment: int) -> list[Lag]:

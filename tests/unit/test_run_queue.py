@@ -21,7 +21,7 @@ from otel_itl.recording.evidence.of_process import NAP_SECONDS, ProcessEvidence
 from otel_itl.recording.evidence.run_queue import MAX_THREADS_PER_NAP, RunQueues
 from otel_itl.recording.evidence.turns import (
     Turns,
-    find_delay_reader,
+    find_delay_source,
     find_throttling_counters,
     read_schedstat,
     read_throttled,
@@ -132,7 +132,7 @@ def test_a_reading_that_fails_is_counted_and_not_known() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the files are Linux's")
 def test_linux_counts_it_for_each_thread() -> None:
-    assert find_delay_reader() is read_schedstat
+    assert find_delay_source() is read_schedstat
     assert read_schedstat() >= 0
 
 

@@ -55,7 +55,7 @@ def test_it_is_shown_by_the_first_wakes_already() -> None:
 
 def test_one_wake_that_is_very_late_shows_when_nothing_ran() -> None:
     wakes = woken(0.1, 50, 0.1)
-    assert (wakes.find_held(0), wakes.find_waits(0)) == ([Lag(1_100 * MS, 1_150 * MS, ran_at=1_000 * MS)], [])
+    assert (wakes.find_gil_holds(0), wakes.find_waits(0)) == ([Lag(1_100 * MS, 1_150 * MS, ran_at=1_000 * MS)], [])
 
 
 def test_what_the_host_added_to_a_wake_is_no_wait_for_other_threads() -> None:

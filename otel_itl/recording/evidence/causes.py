@@ -14,11 +14,11 @@ from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.connection import RESOLUTION, Reading
-from otel_itl.recording.evidence.lags import Lag, find_passage
+from otel_itl.recording.evidence.lags import Lag, find_earliest_before
 
 CATCH_UP_NS: Final = 100_000_000
 """What did not run may take this long to hand a chunk out when it runs again."""
-STOPS: Final = 2
+MAX_CHAINED_STOPS: Final = 2
 """What stopped the process, and what kept its reader from running right after that."""
 PROMPT_NS: Final = 2 * RESOLUTION
 """Data that came this soon after a silence began may have come before it."""
@@ -61,8 +61,11 @@ def find_cause(
     half = (silence.until - silence.since) / 2
     quiet = shown.quiet_until - silence.since
     stops, blocks = sorted(stopped), sorted(blocked)
-    held_up = (Lag(find_passage(stops, index, STOPS, CATCH_UP_NS), stop.end) for index, stop in enumerate(stops))
-    passages = (Lag(find_passage(blocks, index), block.end) for index, block in enumerate(blocks))
+    held_up = (
+        Lag(find_earliest_before(stops, index, MAX_CHAINED_STOPS, CATCH_UP_NS), stop.end)
+        for index, stop in enumerate(stops)
+    )
+    passages = (Lag(find_earliest_before(blocks, index), block.end) for index, block in enumerate(blocks))
     hidden_by_process = _measure_hidden(held_up, shown.quiet_until, silence.until)
     hidden_by_loop = _measure_hidden(passages, shown.quiet_until, silence.until)
     # A loop does not run either while its process does not.

@@ -39,7 +39,7 @@ class Frame(NamedTuple):
     came: int
     """When it was read (ns)."""
     is_awaited: bool
-    """The connection was being read when it came: a reader of one of its streams had waited for a while."""
+    """The connection was being read when it came: the reader of another one of its streams had waited for a while."""
 
 
 class FrameLog(list[Any]):

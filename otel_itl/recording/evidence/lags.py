@@ -27,10 +27,12 @@ class Lag(NamedTuple):
         return self.start if self.ran_at is None else min(self.ran_at, self.start)
 
 
-def find_passage(lags: Sequence[Lag], index: int, iterations: int = MAX_ITERATIONS, catch_up: int = CATCH_UP_NS) -> int:
+def find_earliest_before(
+    lags: Sequence[Lag], index: int, iterations: int = MAX_ITERATIONS, catch_up: int = CATCH_UP_NS
+) -> int:
     """Return the earliest moment (ns) at which a chunk can have come that was handed out right after a lag.
 
-    That is when the lag began. Where it followed another one at once, the chunk may have come during that one already,
+    That is when the lag began, at the earliest. Where it followed another one at once, the chunk may have come in that,
     and so on for as many lags as there are iterations.
 
     Args:

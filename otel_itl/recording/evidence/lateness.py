@@ -16,7 +16,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stalls import NEVER
-from otel_itl.recording.evidence.lags import CATCH_UP_NS, MAX_ITERATIONS, Lag, find_passage
+from otel_itl.recording.evidence.lags import CATCH_UP_NS, MAX_ITERATIONS, Lag, find_earliest_before
 from otel_itl.recording.evidence.windows import SATURATED, Window
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class _Reaches:
         reach = arrived
         for index in self._lags.find_around(arrived):
             if index not in self._since:
-                self._since[index] = find_passage(self._lags.delays, index, self._iterations)
+                self._since[index] = find_earliest_before(self._lags.delays, index, self._iterations)
             since = min(arrived, self._since[index])
             reach = min(reach, max(since, asked) if asked < self._lags.delays[index].end else since)
         return reach

@@ -37,8 +37,8 @@ MIN_BEAT_LATENESS_NS: Final = 2_000_000
 """A timer that is this late at most shows a loop that runs: it sleeps for whole milliseconds, and decodes chunks."""
 FEW_STREAMS: Final = 4
 """So few streams on a loop queue up behind no others: a chunk waits for the block that it came in, and short ones."""
-MAX_SHORT_BLOCK_NS: Final = 5_000_000
-"""After a block the timer sees every one that is longer than this as a lag."""
+MAX_SHORT_BLOCK_NS: Final = 8_000_000
+"""After a block the timer sees every one that is longer than this as a lag: than its interval and its tolerance."""
 HOPS_PER_CHUNK: Final = 3
 """The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
 MIN_BLOCK_NS: Final = 1_000_000
@@ -151,7 +151,7 @@ class LoopLag:
         """Return the intervals that end well after `moment` (ns)."""
         return find_after(self._lags, moment + TOLERANCE_NS)
 
-    def find_blocks(self, moment: int) -> list[Lag]:
+    def find_own_blocks(self, moment: int) -> list[Lag]:
         """Return the blocks by this project itself that end after `moment` (ns)."""
         return [block for block in find_after(self._own, moment) if block.end - block.start >= MIN_BLOCK_NS]
 

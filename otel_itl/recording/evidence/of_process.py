@@ -63,13 +63,13 @@ class ProcessEvidence:
         self.wakes.end_sleep(now, 0 if self.run_queues is None else self.run_queues.end_windows())
 
     @never_raises(Where.STALL_WATCH, None)
-    def rest(self) -> None:
-        """Note that the watchdog makes no more rounds for now."""
+    def note_idle(self) -> None:
+        """Note that the watchdog makes no more rounds for now, and sleeps until it is woken."""
         self.wakes.rest(self.clock())
 
     @never_raises(Where.STALL_WATCH, None)
-    def make_round(self, now: int) -> None:
-        """Note that the watchdog woke up at `now` (ns)."""
+    def note_round(self, now: int) -> None:
+        """Note that the watchdog begins a round at `now` (ns)."""
         self._end_sleep(now)
 
 

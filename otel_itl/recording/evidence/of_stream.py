@@ -113,7 +113,7 @@ class StreamEvidence:
 
     # --- Stalls ----------------------------------------------------------------------------------------------------
 
-    def keep_reading(self) -> None:
+    def note_reading(self) -> None:
         """Note what the connection shows while no silence has reached its threshold. Called by the watchdog."""
         self._last_reading = self.read_connection()
 
@@ -194,6 +194,6 @@ class StreamEvidence:
         """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in no order."""
         pauses = self._process.wakes.find_pauses(self._requested, ended)
         if self.loop_lag is None:
-            return [*pauses, *self._process.wakes.find_held(self._requested)]
+            return [*pauses, *self._process.wakes.find_gil_holds(self._requested)]
         lags = self.loop_lag.since_including_current(self._requested, ended)
-        return [*lags, *self.loop_lag.find_blocks(self._requested), *pauses]
+        return [*lags, *self.loop_lag.find_own_blocks(self._requested), *pauses]

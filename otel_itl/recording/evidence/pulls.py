@@ -64,7 +64,7 @@ class ThreadTimes(NamedTuple):
     """What the operating system shows of this thread at one moment."""
 
     cpu_ns: int
-    waits: int | None
+    voluntary_switches: int | None
     """How often the thread has given up the CPU of its own accord; None: not known."""
 
 
@@ -191,8 +191,8 @@ def _read_thread_times() -> ThreadTimes | None:
     """Return the CPU time of this thread and how often it has waited; None where there is no such clock."""
     if not hasattr(time, "thread_time_ns"):
         return None
-    waits = None if RUSAGE_THREAD is None else getrusage(RUSAGE_THREAD).ru_nvcsw
-    return ThreadTimes(time.thread_time_ns(), waits)
+    switches = None if RUSAGE_THREAD is None else getrusage(RUSAGE_THREAD).ru_nvcsw
+    return ThreadTimes(time.thread_time_ns(), switches)
 
 
 def _has_thread_waited(before: ThreadTimes, elapsed: int) -> bool:
@@ -200,6 +200,6 @@ def _has_thread_waited(before: ThreadTimes, elapsed: int) -> bool:
     now = _read_thread_times()
     if now is None:
         return True
-    if now.waits is not None and now.waits == before.waits:
+    if now.voluntary_switches is not None and now.voluntary_switches == before.voluntary_switches:
         return False
     return now.cpu_ns - before.cpu_ns < MIN_COMPUTING_SHARE * elapsed

@@ -16,7 +16,7 @@ from otel_itl.recording.evidence.turns import (
     THREADS,
     ThrottledTime,
     Turns,
-    find_delay_reader,
+    find_delay_source,
     make_turns_reader,
     read_schedstat,
     read_turns_of,
@@ -37,18 +37,18 @@ class RunQueues:
 
     Args:
         errors: where failures of our own are reported.
-        find_reader: returns what reads the current thread's delay; None: the system does not show it.
+        find_source: returns what reads the current thread's delay; None: the system does not show it.
         clock: a monotonic clock in nanoseconds.
     """
 
     def __init__(
         self,
         errors: InternalErrors,
-        find_reader: Callable[[], Callable[[], int] | None] | None = None,
+        find_source: Callable[[], Callable[[], int] | None] | None = None,
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self.errors = errors
-        self._find_reader = find_reader or find_delay_reader
+        self._find_source = find_source or find_delay_source
         self._clock = clock
         self._read: Callable[[], int] | None = None
         self._is_chosen = False
@@ -87,12 +87,12 @@ class RunQueues:
     def read(self) -> int | None:
         """Return the delay of this thread so far (ns); None: not known."""
         if not self._is_chosen:
-            self._read, self._is_chosen = self._find_reader(), True
+            self._read, self._is_chosen = self._find_source(), True
         return None if self._read is None else self._read()
 
     @never_raises(Where.STREAM_READ, None)
     def read_of_each(self) -> dict[str, Turns] | None:
-        """Return the delay of every thread of this process so far, by its native id; None: not known."""
+        """Return the turns of every thread of this process so far, by its native id; None: not known."""
         if self._read is not read_schedstat:
             return None
         return {thread: read_turns_of(thread) for thread in os.listdir(THREADS)}  # noqa: PTH208 - quicker

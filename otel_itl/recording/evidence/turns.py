@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 
 THREAD: Final = Path("/proc/thread-self")
 SCHEDSTAT: Final = f"{THREAD}/schedstat"
+"""Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
 THREADS: Final = "/proc/self/task"
 SCHEDSTAT_OF: Final = f"{THREADS}/{{}}/schedstat"
-"""Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
+"""The same of a thread of this process, by its native id."""
 CGROUPS: Final = Path("/sys/fs/cgroup")
 MEMBERSHIP: Final = Path("/proc/self/cgroup")
 MAX_BYTES: Final = 4_096
@@ -58,7 +59,7 @@ def make_turns_reader(read: Callable[[], int]) -> ReadTurns:
     return lambda: Turns(read(), 0)
 
 
-def find_delay_reader() -> Callable[[], int] | None:
+def find_delay_source() -> Callable[[], int] | None:
     """Return what reads the delay of the current thread; None where this system does not show it."""
     if sys.platform != "linux":
         return None

@@ -25,10 +25,10 @@ MAX_WAITS: Final = 512
 """Likewise intervals in which its threads waited for their turns."""
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
-TOLERANCE_NS: Final = 5_000_000
+MIN_GIL_HOLD_NS: Final = 5_000_000
 """A wake that is later than this shows by itself that no thread ran that waited for the interpreter."""
 WAKES_PER_WAIT: Final = 16
-"""A wake that is late alone is one interval in which nothing ran, and no custom: the second latest counts."""
+"""As many wakes show what threads usually wait: by the second latest, as one alone shows when nothing ran."""
 MIN_WAKES: Final = 3
 """Fewer wakes show no custom."""
 TURNS_PER_CHUNK: Final = 3
@@ -88,7 +88,7 @@ class Wakes:
         if before is None or delay is None:  # then the host cannot be distinguished from this process
             return
         late = max(now - due - (delay - before) - readers_delay, 0)
-        if late > TOLERANCE_NS and not pauses:
+        if late > MIN_GIL_HOLD_NS and not pauses:
             self._held.append(Lag(now - late, now, self._slept_at))
         if not self._lateness:
             self._wait_began, self._cpu = self._slept_at, self._cpu_at_sleep
@@ -118,7 +118,7 @@ class Wakes:
         now = self._slept_at
         return [*find_after(self._waits, moment), *(self._find_wait(now) if now > self._wait_began else ())]
 
-    def find_held(self, moment: int) -> list[Lag]:
+    def find_gil_holds(self, moment: int) -> list[Lag]:
         """Return the intervals that end after `moment` (ns) in which no thread ran that waited for the interpreter."""
         return find_after(self._held, moment)
 

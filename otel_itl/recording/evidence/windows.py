@@ -25,7 +25,10 @@ MAX_WINDOWS: Final = 1_024
 
 
 class Window(NamedTuple):
-    """An interval in which a thread was busy, or waited for a CPU. Moments and times are nanoseconds."""
+    """An interval in which a thread was busy, or waited. Moments and times are nanoseconds.
+
+    It waited for a CPU, or, by other evidence, for the GIL or for its event loop.
+    """
 
     start: int
     end: int
