@@ -347,6 +347,8 @@ def test_of_many_threads_each_nap_reads_some() -> None:
     read: list[int] = []
 
     class Thread:
+        is_active = True
+
         def __init__(self, number: int) -> None:
             self.number = number
 
@@ -382,6 +384,8 @@ def make_naps(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float,
 
 class ScriptedThread:
     """A thread whose windows are what a test sets."""
+
+    is_active = True
 
     def __init__(self, windows: list[Window | None]) -> None:
         self._windows = windows
@@ -429,3 +433,25 @@ def test_windows_in_which_a_thread_never_slept_and_mostly_waited_are_one_stop() 
 @pytest.mark.parametrize(("excess", "busy"), [(94, 0.8), (30, 1.0)], ids=["it slept", "it computed"])
 def test_a_thread_that_slept_or_computed_has_not_stopped(excess: int, busy: float) -> None:
     assert stops_of(Window(0, 100, excess, busy)) == []
+
+
+# --- Threads that read streams, and those whose streams are silent ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("every_ms", "is_active"), [(20, True), (100, True), (400, False)])
+def test_a_thread_is_active_if_it_runs_again_and_again_and_not_for_the_timer_of_a_silent_loop(
+    every_ms: int, *, is_active: bool
+) -> None:
+    moments = iter(range(0, 10_000 * MS, 20 * MS))
+    now = 0
+
+    def clock() -> int:
+        return now
+
+    thread = ReaderThread(lambda: Turns(0, now // (every_ms * MS)), OrdinaryDelay(), clock)
+    seen = set()
+    for moment in moments:
+        now = moment
+        thread.end_window()
+        seen.add(thread.is_active) if moment > 1_000 * MS else None
+    assert (True in seen) == is_active

@@ -69,8 +69,9 @@ class ProcessEvidence:
 
     @never_raises(Where.STALL_WATCH, None)
     def note_round(self, now: int) -> None:
-        """Note that the watchdog begins a round at `now` (ns)."""
-        self._end_sleep(now)
+        """Note that the watchdog begins a round at `now` (ns), whether its nap was over or not."""
+        if not self.wakes.is_awake:
+            self._end_sleep(now)
 
 
 def _read_nothing() -> None:

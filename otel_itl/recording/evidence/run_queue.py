@@ -25,7 +25,7 @@ from otel_itl.recording.evidence.windows import MAX_WINDOWS, OrdinaryDelay, Read
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 ACTIVE_NS: Final = 400_000_000
-"""For so long after a thread ran it is taken to read a stream still."""
+"""For so long after a thread was active it is taken to read a stream still."""
 MAX_THREADS_PER_NAP: Final = 16
 """Threads that are read when the watchdog wakes up; where there are more, the windows are longer."""
 OF_PROCESS: Final = 0
@@ -127,7 +127,7 @@ class RunQueues:
             except (OSError, ValueError):  # it has ended
                 continue
             window = look.window
-            if look.turns.number:
+            if thread.is_active:
                 self._active_until = look.moment + ACTIVE_NS
             if window is not None and window.excess:
                 waited.append(window)

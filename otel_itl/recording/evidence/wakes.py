@@ -70,6 +70,11 @@ class Wakes:
         self._host_delay, self._cpu_at_sleep = self._read_host_delay(), self._read_cpu()
         self._slept_at, self._due = now, now + int(seconds * SECOND)
 
+    @property
+    def is_awake(self) -> bool:
+        """Whether the thread has woken up since it last slept."""
+        return self._awake_since < NEVER
+
     def end_sleep(self, now: int, readers_delay: int = 0) -> None:
         """Note that the thread woke up at `now` (ns); without a sleep, nothing.
 

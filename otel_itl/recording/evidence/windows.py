@@ -20,6 +20,10 @@ SATURATED: Final = 0.9
 """A thread that was on a CPU or ready for this share of a window may not have slept in it."""
 SAMPLED_WINDOWS: Final = 64
 """Windows that what is ordinary is learnt from."""
+ACTIVE_TURNS: Final = 3
+"""A thread that runs so often in one window is active."""
+ACTIVE_GAP_NS: Final = 150_000_000
+"""Likewise one that runs again so soon."""
 MAX_WINDOWS: Final = 1_024
 """Windows that are kept of each thread, of those that are not quiet; the oldest are dropped."""
 
@@ -107,7 +111,7 @@ class ReaderThread:
         clock: a monotonic clock in nanoseconds.
     """
 
-    __slots__ = ("__weakref__", "_clock", "_last", "_ordinary", "_read_turns", "_windows")
+    __slots__ = ("__weakref__", "_clock", "_last", "_ordinary", "_ran_at", "_read_turns", "_windows", "is_active")
 
     def __init__(self, read_turns: ReadTurns, ordinary: OrdinaryDelay, clock: Callable[[], int]) -> None:
         self._read_turns = read_turns
@@ -115,6 +119,10 @@ class ReaderThread:
         self._clock = clock
         self._windows: deque[Window] = deque(maxlen=MAX_WINDOWS)
         self._last = (clock(), read_turns())
+        self._ran_at = 0
+        self.is_active = True
+        """It ran again and again until the last window ended: chunks come. The timer of a loop whose streams are silent
+        fires less often."""
 
     def end_window(self) -> Look:
         """End the present window and begin the next; returns what it showed. Called by the watchdog."""
@@ -122,6 +130,11 @@ class ReaderThread:
         self._ordinary.learn(look.turns)
         if look.window is not None:
             self._windows.append(look.window)
+        if look.turns.number:
+            self.is_active = look.turns.number >= ACTIVE_TURNS or look.moment - self._ran_at < ACTIVE_GAP_NS
+            self._ran_at = look.moment
+        else:
+            self.is_active = False
         self._last = look.moment, look.total
         return look
 
