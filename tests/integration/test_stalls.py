@@ -868,6 +868,31 @@ def test_a_stall_of_a_blocked_event_loop_is_the_loops(
     assert causes(span) == ["event_loop"]
 
 
+def test_while_a_stream_is_silent_the_watchdog_wakes_up_for_its_rounds_alone(
+    instrument: Instrument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event loop has a timer, which runs in the thread that reads the stream."""
+    naps: list[float] = []
+    begin_nap = runtime.evidence.begin_nap
+    monkeypatch.setattr(runtime.evidence, "begin_nap", lambda seconds: naps.append(seconds) or begin_nap(seconds))
+    instrument()
+
+    async def answer() -> AsyncIterator[str]:
+        for _ in range(20):
+            yield "x"
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(1.5)
+        naps.clear()
+        await asyncio.sleep(2.0)
+
+    async def reading() -> None:
+        async for _ in otel_itl.observe(answer(), provider="p", model="m"):
+            pass
+
+    asyncio.run(reading())
+    assert 0 < len(naps) <= 2.0 / 0.1
+
+
 STOPPED = """
 import json, os, sys, time
 import otel_itl
