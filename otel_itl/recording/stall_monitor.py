@@ -151,9 +151,9 @@ class StreamStallMonitor:
     def waits_for_chunk(self, now: int) -> bool:
         """Return whether the check at `now` (ns) found a stall that lasts, so that nothing is due until a chunk comes.
 
-        A stream that may have to be aborted is checked all the same.
+        A stream that may be aborted is checked all the same, and a stall that may turn out to be the upstream's.
         """
-        return self.due <= now and self._policy.abort_after is None
+        return self.due <= now and self._policy.abort_after is None and not self._is_callers
 
     @property
     def is_held(self) -> bool:
@@ -170,6 +170,12 @@ class StreamStallMonitor:
         """The threshold in force, in seconds; infinite: there is none."""
         threshold = self._find_threshold() if self._detector is None else self._detector.threshold
         return inf if threshold >= NEVER else threshold / SECOND
+
+    @property
+    def _is_callers(self) -> bool:
+        """Whether the stream is in a stall that its caller made, as far as it is known."""
+        last = next(reversed(self._stalls.values()), None)
+        return last is not None and last.end is None and last.cause is not Cause.UPSTREAM
 
     @property
     def is_stalled(self) -> bool:
@@ -258,6 +264,10 @@ class StreamStallMonitor:
                 stall = self._make_stall(stream, silence, now)
                 changes.begun.append(stall)
                 self._report(stall, is_over=False)
+            elif stall.cause is not Cause.UPSTREAM and not silence.is_over and stream.evidence.is_free(now):
+                # What came while the caller did not run was no output: it had all the time since then to hand it out.
+                cause, evidence = stream.evidence.find_cause(silence, now, has_chunk=False)
+                stall = replace(stall, cause=cause, evidence=evidence)
             stall = replace(stall, duration=silence.waited / SECOND, is_alive=silence.is_alive)
             if silence.is_over and stall.end is None:
                 ended_with_it = self._is_finished and silence.until == stream.ended

@@ -94,7 +94,6 @@ class Watchdog:
     @never_raises(Where.STALL_WATCH, None)
     def make_round(self, now: int) -> None:
         """Check the streams whose deadline has come by `now` (ns), and those that were stalled and go on."""
-        self._evidence.note_round(now)
         self._take_in_new_streams()
         self._rounds += 1
         if self._rounds % ROUNDS_BETWEEN_CLEANINGS == 0:
@@ -110,6 +109,7 @@ class Watchdog:
     def _make_round(self) -> float | None:
         """Make a round of the thread; returns the seconds until the next one."""
         now = self._clock()
+        self._evidence.note_round(now)
         self.make_round(now)
         if self._has_work():
             return self._find_pause(now)

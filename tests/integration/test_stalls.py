@@ -868,6 +868,60 @@ def test_a_stall_of_a_blocked_event_loop_is_the_loops(
     assert causes(span) == ["event_loop"]
 
 
+@pytest.mark.parametrize("abort_after", [None, 2.0], ids=["observed", "aborted"])
+def test_keep_alives_behind_a_block_are_no_output_when_the_loop_has_read_them(
+    abort_after: float | None,
+    captured_telemetry: CapturedTelemetry,
+    instrument: Instrument,
+    server: ScriptedServer,
+) -> None:
+    """The block lasts when the silence reaches its threshold: until then it may have hidden a token."""
+    instrument(stall=StallPolicy(next_token=1.0, abort_after=abort_after))
+    server.clear()
+    silence = [chat.ping(after=0.2) for _ in range(20)]
+    server.play(chat.reply(4, gaps=[0.05, 0.05, 0.05]).insert(2, *silence))
+
+    async def reading() -> float:
+        async with client_of("async_openai", server) as made:
+            stream = await call(made, "m")
+            async for chunk in stream:
+                if chunk.choices and chunk.choices[0].delta.content:
+                    break
+            began = time.perf_counter()
+            asyncio.get_running_loop().call_later(0.3, time.sleep, 1.0)
+            try:
+                async for _ in stream:
+                    pass
+            except openai.APITimeoutError:
+                assert abort_after is not None
+            return time.perf_counter() - began
+
+    seconds = asyncio.run(reading())
+    (span,) = captured_telemetry.spans
+    assert (causes(span), seconds < 3.8) == (["upstream"], abort_after is not None)
+
+
+@pytest.mark.parametrize("first", [1.3, 2.05])
+def test_a_block_over_a_first_token_that_took_long_is_in_its_error(
+    first: float, captured_telemetry: CapturedTelemetry, instrument: Instrument, server: ScriptedServer
+) -> None:
+    instrument()
+    server.clear()
+    server.play(chat.reply(25, first=first, gaps=0.02))
+
+    async def reading() -> None:
+        async with client_of("async_openai", server) as made:
+            asyncio.get_running_loop().call_later(first - 0.05, time.sleep, 0.2)
+            async for _ in await call(made, "m"):
+                pass
+
+    asyncio.run(reading())
+    attributes = captured_telemetry.spans[0].attributes or {}
+    least = attributes["itl.time_to_first_token"] - attributes.get("itl.time_to_first_token.uncertainty", 0.0)
+    (exchange,) = server.exchanges
+    assert least <= (exchange.output_times_ns[0] - exchange.arrived_ns) / 1e9 + 0.03
+
+
 def test_while_a_stream_is_silent_the_watchdog_wakes_up_for_its_rounds_alone(
     instrument: Instrument, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -881,7 +935,7 @@ def test_while_a_stream_is_silent_the_watchdog_wakes_up_for_its_rounds_alone(
         for _ in range(20):
             yield "x"
             await asyncio.sleep(0.02)
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(4.0)
         naps.clear()
         await asyncio.sleep(2.0)
 

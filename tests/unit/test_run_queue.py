@@ -308,7 +308,7 @@ def test_a_thread_that_has_ended_has_its_last_windows() -> None:
     if queues.read() is None:
         pytest.skip("this system does not count it for each thread")
     followed: list[ReaderThread | None] = []
-    run_in_other_thread(lambda: followed.append(queues.follow_thread()))
+    run_in_other_thread(lambda: followed.append(queues.follow_thread()[0]))
     time.sleep(0.01)
     queues.end_windows()
     assert followed[0] is not None
@@ -322,7 +322,7 @@ def test_the_watchdog_naps_shortly_while_a_thread_reads_streams_and_each_nap_end
     if queues.read() is None:
         pytest.skip("this system does not count it for each thread")
     before = evidence.begin_nap(0.2)
-    followed = queues.follow_thread()
+    followed, _ = queues.follow_thread()
     assert followed is not None
     began = followed._last[0]
     nap = evidence.begin_nap(0.2)
@@ -438,7 +438,7 @@ def test_a_thread_that_slept_or_computed_has_not_stopped(excess: int, busy: floa
 # --- Threads that read streams, and those whose streams are silent ----------------------------------------------------
 
 
-@pytest.mark.parametrize(("every_ms", "is_active"), [(20, True), (100, True), (400, False)])
+@pytest.mark.parametrize(("every_ms", "is_active"), [(20, True), (60, True), (100, False), (400, False)])
 def test_a_thread_is_active_if_it_runs_again_and_again_and_not_for_the_timer_of_a_silent_loop(
     every_ms: int, *, is_active: bool
 ) -> None:

@@ -33,12 +33,11 @@ class HostDelay:
     def __init__(self, queues: RunQueues | None = None) -> None:
         self._queues = queues
         self._reader = get_native_id()
-        self._start = self._read()
         self._start_of_each: dict[str, Turns] | None = None
         self._threads: tuple[ReaderThread, ...] = ()
         """The threads that sent the request and read the stream, in this order."""
         self._last_look: Look | None = None
-        self._follow_thread()
+        self._start = self._follow_thread()
         self.delay: int | None = None
         """Nanoseconds, from request to end; None: the stream goes on, the reader changed, or it is not known."""
 
@@ -46,8 +45,7 @@ class HostDelay:
         """Start anew if this is not the thread of the request. Called when the first chunk is about to be pulled."""
         thread = get_native_id()
         if thread != self._reader:
-            self._reader, self._start = thread, self._read()
-            self._follow_thread()
+            self._reader, self._start = thread, self._follow_thread()
 
     def watch_all_threads(self) -> None:
         """Have `delay` be that of the thread of this process that is delayed most, from now on.
@@ -93,10 +91,14 @@ class HostDelay:
                 stops.append(Lag(window.start, window.end))
         return stops
 
-    def _follow_thread(self) -> None:
-        followed = None if self._queues is None or self._start is None else self._queues.follow_thread()
+    def _follow_thread(self) -> int | None:
+        """Follow this thread as well; returns its delay so far (ns; None: not known)."""
+        if self._queues is None:
+            return None
+        followed, delay = self._queues.follow_thread()
         if followed is not None:
             self._threads = (*(thread for thread in self._threads if thread is not followed), followed)
+        return delay
 
     def _read_delay(self) -> int | None:
         """Return the delay of this thread since the start (ns); None: not known, or it is not the reader."""

@@ -22,9 +22,8 @@ from otel_itl.recording.evidence.windows import Window, find_after
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 TIMER_SECONDS: Final = 0.02
-SILENT_TIMER_SECONDS: Final = 0.4
-"""The timer's interval when no stream of the loop got a chunk in the last second: a wake-up costs 0.1 ms."""
-SILENT_AFTER_NS: Final = 1_000_000_000
+SILENT_TIMERS: Final = ((10_000_000_000, 0.4), (3_000_000_000, 0.2))
+"""Since when no stream of the loop got a chunk (ns), and the timer's interval then (s): a wake-up costs 0.1 ms."""
 CLOSE_TIMER_SECONDS: Final = 0.005
 """The timer's interval after a block: where there are short ones, no other one falls between two firings."""
 CLOSE_FOR_NS: Final = 1_000_000_000
@@ -95,7 +94,7 @@ class LoopLag:
                 return
             if self._timer is not None:
                 self._timer.cancel()
-        self._schedule(is_slow=False)
+        self._schedule()
 
     def remove_stream(self, stream: int) -> None:
         """Stop counting a stream. Called from any thread, any number of times, also by the garbage collector."""
@@ -162,13 +161,15 @@ class LoopLag:
             lags.append(Lag(self._due, now, self._started))
         return lags
 
-    def _schedule(self, *, is_slow: bool) -> None:
-        """Start the timer, with its long interval or with a short one, unless the loop is gone."""
+    def _schedule(self) -> None:
+        """Start the timer, with a longer interval while its streams are silent for long, unless the loop is gone."""
         loop = self._loop()
         if loop is not None and not loop.is_closed():
-            self._is_slow, self._started = is_slow, perf_counter_ns()
-            seconds = SILENT_TIMER_SECONDS if is_slow else TIMER_SECONDS
-            if not is_slow and self._started < self._close_until:
+            self._started = perf_counter_ns()
+            silent = self._started - self._last_chunk
+            seconds = next((seconds for after, seconds in SILENT_TIMERS if silent > after), TIMER_SECONDS)
+            self._is_slow = seconds > TIMER_SECONDS
+            if not self._is_slow and self._started < self._close_until:
                 seconds = CLOSE_TIMER_SECONDS
             self._due = self._started + round(seconds * 1e9)
             self._timer = loop.call_later(seconds, self._fire, context=self._context)
@@ -188,7 +189,7 @@ class LoopLag:
         chunks = sum(map(len, list(self._growing.values())))
         if chunks != self._chunks:
             self._chunks, self._last_chunk = chunks, now
-        self._schedule(is_slow=now - self._last_chunk > SILENT_AFTER_NS)
+        self._schedule()
 
 
 def _find_second_latest(beats: Iterable[int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl.conventions import Where
 from otel_itl.core.stall_detector import Silence
@@ -18,6 +18,9 @@ from otel_itl.recording.evidence.lateness import Delays, find_lateness
 from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
 from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
+
+FREE_NS: Final = 200_000_000
+"""A reader that ran for so long has handed out what came before."""
 
 
 class ReadsConnection(Protocol):
@@ -143,6 +146,16 @@ class StreamEvidence:
             stopped,
             self.loop_lag.since_including_current(silence.since, now),
         )
+
+    @never_raises(Where.STALL_WATCH, default=False)
+    def is_free(self, now: int) -> bool:
+        """Return whether nothing kept the reader of the stream from running for a while, until `now` (ns)."""
+        since = now - FREE_NS
+        if self._process.wakes.find_pauses(since, now):
+            return False
+        if self.loop_lag is None:
+            return not self.host.find_stops(since)
+        return not self.loop_lag.since_including_current(since, now)
 
     # --- Arrivals --------------------------------------------------------------------------------------------------
 

@@ -97,26 +97,32 @@ class RunQueues:
             return None
         return {thread: read_turns_of(thread) for thread in os.listdir(THREADS)}  # noqa: PTH208 - quicker
 
-    @never_raises(Where.STREAM_READ, None)
-    def follow_thread(self) -> ReaderThread | None:
-        """Have the windows of this thread noted, as long as what is returned is held; None: its delay is not known."""
-        read = self._read
+    @never_raises(Where.STREAM_READ, (None, None))
+    def follow_thread(self) -> tuple[ReaderThread | None, int | None]:
+        """Have the windows of this thread noted, where the system shows them, and read its delay.
+
+        Returns what notes them as long as it is held (None: nothing does), and the delay so far (ns; None: not known).
+        """
+        delay, read = None, self._read
+        if read is None or read is not read_schedstat:
+            delay, read = self.read(), self._read
         if read is not read_schedstat and not isinstance(read, ThrottledTime):
-            return None
+            return None, delay
         native_id = get_native_id() if read is read_schedstat else OF_PROCESS
         found = self._threads.get(native_id)
-        if found is None:
-            found = ReaderThread(make_turns_reader(read), self._ordinary, self._clock)
-            self._threads[native_id] = found
-            self._active_until = self._clock() + ACTIVE_NS
-        return found
+        if found is not None:
+            return found, self.read() if delay is None else delay
+        found = self._threads[native_id] = ReaderThread(make_turns_reader(read), self._ordinary, self._clock)
+        self._active_until = self._clock() + ACTIVE_NS
+        return found, found.delay
 
     def end_windows(self) -> int:
         """End a window of each thread, of the next ones where there are many. Called when the watchdog wakes up.
 
         Returns for how long (ns) they waited for a CPU, one by one.
         """
-        threads = list(self._threads.values())
+        # Other threads may add some meanwhile.
+        threads = [thread for found in self._threads.valuerefs() if (thread := found()) is not None]
         skipped = self._naps * MAX_THREADS_PER_NAP % max(len(threads), 1)
         self._naps += 1
         self._last_nap = self._clock()

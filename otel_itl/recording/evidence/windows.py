@@ -20,9 +20,9 @@ SATURATED: Final = 0.9
 """A thread that was on a CPU or ready for this share of a window may not have slept in it."""
 SAMPLED_WINDOWS: Final = 64
 """Windows that what is ordinary is learnt from."""
-ACTIVE_TURNS: Final = 3
+ACTIVE_TURNS: Final = 5
 """A thread that runs so often in one window is active."""
-ACTIVE_GAP_NS: Final = 150_000_000
+ACTIVE_GAP_NS: Final = 80_000_000
 """Likewise one that runs again so soon."""
 MAX_WINDOWS: Final = 1_024
 """Windows that are kept of each thread, of those that are not quiet; the oldest are dropped."""
@@ -123,6 +123,11 @@ class ReaderThread:
         self.is_active = True
         """It ran again and again until the last window ended: chunks come. The timer of a loop whose streams are silent
         fires less often."""
+
+    @property
+    def delay(self) -> int:
+        """For how long the thread has waited for a CPU until the last window ended (ns)."""
+        return self._last[1].delay
 
     def end_window(self) -> Look:
         """End the present window and begin the next; returns what it showed. Called by the watchdog."""
