@@ -9,6 +9,7 @@ from importlib.util import find_spec
 
 from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
 from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_FOUND
+from otel_itl.cli.stderr import print_line
 
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_COMPARE = ("numpy", "scipy")
@@ -116,7 +117,7 @@ def _print_report(arguments: argparse.Namespace) -> int:
         _print_error("report", f"{inputs} is empty.")
         return BAD_USAGE
     for line in skipped.describe():
-        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+        print_line(line)
     if not report.streams:
         reason = skipped.summarize() or "no span and no log record in it carries token events"
         _print_error("report", f"no usable stream in {inputs}: {reason}.")
@@ -186,7 +187,7 @@ def _write_export(arguments: argparse.Namespace) -> int:
         _print_error("report", str(error))
         return BAD_USAGE
     for line in skipped.describe():
-        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+        print_line(line)
     print(sentence)
     return 0
 

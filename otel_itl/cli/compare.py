@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from otel_itl.cli.exit_codes import BAD_USAGE
 from otel_itl.cli.matched_slo import UnmatchedSLOError, check_slo
 from otel_itl.cli.output import CannotWriteError, check_output, open_output
+from otel_itl.cli.stderr import print_line
 from otel_itl.compare.comparison import Comparison, compare
 from otel_itl.compare.gate import exit_code
 from otel_itl.compare.otava import CONFIGURATION_MARK, make_series
@@ -144,10 +144,10 @@ def _print(comparison: Comparison, arguments: argparse.Namespace, code: int) -> 
 
 def _print_skipped(skipped: SkippedInput) -> None:
     for line in skipped.describe():
-        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+        print_line(line)
 
 
 def _refuse(sentence: str) -> int:
     """Print a sentence, and return the exit code."""
-    print(f"otel-itl compare: {sentence if sentence.isprintable() else ascii(sentence)[1:-1]}", file=sys.stderr)
+    print_line(f"otel-itl compare: {sentence}")
     return BAD_USAGE

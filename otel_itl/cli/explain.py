@@ -11,6 +11,7 @@ from typing import Any
 from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_FOUND
 from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
 from otel_itl.cli.output import CannotWriteError
+from otel_itl.cli.stderr import print_line
 from otel_itl.explain.explaining import explain
 from otel_itl.explain.findings import Explanation
 from otel_itl.explain.render.json import explanation_to_json
@@ -54,7 +55,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
 def _print_warnings(explanation: Explanation, skipped: SkippedInput) -> None:
     """Print what was skipped in the input, and what cannot be seen in an input of less than an hour."""
     for line in skipped.describe():
-        print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+        print_line(line)
     if warning := describe_short_input(explanation):
         print(f"otel-itl report: {warning}", file=sys.stderr)
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED
 from otel_itl.cli.output import CannotWriteError, check_output, open_output
+from otel_itl.cli.stderr import print_line
 from otel_itl.cli.sweep_plan import BadPlanError, find_inputs, make_endpoint, make_plan
 from otel_itl.report.reading.lines import UnreadableSourceError
 from otel_itl.report.render.terminal import open_terminal
@@ -112,5 +113,5 @@ def _print(result: SweepResult, code: int, *, is_json: bool) -> None:
 
 def _refuse(sentence: str) -> int:
     """Print a sentence, and return the exit code."""
-    print(f"otel-itl sweep: {sentence if sentence.isprintable() else ascii(sentence)[1:-1]}", file=sys.stderr)
+    print_line(f"otel-itl sweep: {sentence}")
     return BAD_USAGE

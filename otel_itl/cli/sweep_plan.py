@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from otel_itl.cli.stderr import print_line
 from otel_itl.cli.sweep_arguments import MAX_REQUESTS_ELSEWHERE
 from otel_itl.core.slo import SLO
 from otel_itl.report.reading.lines import check_readable
@@ -188,7 +188,7 @@ def _read_traffic(arguments: argparse.Namespace) -> Traffic | None:
         return read_traffic([arguments.recorded], skipped)
     finally:
         for line in skipped.describe():
-            print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr)
+            print_line(line)
 
 
 def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
+from otel_itl.cli.stderr import print_line
 from otel_itl.view.server.serve import DEFAULT_PORT, LOOPBACK, CannotServeError, ServerOptions, ViewServer
 
 __all__ = [
@@ -82,7 +83,7 @@ class _SkippedPrinter:
             key = line.rpartition(": ")[2] if line.startswith("... and ") else line  # a count that grows is no news
             if key not in self._printed:
                 self._printed.add(key)
-                print(line if line.isprintable() else ascii(line)[1:-1], file=sys.stderr, flush=True)
+                print_line(line)
 
 
 class ShownFile:

@@ -153,7 +153,9 @@ class StreamStallMonitor:
 
         A stream that may be aborted is checked all the same, and a stall that may turn out to be the upstream's.
         """
-        return self.due <= now and self._policy.abort_after is None and not self._is_callers
+        ongoing = self._ongoing
+        is_callers = ongoing is not None and ongoing.cause is not Cause.UPSTREAM
+        return self.due <= now and self._policy.abort_after is None and not is_callers
 
     @property
     def is_held(self) -> bool:
@@ -172,10 +174,10 @@ class StreamStallMonitor:
         return inf if threshold >= NEVER else threshold / SECOND
 
     @property
-    def _is_callers(self) -> bool:
-        """Whether the stream is in a stall that its caller made, as far as it is known."""
+    def _ongoing(self) -> Stall | None:
+        """The stall that lasts: the last one, or none."""
         last = next(reversed(self._stalls.values()), None)
-        return last is not None and last.end is None and last.cause is not Cause.UPSTREAM
+        return None if last is None or last.end is not None else last
 
     @property
     def is_stalled(self) -> bool:
@@ -321,9 +323,9 @@ class StreamStallMonitor:
         limit = self._policy.abort_after
         if limit is None or not (stream.has_reader and stream.log.is_pulling):
             return
-        last = next(reversed(self._stalls.values()), None)
-        if last is not None and last.end is None and last.duration >= limit and last.cause is Cause.UPSTREAM:
-            stream.abort(last.duration)
+        ongoing = self._ongoing
+        if ongoing is not None and ongoing.duration >= limit and ongoing.cause is Cause.UPSTREAM:
+            stream.abort(ongoing.duration)
 
 
 def _abort(stream: ref[Any], monitor: ref[StreamStallMonitor], after: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stalls import NEVER
 from otel_itl.recording.evidence.lags import CATCH_UP_NS, MAX_ITERATIONS, Lag, find_earliest_before
-from otel_itl.recording.evidence.windows import SATURATED, Window
+from otel_itl.recording.evidence.windows import SATURATED, Window, end_of
 
 T = TypeVar("T")
 
@@ -113,7 +113,7 @@ class _Reaches:
         """For how long the loop did not run, in the lags up to each (ns)."""
         # Where a thread of its own is busy and does not wait, its caller is busy.
         windows = (window for window in delays.windows if window.excess or delays.is_on_loop)
-        self._windows = sorted(windows, key=_end_of)
+        self._windows = sorted(windows, key=end_of)
         self._ends = [window.end for window in self._windows]
         self._is_on_loop = delays.is_on_loop
         # What a loop waited for longer is a lag of it.
@@ -219,7 +219,3 @@ class _Spans(Generic[T]):
 
 def _start_of(span: tuple[int, int, object]) -> int:
     return span[0]
-
-
-def _end_of(window: Window) -> int:
-    return window.end

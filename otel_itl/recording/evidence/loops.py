@@ -118,14 +118,14 @@ class LoopLag:
         waits = find_after(self._waits, moment)
         late = self._find_short_block()
         if late >= MIN_BEAT_LATENESS_NS:
-            waits.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * late, busy=0.0))
+            waits.append(self._make_window(late, perf_counter_ns()))
         return waits
 
     def find_passages(self, moment: int) -> list[Window]:
         """Return the intervals that end after `moment` (ns), with the longest that a chunk can have taken to pass."""
         passages = find_after(self._passages, moment)
         if self._beats:
-            passages.append(Window(self._beats_since, perf_counter_ns(), HOPS_PER_CHUNK * max(self._beats), busy=0.0))
+            passages.append(self._make_window(max(self._beats), perf_counter_ns()))
         return passages
 
     def _note_beat(self, late: int, now: int) -> None:
@@ -135,11 +135,15 @@ class LoopLag:
         self._beats.append(late)
         if len(self._beats) < BEATS_PER_WAIT:
             return
-        self._passages.append(Window(self._beats_since, now, HOPS_PER_CHUNK * max(self._beats), busy=0.0))
+        self._passages.append(self._make_window(max(self._beats), now))
         latest = self._find_short_block()
         if latest >= MIN_BEAT_LATENESS_NS:
-            self._waits.append(Window(self._beats_since, now, HOPS_PER_CHUNK * latest, busy=0.0))
+            self._waits.append(self._make_window(latest, now))
         self._beats = []
+
+    def _make_window(self, late: int, now: int) -> Window:
+        """Return the time of these firings, up to `now` (ns), in which each iteration may have been so late (ns)."""
+        return Window(self._beats_since, now, HOPS_PER_CHUNK * late, busy=0.0)
 
     def _find_short_block(self) -> int:
         """Return for how long (ns) the loop was blocked again and again, as the timer shows by its last firings."""

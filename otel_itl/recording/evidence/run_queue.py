@@ -104,7 +104,7 @@ class RunQueues:
         Returns what notes them as long as it is held (None: nothing does), and the delay so far (ns; None: not known).
         """
         delay, read = None, self._read
-        if read is None or read is not read_schedstat:
+        if read is not read_schedstat:  # it is not chosen yet, or it reads the current delay alone
             delay, read = self.read(), self._read
         if read is not read_schedstat and not isinstance(read, ThrottledTime):
             return None, delay

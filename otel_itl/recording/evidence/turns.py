@@ -52,9 +52,8 @@ class ThrottledTime:
 
 def make_turns_reader(read: Callable[[], int]) -> ReadTurns:
     """Return what reads the turns of this thread, and may be called in any, given what reads its delay."""
-    if (
-        read is read_schedstat
-    ):  # its id is another one where `/proc` is that of another namespace, as in some containers
+    if read is read_schedstat:
+        # Its id is another one where `/proc` is that of another namespace, as in some containers.
         return partial(_parse_schedstat, f"/proc/{os.readlink(THREAD)}/schedstat")  # noqa: PTH115 - quicker
     return lambda: Turns(read(), 0)
 

@@ -135,11 +135,10 @@ class ReaderThread:
         self._ordinary.learn(look.turns)
         if look.window is not None:
             self._windows.append(look.window)
+        often, soon = look.turns.number >= ACTIVE_TURNS, look.moment - self._ran_at < ACTIVE_GAP_NS
+        self.is_active = often or (look.turns.number > 0 and soon)
         if look.turns.number:
-            self.is_active = look.turns.number >= ACTIVE_TURNS or look.moment - self._ran_at < ACTIVE_GAP_NS
             self._ran_at = look.moment
-        else:
-            self.is_active = False
         self._last = look.moment, look.total
         return look
 
