@@ -13,7 +13,7 @@ WORKERS ?= 2
 ALONE := --numprocesses 0 --last-failed --last-failed-no-failures none
 
 # The tests that need neither a server nor a process that runs for seconds.
-QUICK := $(wildcard tests/unit tests/report tests/typing)
+QUICK := $(wildcard tests/unit tests/tools/report tests/typing)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

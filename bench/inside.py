@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from opentelemetry.trace import INVALID_SPAN_CONTEXT
 
-from otel_itl.conventions import STANDARD_NAMES
+from otel_itl.core.conventions import STANDARD_NAMES
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.slo import PROFILES, evaluate

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "view"))
+sys.path.insert(0, str(ROOT / "tests" / "tools" / "view"))
 
 from browsers import Browser, missing_browser, opened_browser  # noqa: E402 - after the path
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from otel_itl.instrumentor import ITLInstrumentor
     from otel_itl.observing import observe
     from otel_itl.processor import ITLSpanProcessor
-    from otel_itl.response_facts import ResponseFacts
-    from otel_itl.session_scope import session
+    from otel_itl.recording.session_scope import session
+    from otel_itl.sdks.response_facts import ResponseFacts
 
 __all__ = [
     "SLO",
@@ -60,7 +60,7 @@ _HOMES: Final = {
     "MalformedEventsError": "otel_itl.core.codec",
     "Measures": "otel_itl.core.measures",
     "Outcome": "otel_itl.core.timeline",
-    "ResponseFacts": "otel_itl.response_facts",
+    "ResponseFacts": "otel_itl.sdks.response_facts",
     "SLO": "otel_itl.core.slo",
     "Stall": "otel_itl.core.stalls",
     "StallPolicy": "otel_itl.core.stalls",
@@ -68,7 +68,7 @@ _HOMES: Final = {
     "measure": "otel_itl.core.measures",
     "observe": "otel_itl.observing",
     "read_timeline": "otel_itl.core.codec",
-    "session": "otel_itl.session_scope",
+    "session": "otel_itl.recording.session_scope",
 }
 """Public name → the module that is loaded when the name is first used: importing `otel_itl` loads nothing."""
 

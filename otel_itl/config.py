@@ -12,11 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from otel_itl.conventions import STANDARD_NAMES, default_generation
-from otel_itl.core.slo import PROFILES, Objectives
-from otel_itl.core.spelling import did_you_mean, find_nearest
-from otel_itl.core.stalls import Stall, StallPolicy
-from otel_itl.option_values import (
+from otel_itl.core.conventions import STANDARD_NAMES, default_generation
+from otel_itl.core.option_values import (
     FILE,
     PROGRESS,
     NotAcceptedError,
@@ -33,6 +30,9 @@ from otel_itl.option_values import (
     parse_stall,
     parse_switch,
 )
+from otel_itl.core.slo import PROFILES, Objectives
+from otel_itl.core.spelling import did_you_mean, find_nearest
+from otel_itl.core.stalls import Stall, StallPolicy
 
 logger = logging.getLogger("otel_itl")
 

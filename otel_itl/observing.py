@@ -9,25 +9,25 @@ from functools import partial
 from typing import Any, Literal, TypeVar, overload
 
 from otel_itl.config import load
-from otel_itl.conventions import Where
 from otel_itl.core.chunk_code import chunk_code
+from otel_itl.core.conventions import Where
+from otel_itl.core.option_values import NotAcceptedError, check_callback
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.export.providers import Providers
-from otel_itl.option_values import NotAcceptedError, check_callback
 from otel_itl.recording.abort import CallbackAborter
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.session_scope import MAX_ID_LENGTH
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream, proxy_stream
-from otel_itl.response_facts import ResponseFacts
 from otel_itl.runtime import runtime
 from otel_itl.sdks.driver import Description
 from otel_itl.sdks.duck_typing import classify_by_shape
 from otel_itl.sdks.first_pull import FirstPull
 from otel_itl.sdks.open_call import OpenCall
 from otel_itl.sdks.registry import SDK_NAMES
+from otel_itl.sdks.response_facts import ResponseFacts
 from otel_itl.sdks.values import request_parameters
-from otel_itl.session_scope import MAX_ID_LENGTH
 
 T = TypeVar("T")
 Sent = Literal["call", "first_pull"]

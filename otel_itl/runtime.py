@@ -14,8 +14,8 @@ from weakref import ref
 from opentelemetry import context
 
 from otel_itl.config import Config, is_disabled
-from otel_itl.connection import Connection
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
+from otel_itl.core.option_values import SessionFrom
 from otel_itl.core.request import Request
 from otel_itl.core.stream import FinishedStream
 from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
@@ -29,9 +29,9 @@ from otel_itl.export.providers import Providers
 from otel_itl.export.stand_ins import SHUTDOWN_SECONDS
 from otel_itl.export.stream_report import SpanHandle
 from otel_itl.export.summary_lines import SummaryLines
-from otel_itl.flushing import Flusher
-from otel_itl.option_values import SessionFrom
-from otel_itl.process_end import ProcessEnd
+from otel_itl.process.connection import Connection
+from otel_itl.process.end import ProcessEnd
+from otel_itl.process.flushing import Flusher
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.evidence.of_process import ProcessEvidence
@@ -41,12 +41,12 @@ from otel_itl.recording.open_streams import OpenStreams
 from otel_itl.recording.progress import ProgressRounds
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.reporters import ReporterThreads
+from otel_itl.recording.session_scope import apply_session
 from otel_itl.recording.stall_monitor import StallReporting, StreamStallMonitor
+from otel_itl.recording.test_scope import apply_test_scope
 from otel_itl.recording.watchdog import Watchdog
 from otel_itl.sdks.installer import SDKInstaller
 from otel_itl.sdks.open_call import Moment
-from otel_itl.session_scope import apply_session
-from otel_itl.test_scope import apply_test_scope
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""

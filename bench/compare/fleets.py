@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.signal import lfilter
 
-from otel_itl.compare.requests import Request, Side
 from otel_itl.core.timeline import Outcome
+from otel_itl.tools.compare.requests import Request, Side
 
 GAP = 0.02
 TTFT = 0.4

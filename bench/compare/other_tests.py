@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from otel_itl.compare.requests import Side
+from otel_itl.tools.compare.requests import Side
 
 ALPHA = 0.05
 KAYENTA_TOLERANCE = 0.25

@@ -12,8 +12,8 @@ import numpy as np
 
 from bench.compare.fleets import Fleet, simulate
 from bench.compare.other_tests import kayenta, mann_whitney, t_test
-from otel_itl.compare.comparison import compare
-from otel_itl.compare.verdicts import ALPHA, Answer
+from otel_itl.tools.compare.comparison import compare
+from otel_itl.tools.compare.verdicts import ALPHA, Answer
 
 RESAMPLES = 399
 OTHERS = {"Mann-Whitney on gaps": mann_whitney, "t-test on requests": t_test, "Kayenta's rule": kayenta}

@@ -12,7 +12,7 @@ from bench.explain.fleets import ALONE, CONFOUNDED, KINDS, MIXED, NOTHING, Fleet
 from bench.explain.trial import Tally, play, play_stored
 from bench.page import replace_section
 from bench.truth.tables import table
-from otel_itl.explain.findings import Driver, Target
+from otel_itl.tools.explain.findings import Driver, Target
 
 SECTION = "explain"
 FLEETS = 100

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from bench.explain.fleets import Fleet, simulate
-from otel_itl.explain.findings import Driver, Target
-from tests.explain.fleet_files import write_streams
+from otel_itl.tools.explain.findings import Driver, Target
+from tests.tools.explain.fleet_files import write_streams
 
 FLEET = Fleet(
     name="example",

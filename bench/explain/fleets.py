@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 import numpy as np
 from scipy.signal import lfilter
 
-from otel_itl.explain.findings import Driver, Target
-from otel_itl.explain.observations import MAX_PARTS, MIN_PART_GAPS, Observation, Observations
+from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.observations import MAX_PARTS, MIN_PART_GAPS, Observation, Observations
 
 SECOND = 1_000_000_000
 MONDAY = int(datetime(2026, 3, 2, tzinfo=timezone.utc).timestamp())

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from bench.explain.fleets import SLOW_HOURS, Fleet, simulate
-from otel_itl.explain.explaining import explain, explain_observations
-from otel_itl.explain.findings import Driver, Finding, Target
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import read_streams
-from tests.explain.fleet_files import write_streams
+from otel_itl.tools.explain.explaining import explain, explain_observations
+from otel_itl.tools.explain.findings import Driver, Finding, Target
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import read_streams
+from tests.tools.explain.fleet_files import write_streams
 
 Planted = tuple[Driver, Target]
 

@@ -18,7 +18,7 @@ import otel_itl
 from bench.overhead.sizes import Sizes
 from bench.overhead.streams import Pace, consume
 from bench.overhead.subjects import Subject
-from otel_itl.conventions import TOKENS_EVENT
+from otel_itl.core.conventions import TOKENS_EVENT
 
 FORMS = ("packed", "each", "log", "none")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from otel_itl.sweep.results import Figure
+from otel_itl.tools.sweep.results import Figure
 
 
 def milliseconds(seconds: float | None) -> str:

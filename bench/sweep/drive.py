@@ -11,11 +11,11 @@ from bench.sweep.service import Job
 from bench.sweep.simulate import Design
 from bench.truth.pressure import prioritized
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.driver import run_sweep
-from otel_itl.sweep.endpoint import Endpoint
-from otel_itl.sweep.plan import SweepLimits, SweepPlan
-from otel_itl.sweep.prompts import ListedPrompts, Prompt
-from otel_itl.sweep.records import Round, Sweep
+from otel_itl.tools.sweep.driver import run_sweep
+from otel_itl.tools.sweep.endpoint import Endpoint
+from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
+from otel_itl.tools.sweep.prompts import ListedPrompts, Prompt
+from otel_itl.tools.sweep.records import Round, Sweep
 
 MAX_TOKENS: Final = 1_000
 """More than any answer has: its length is the server's choice."""

@@ -15,9 +15,9 @@ from bench.sweep.drive import Manner, drive, select_steady
 from bench.sweep.simulate import Design, simulate
 from bench.sweep.upstream import upstream
 from bench.truth.tables import table
-from otel_itl.sweep.knee import SweepResult, analyze
-from otel_itl.sweep.records import Sweep
-from otel_itl.sweep.results import compute_levels
+from otel_itl.tools.sweep.knee import SweepResult, analyze
+from otel_itl.tools.sweep.records import Sweep
+from otel_itl.tools.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 

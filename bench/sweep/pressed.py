@@ -15,9 +15,9 @@ from bench.sweep.upstream import upstream
 from bench.truth.pressure import gil_hog, quota
 from bench.truth.tables import table
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.knee import analyze
-from otel_itl.sweep.records import Sweep
-from otel_itl.sweep.results import compute_levels
+from otel_itl.tools.sweep.knee import analyze
+from otel_itl.tools.sweep.records import Sweep
+from otel_itl.tools.sweep.results import compute_levels
 
 FAST: Final = Law(step=0.025, free=1_000, slots=1_000, tokens=(16, 24))
 """A server that carries far more than any load here."""

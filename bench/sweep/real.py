@@ -13,9 +13,9 @@ from bench.sweep.drive import Manner, drive
 from bench.sweep.simulate import Design
 from bench.truth.tables import table
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.knee import SweepResult, analyze
-from otel_itl.sweep.prompts import Prompt
-from otel_itl.sweep.results import compute_levels
+from otel_itl.tools.sweep.knee import SweepResult, analyze
+from otel_itl.tools.sweep.prompts import Prompt
+from otel_itl.tools.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4

@@ -11,11 +11,11 @@ from random import Random
 from typing import Literal
 
 from bench.sweep.service import Job, Law, Service
-from otel_itl.compare.requests import Request
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
-from otel_itl.sweep.arrivals import iterate_constant, iterate_poisson
-from otel_itl.sweep.records import DueRequest, Round, Sweep
+from otel_itl.tools.compare.requests import Request
+from otel_itl.tools.sweep.arrivals import iterate_constant, iterate_poisson
+from otel_itl.tools.sweep.records import DueRequest, Round, Sweep
 
 LEVELS = (1.0, 1.5, 2.0, 3.0, 5.0)
 PUNCTUAL = 0.001

@@ -9,7 +9,7 @@ from bench.sweep.service import Law
 from bench.sweep.simulate import Design
 from bench.sweep.upstream import upstream
 from bench.truth.tables import table
-from otel_itl.sweep.results import compute_levels
+from otel_itl.tools.sweep.results import compute_levels
 
 STALLING: Final = Law(step=0.02, free=16, tokens=(36, 44), stall_rate=0.004, stall=2.3)
 DESIGN: Final = Design(peak=8, levels=(1.0, 2.0), steady=8.0)

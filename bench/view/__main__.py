@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "view"))
 from browsers import Browser, missing_browser, opened_browser, wait_for
 from made import document_of, make_stream, make_timeline
 
-from otel_itl.view.server.serve import ServerOptions, ViewServer
+from otel_itl.tools.view.server.serve import ServerOptions, ViewServer
 
 STORED = 10_000
 LANES, CHUNKS = 200, 1_000

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED
+from otel_itl.tools.exit_codes import BAD_USAGE, INTERRUPTED
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,7 +48,7 @@ def _end_by_interrupt() -> int:
     """End this process by SIGINT; returns the exit code for it where that is not possible."""
     if os.name != "posix":
         return INTERRUPTED
-    from otel_itl.cli.launch.process import end_like  # noqa: PLC0415 - where the command is interrupted alone
+    from otel_itl.tools.launch.process import end_like  # noqa: PLC0415 - where the command is interrupted alone
 
     return end_like(-signal.SIGINT)
 

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
-from otel_itl.cli.demo.sdks import SDKS
-from otel_itl.compare.rows import COMPARED
 from otel_itl.core.moments import parse_time as parse_moment
+from otel_itl.core.option_values import NotAcceptedError, parse_objectives
 from otel_itl.core.slo import Objectives
 from otel_itl.core.spelling import did_you_mean
-from otel_itl.option_values import NotAcceptedError, parse_objectives
-from otel_itl.report.other_tools import TOOLS
+from otel_itl.tools.compare.rows import COMPARED
+from otel_itl.tools.demo.sdks import SDKS
+from otel_itl.tools.report.other_tools import TOOLS
 
 PORTS = (0, 65_535)
 SEEDS = (0, 2**32 - 1)

@@ -22,11 +22,11 @@ from otel_itl.cli.argument_types import (
     parse_zone,
 )
 from otel_itl.cli.command_parser import CommandParser
-from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
-from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT
 from otel_itl.cli.sweep_arguments import add_arguments as add_sweep_arguments
-from otel_itl.compare.rows import COMPARED
-from otel_itl.report.other_tools import TOOLS
+from otel_itl.tools.compare.rows import COMPARED
+from otel_itl.tools.demo.sdks import DEFAULT_SDKS, SDKS
+from otel_itl.tools.launch.output_file import DEFAULT_OUTPUT
+from otel_itl.tools.report.other_tools import TOOLS
 
 _SECONDS = (0.0, 3_600.0)
 _LAUNCHING = ("run", "doctor")

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS
-from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_FOUND
-from otel_itl.cli.stderr import print_line
+from otel_itl.tools.demo.sdks import DEFAULT_SDKS, SDKS
+from otel_itl.tools.exit_codes import BAD_USAGE, INTERRUPTED, NOT_FINE, NOTHING_FOUND
+from otel_itl.tools.stderr import print_line
 
 _NEEDED_BY_TABLES = ("rich",)
 _NEEDED_BY_COMPARE = ("numpy", "scipy")
@@ -21,8 +21,8 @@ _NEEDED_BY_VIEW = ("starlette", "uvicorn", "opentelemetry.proto.collector")
 
 def run_run(arguments: argparse.Namespace) -> int:
     """Run `otel-itl run`, and return its exit code."""
-    from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - what only this command needs
     from otel_itl.cli.run import ViewOptions, run_command  # noqa: PLC0415 - likewise
+    from otel_itl.tools.launch.command import CannotLaunchError  # noqa: PLC0415 - what only this command needs
 
     if not (_names_program("run", arguments) and _has_page("run", arguments)):
         return BAD_USAGE
@@ -48,11 +48,11 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     """Run `otel-itl doctor`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_TABLES):
         return BAD_USAGE
-    from otel_itl.cli.doctor.checks import State  # noqa: PLC0415 - what only this command needs
-    from otel_itl.cli.doctor.examine import examine_here, examine_program  # noqa: PLC0415 - likewise
-    from otel_itl.cli.doctor.render import checks_to_json, print_checks  # noqa: PLC0415 - likewise
-    from otel_itl.cli.launch.command import CannotLaunchError  # noqa: PLC0415 - likewise
-    from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+    from otel_itl.tools.doctor.checks import State  # noqa: PLC0415 - what only this command needs
+    from otel_itl.tools.doctor.examine import examine_here, examine_program  # noqa: PLC0415 - likewise
+    from otel_itl.tools.doctor.render import checks_to_json, print_checks  # noqa: PLC0415 - likewise
+    from otel_itl.tools.launch.command import CannotLaunchError  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
     has_program = arguments.module is not None or bool(arguments.words)
     try:
@@ -98,11 +98,11 @@ def run_report(arguments: argparse.Namespace) -> int:
 def _print_report(arguments: argparse.Namespace) -> int:
     """Print the report, and return the exit code."""
     from otel_itl.cli.matched_slo import UnmatchedSLOError, check_slo  # noqa: PLC0415 - what only this command needs
-    from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
-    from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
-    from otel_itl.report.reading.streams import read_streams  # noqa: PLC0415 - likewise
-    from otel_itl.report.sessions import UnknownSessionError, find_session  # noqa: PLC0415 - likewise
-    from otel_itl.report.summary import summarize  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable, display_name  # noqa: PLC0415 - what only this command needs
+    from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.reading.streams import read_streams  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.sessions import UnknownSessionError, find_session  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.summary import summarize  # noqa: PLC0415 - likewise
 
     skipped = SkippedInput()
     try:
@@ -129,12 +129,12 @@ def _print_report(arguments: argparse.Namespace) -> int:
         _print_error("report", str(error))
         return BAD_USAGE
     if arguments.json:
-        from otel_itl.report.render.json import report_to_json  # noqa: PLC0415 - likewise
+        from otel_itl.tools.report.render.json import report_to_json  # noqa: PLC0415 - likewise
 
         print(report_to_json(report, session))
     else:
-        from otel_itl.report.render.report import print_report, print_session  # noqa: PLC0415 - likewise
-        from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+        from otel_itl.tools.report.render.report import print_report, print_session  # noqa: PLC0415 - likewise
+        from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
         if session is None:
             print_report(report, open_terminal())
@@ -147,9 +147,9 @@ def run_view(arguments: argparse.Namespace) -> int:
     """Run `otel-itl view`, and return its exit code."""
     if not _are_installed(_NEEDED_BY_VIEW, "view"):
         return BAD_USAGE
-    from otel_itl.cli.view import ViewOptions, show_until_interrupted  # noqa: PLC0415 - what only this command needs
-    from otel_itl.report.reading.lines import UnreadableSourceError, check_readable, check_text  # noqa: PLC0415 - likewise
-    from otel_itl.view.server.serve import CannotServeError  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable, check_text  # noqa: PLC0415 - likewise
+    from otel_itl.tools.view.server.serve import CannotServeError  # noqa: PLC0415 - likewise
+    from otel_itl.tools.view.showing import ViewOptions, show_until_interrupted  # noqa: PLC0415 - what only this command needs
 
     options = ViewOptions(
         files=tuple(arguments.files),
@@ -174,8 +174,8 @@ def _write_export(arguments: argparse.Namespace) -> int:
     """Write what `report --html` or `--perfetto` asks for, and return the exit code."""
     from otel_itl.cli.exporting import NothingToWriteError, write_html, write_perfetto_file  # noqa: PLC0415 - what only these options need
     from otel_itl.cli.output import CannotWriteError  # noqa: PLC0415 - likewise
-    from otel_itl.report.reading.lines import UnreadableSourceError  # noqa: PLC0415 - likewise
-    from otel_itl.report.reading.skipped_input import SkippedInput  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.reading.lines import UnreadableSourceError  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.reading.skipped_input import SkippedInput  # noqa: PLC0415 - likewise
 
     skipped = SkippedInput()
     try:
@@ -258,14 +258,14 @@ def run_demo(arguments: argparse.Namespace) -> int:
         return BAD_USAGE
     if missing and not arguments.quiet:
         print(f"left out: {_missing_sentence(missing)}", flush=True)
-    from otel_itl.cli.demo.start import Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
+    from otel_itl.tools.demo.start import Interrupts, Stage, StartLine  # noqa: PLC0415 - likewise
 
     line = StartLine(is_shown=not arguments.quiet)
     interrupts = Interrupts(line)
     interrupts.install()
     line.show("loading OpenTelemetry")
-    from otel_itl.cli.demo import run  # noqa: PLC0415 - after the first sign of life
-    from otel_itl.cli.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
+    from otel_itl.tools.demo import run  # noqa: PLC0415 - after the first sign of life
+    from otel_itl.tools.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
 
     plans = plan_requests(arguments.seed, arguments.seconds, sdks)
     view = run.DemoView(opens=not arguments.no_open, stays=sys.stderr.isatty()) if arguments.view else None

@@ -6,19 +6,18 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from otel_itl.cli.exit_codes import BAD_USAGE
 from otel_itl.cli.matched_slo import UnmatchedSLOError, check_slo
 from otel_itl.cli.output import CannotWriteError, check_output, open_output
-from otel_itl.cli.stderr import print_line
-from otel_itl.compare.comparison import Comparison, compare
-from otel_itl.compare.gate import exit_code
-from otel_itl.compare.otava import CONFIGURATION_MARK, make_series
-from otel_itl.compare.render.html import comparison_to_html
-from otel_itl.compare.render.json import comparison_to_json
-from otel_itl.compare.render.markdown import comparison_to_markdown
-from otel_itl.compare.render.words import headline
-from otel_itl.compare.requests import Side
-from otel_itl.compare.sides import (
+from otel_itl.core.moments import format_time
+from otel_itl.tools.compare.comparison import Comparison, compare
+from otel_itl.tools.compare.gate import exit_code
+from otel_itl.tools.compare.otava import CONFIGURATION_MARK, make_series
+from otel_itl.tools.compare.render.html import comparison_to_html
+from otel_itl.tools.compare.render.json import comparison_to_json
+from otel_itl.tools.compare.render.markdown import comparison_to_markdown
+from otel_itl.tools.compare.render.words import headline
+from otel_itl.tools.compare.requests import Side
+from otel_itl.tools.compare.sides import (
     ByAttribute,
     ByTime,
     CannotSplitError,
@@ -27,10 +26,11 @@ from otel_itl.compare.sides import (
     read_files,
     read_runs,
 )
-from otel_itl.core.moments import format_time
-from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.render.number_format import pluralize
+from otel_itl.tools.exit_codes import BAD_USAGE
+from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.render.number_format import pluralize
+from otel_itl.tools.stderr import print_line
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
@@ -136,8 +136,8 @@ def _print(comparison: Comparison, arguments: argparse.Namespace, code: int) -> 
     elif arguments.markdown:
         print(comparison_to_markdown(comparison, sentence), end="")
     else:
-        from otel_itl.compare.render.terminal import print_comparison  # noqa: PLC0415 - only this form needs rich
-        from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+        from otel_itl.tools.compare.render.terminal import print_comparison  # noqa: PLC0415 - only this form needs rich
+        from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
         print_comparison(comparison, sentence, open_terminal())
 

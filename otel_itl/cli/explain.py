@@ -8,20 +8,20 @@ from collections.abc import Iterable, Iterator
 from datetime import timezone
 from typing import Any
 
-from otel_itl.cli.exit_codes import BAD_USAGE, NOTHING_FOUND
 from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
 from otel_itl.cli.output import CannotWriteError
-from otel_itl.cli.stderr import print_line
-from otel_itl.explain.explaining import explain
-from otel_itl.explain.findings import Explanation
-from otel_itl.explain.render.json import explanation_to_json
-from otel_itl.explain.render.page import describe_for_page
-from otel_itl.explain.render.words import describe_short_input, describe_too_few
-from otel_itl.explain.trials import MIN_STREAMS
-from otel_itl.report.reading.lines import UnreadableSourceError, check_readable
-from otel_itl.report.reading.skipped_input import SkippedInput, SkipReason
-from otel_itl.report.reading.streams import StoredStream, read_streams
-from otel_itl.view.document import describe_stream
+from otel_itl.tools.exit_codes import BAD_USAGE, NOTHING_FOUND
+from otel_itl.tools.explain.explaining import explain
+from otel_itl.tools.explain.findings import Explanation
+from otel_itl.tools.explain.render.json import explanation_to_json
+from otel_itl.tools.explain.render.page import describe_for_page
+from otel_itl.tools.explain.render.words import describe_short_input, describe_too_few
+from otel_itl.tools.explain.trials import MIN_STREAMS
+from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable
+from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
+from otel_itl.tools.report.reading.streams import StoredStream, read_streams
+from otel_itl.tools.stderr import print_line
+from otel_itl.tools.view.document import describe_stream
 
 
 def run_explain(arguments: argparse.Namespace) -> int:
@@ -73,8 +73,8 @@ def _print(explanation: Explanation, skipped: SkippedInput, *, is_json: bool) ->
         skipped_input = {reason.value: skipped.counts[reason] for reason in SkipReason}
         print(explanation_to_json(explanation, skipped_input))
         return
-    from otel_itl.explain.render.terminal import print_explanation  # noqa: PLC0415 - only this form needs rich
-    from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+    from otel_itl.tools.explain.render.terminal import print_explanation  # noqa: PLC0415 - only this form needs rich
+    from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
     print_explanation(explanation, open_terminal())
 

@@ -9,20 +9,20 @@ from contextlib import contextmanager, suppress
 from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from otel_itl.cli.exit_codes import BAD_USAGE
-from otel_itl.cli.launch.command import CannotLaunchError, resolve_command
-from otel_itl.cli.launch.environment import launch_environment
-from otel_itl.cli.launch.notes import Notes, open_notes
-from otel_itl.cli.launch.output_file import DEFAULT_OUTPUT, OutputFile
-from otel_itl.cli.launch.process import end_like, run_program
-from otel_itl.option_values import OFF
-from otel_itl.report.reading.lines import UnreadableSourceError
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import read_streams
-from otel_itl.report.summary import Report, summarize
+from otel_itl.core.option_values import OFF
+from otel_itl.tools.exit_codes import BAD_USAGE
+from otel_itl.tools.launch.command import CannotLaunchError, resolve_command
+from otel_itl.tools.launch.environment import launch_environment
+from otel_itl.tools.launch.notes import Notes, open_notes
+from otel_itl.tools.launch.output_file import DEFAULT_OUTPUT, OutputFile
+from otel_itl.tools.launch.process import end_like, run_program
+from otel_itl.tools.report.reading.lines import UnreadableSourceError
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import read_streams
+from otel_itl.tools.report.summary import Report, summarize
 
 if TYPE_CHECKING:
-    from otel_itl.cli.view import ShownFile
+    from otel_itl.tools.view.showing import ShownFile
 
 FILE_VARIABLE = "OTEL_ITL_FILE"
 
@@ -94,7 +94,7 @@ def _shown(file: OutputFile, view: ViewOptions | None) -> Iterator[ShownFile | N
     if view is None:
         yield None
         return
-    from otel_itl.cli.view import CannotServeError, shown_file  # noqa: PLC0415 - needs the extra `view`
+    from otel_itl.tools.view.showing import CannotServeError, shown_file  # noqa: PLC0415 - needs the extra `view`
 
     try:
         with shown_file(file.path, "run", opens=view.opens) as page:
@@ -131,8 +131,8 @@ def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:
 
 def _print_report(report: Report) -> None:
     """Print the tables of a report on standard error."""
-    from otel_itl.report.render.report import print_report  # noqa: PLC0415 - needs the extra `cli`
-    from otel_itl.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
+    from otel_itl.tools.report.render.report import print_report  # noqa: PLC0415 - needs the extra `cli`
+    from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
     stream: Any = sys.stderr
     print_report(report, open_terminal(stream))

@@ -7,29 +7,29 @@ import asyncio
 import sys
 from typing import Final
 
-from otel_itl.cli.exit_codes import BAD_USAGE, INTERRUPTED
 from otel_itl.cli.output import CannotWriteError, check_output, open_output
-from otel_itl.cli.stderr import print_line
 from otel_itl.cli.sweep_plan import BadPlanError, find_inputs, make_endpoint, make_plan
-from otel_itl.report.reading.lines import UnreadableSourceError
-from otel_itl.report.render.terminal import open_terminal
-from otel_itl.sweep.calibration import CannotSweepError
-from otel_itl.sweep.driver import run_sweep
-from otel_itl.sweep.endpoint import Endpoint, EndpointError
-from otel_itl.sweep.gate import exit_code, is_interrupted
-from otel_itl.sweep.knee import SweepResult, analyze
-from otel_itl.sweep.measurement import CannotMeasureError
-from otel_itl.sweep.plan import SweepPlan
-from otel_itl.sweep.prompts import PromptError
-from otel_itl.sweep.records import Sweep
-from otel_itl.sweep.render.consent import describe_demand
-from otel_itl.sweep.render.html import sweep_to_html
-from otel_itl.sweep.render.json import sweep_to_json
-from otel_itl.sweep.render.progress import ProgressDisplay
-from otel_itl.sweep.render.terminal import print_sweep
-from otel_itl.sweep.render.words import headline
-from otel_itl.sweep.results import compute_levels
-from otel_itl.sweep.traffic import NoTrafficError
+from otel_itl.tools.exit_codes import BAD_USAGE, INTERRUPTED
+from otel_itl.tools.report.reading.lines import UnreadableSourceError
+from otel_itl.tools.report.render.terminal import open_terminal
+from otel_itl.tools.stderr import print_line
+from otel_itl.tools.sweep.calibration import CannotSweepError
+from otel_itl.tools.sweep.driver import run_sweep
+from otel_itl.tools.sweep.endpoint import Endpoint, EndpointError
+from otel_itl.tools.sweep.gate import exit_code, is_interrupted
+from otel_itl.tools.sweep.knee import SweepResult, analyze
+from otel_itl.tools.sweep.measurement import CannotMeasureError
+from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.prompts import PromptError
+from otel_itl.tools.sweep.records import Sweep
+from otel_itl.tools.sweep.render.consent import describe_demand
+from otel_itl.tools.sweep.render.html import sweep_to_html
+from otel_itl.tools.sweep.render.json import sweep_to_json
+from otel_itl.tools.sweep.render.progress import ProgressDisplay
+from otel_itl.tools.sweep.render.terminal import print_sweep
+from otel_itl.tools.sweep.render.words import headline
+from otel_itl.tools.sweep.results import compute_levels
+from otel_itl.tools.sweep.traffic import NoTrafficError
 
 _REFUSALS: Final = (
     *(BadPlanError, NoTrafficError, PromptError, EndpointError, CannotMeasureError, CannotSweepError),

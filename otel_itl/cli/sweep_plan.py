@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from otel_itl.cli.stderr import print_line
 from otel_itl.cli.sweep_arguments import MAX_REQUESTS_ELSEWHERE
 from otel_itl.core.slo import SLO
-from otel_itl.report.reading.lines import check_readable
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.sweep.endpoint import SDK, Endpoint
-from otel_itl.sweep.plan import MAX_STREAMS, Arrivals, SweepLimits, SweepPlan
-from otel_itl.sweep.prices import Prices, parse_prices
-from otel_itl.sweep.prompts import FillerPrompts, Prompts, load_prompts, read_prompts
-from otel_itl.sweep.traffic import Traffic, read_traffic
+from otel_itl.tools.report.reading.lines import check_readable
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.stderr import print_line
+from otel_itl.tools.sweep.endpoint import SDK, Endpoint
+from otel_itl.tools.sweep.plan import MAX_STREAMS, Arrivals, SweepLimits, SweepPlan
+from otel_itl.tools.sweep.prices import Prices, parse_prices
+from otel_itl.tools.sweep.prompts import FillerPrompts, Prompts, load_prompts, read_prompts
+from otel_itl.tools.sweep.traffic import Traffic, read_traffic
 
 DEFAULT_PROMPT_TOKENS: Final = 256
 DEFAULT_ANSWER_TOKENS: Final = 256

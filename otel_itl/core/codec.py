@@ -18,7 +18,7 @@ from itertools import compress, repeat
 from operator import attrgetter, floordiv, is_not, lt, sub
 from typing import Any, Final, NamedTuple, Protocol
 
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.core.columns import FEW, Columns, LaneError
 from otel_itl.core.thinning import select_chunks, thin
 from otel_itl.core.timeline import MICROSECOND, OUTPUT, Outcome, Timeline

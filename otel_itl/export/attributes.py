@@ -8,8 +8,8 @@ from math import inf
 from operator import attrgetter, is_, is_not
 from typing import Any
 
-from otel_itl import conventions as names
-from otel_itl.conventions import StandardNames
+from otel_itl.core import conventions as names
+from otel_itl.core.conventions import StandardNames
 from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request

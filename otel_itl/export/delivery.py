@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.without_secrets import show_address
 from otel_itl.recording.internal_errors import InternalErrors
 

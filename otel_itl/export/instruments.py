@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from opentelemetry.metrics import Counter, Histogram, Meter  # noqa: TC002 - annotations stay resolvable
 
-from otel_itl import conventions as names
-from otel_itl.conventions import Metric, StandardNames
+from otel_itl.core import conventions as names
+from otel_itl.core.conventions import Metric, StandardNames
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall

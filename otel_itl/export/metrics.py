@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from otel_itl import conventions as names
-from otel_itl.conventions import StandardNames, Where
+from otel_itl.core import conventions as names
+from otel_itl.core.conventions import StandardNames, Where
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall

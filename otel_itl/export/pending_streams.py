@@ -9,8 +9,8 @@ from typing import Final, NamedTuple, Protocol
 
 from opentelemetry.context import Context
 
-from otel_itl import conventions as names
-from otel_itl.conventions import Where
+from otel_itl.core import conventions as names
+from otel_itl.core.conventions import Where
 from otel_itl.export.instruments import StreamInstruments
 from otel_itl.export.measured_stream import MeasuredStream
 from otel_itl.export.stream_batch import Labels, StreamBatch

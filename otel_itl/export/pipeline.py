@@ -11,7 +11,7 @@ from opentelemetry._logs import Logger  # noqa: TC002 - part of what is public
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
 from opentelemetry.trace import NonRecordingSpan, Span, set_span_in_context
 
-from otel_itl.conventions import FETCH_OPERATIONS, Where
+from otel_itl.core.conventions import FETCH_OPERATIONS, Where
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions, SessionStatus

@@ -18,9 +18,9 @@ from opentelemetry.trace import (
     get_current_span,
 )
 
-from otel_itl import conventions as names
-from otel_itl.conventions import StandardNames
+from otel_itl.core import conventions as names
 from otel_itl.core.codec import LazyEvent, encode_each, encode_lazily
+from otel_itl.core.conventions import StandardNames
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions

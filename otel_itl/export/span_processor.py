@@ -11,9 +11,9 @@ from opentelemetry.context import Context  # noqa: TC002 - part of what is publi
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, StatusCode
 
-from otel_itl import conventions as names
-from otel_itl.conventions import Where
+from otel_itl.core import conventions as names
 from otel_itl.core.codec import MalformedEventsError, decode
+from otel_itl.core.conventions import Where
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives, evaluate

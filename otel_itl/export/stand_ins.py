@@ -11,7 +11,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.without_secrets import hide_secrets
 from otel_itl.export.delivery import DeliveryNotices, GuardedExporter
 from otel_itl.export.exporters import (

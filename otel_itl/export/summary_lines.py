@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.error_format import append_error
 from otel_itl.core.timeline import Outcome
 from otel_itl.export.stream_report import StreamReport

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from otel_itl.conventions import FETCH_OPERATIONS
+from otel_itl.core.conventions import FETCH_OPERATIONS
 from otel_itl.core.stream import FinishedStream
 
 MAX_RESPONSES: Final = 4_096

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import ref
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors
 
 

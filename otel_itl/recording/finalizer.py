@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
 from otel_itl.core.timeline import Outcome
 from otel_itl.recording.critical_sections import CriticalSections

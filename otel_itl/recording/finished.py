@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 
-from otel_itl.conventions import FETCH_OPERATIONS
 from otel_itl.core.chunk_code import unpack_codes
 from otel_itl.core.columns import FEW, Columns, LaneError
+from otel_itl.core.conventions import FETCH_OPERATIONS
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline
 from otel_itl.recording.recorder import StreamRecorder

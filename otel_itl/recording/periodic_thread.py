@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Final, Protocol
 from weakref import ref
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Final
 from weakref import ref
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.progress import Progress
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.critical_sections import CriticalSections

@@ -8,7 +8,7 @@ from itertools import chain
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.stream import FinishedStream, ResponseInfo

@@ -9,7 +9,7 @@ from threading import Condition, Lock
 from time import monotonic, sleep
 from typing import Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors
 
 IDLE_SECONDS: Final = 2.0

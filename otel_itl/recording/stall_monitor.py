@@ -10,7 +10,7 @@ from threading import RLock
 from typing import Any, NamedTuple, Protocol
 from weakref import ref
 
-from otel_itl.conventions import MAX_REPORTED_STALLS, Where
+from otel_itl.core.conventions import MAX_REPORTED_STALLS, Where
 from otel_itl.core.request import Request
 from otel_itl.core.stall_detector import Silence, StallDetector, find_phase
 from otel_itl.core.stalls import NEVER, RECOVERED, Cause, Phase, Stall, StallPolicy

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from itertools import filterfalse
 from typing import Any, Protocol, TypeVar, cast
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import AppendTargets, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors

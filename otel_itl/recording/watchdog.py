@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from time import perf_counter_ns
 from typing import Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.stalls import NEVER
 from otel_itl.core.timeline import SECOND
 from otel_itl.recording.critical_sections import CriticalSections

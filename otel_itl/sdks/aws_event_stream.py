@@ -13,7 +13,7 @@ from inspect import unwrap
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.abort import SocketAborter
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from otel_itl.conventions import provider_of
+from otel_itl.core.conventions import provider_of
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.sdks.aws_event_stream import EventStreams

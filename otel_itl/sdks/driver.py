@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.driver import Call, Driver, StreamingCall, iterate_recorded

@@ -8,7 +8,7 @@ from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import AppendTargets, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors, never_raises

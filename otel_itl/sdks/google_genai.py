@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from otel_itl.conventions import provider_of
+from otel_itl.core.conventions import provider_of
 from otel_itl.core.request import Request
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, HTTPAttempt, StreamingCall

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.recorder import StreamRecorder

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from otel_itl.conventions import provider_of
+from otel_itl.core.conventions import provider_of
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.stream_proxy import recorder_of
 from otel_itl.sdks.driver import Driver

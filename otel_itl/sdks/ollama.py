@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from otel_itl.conventions import provider_of
+from otel_itl.core.conventions import provider_of
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.sdks import driver

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
+from otel_itl.core.option_values import SessionFrom
 from otel_itl.core.request import Request
-from otel_itl.option_values import SessionFrom
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder

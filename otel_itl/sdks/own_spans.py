@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.sdks.open_call import current_call
 from otel_itl.sdks.patching import Target

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
 from otel_itl.sdks.driver import Driver, StreamingCall, iterate_recorded

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from otel_itl.conventions import Where, provider_of
+from otel_itl.core.conventions import Where, provider_of
 from otel_itl.core.request import Request
 from otel_itl.recording.abort import HTTPAborter
 from otel_itl.recording.chunk_log import Classify

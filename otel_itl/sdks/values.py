@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import Any, Final
 
-from otel_itl.conventions import REQUEST_PARAMETERS
+from otel_itl.core.conventions import REQUEST_PARAMETERS
 
 MAX_STR_LENGTH: Final = 256
 MAX_STOP_SEQUENCES: Final = 64

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from opentelemetry.trace import get_current_span
 
-from otel_itl.conventions import Where, provider_of
+from otel_itl.core.conventions import Where, provider_of
 from otel_itl.core.request import Request
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall

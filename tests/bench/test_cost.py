@@ -16,7 +16,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import INVALID_SPAN_CONTEXT
 
 from bench.overhead.instructions import counted_bytecodes
-from otel_itl.conventions import STANDARD_NAMES
+from otel_itl.core.conventions import STANDARD_NAMES
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo

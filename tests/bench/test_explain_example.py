@@ -11,8 +11,8 @@ pytest.importorskip("sklearn", reason="the extra `explain` is not installed")
 
 from bench.explain import __main__ as bench
 from bench.explain import example
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import read_streams
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import read_streams
 
 
 def test_the_example_is_a_file_that_a_report_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from bench.sweep.pressed import FAST, OBJECTIVE, report
 from bench.sweep.service import Job
 from bench.sweep.simulate import LEVELS, Design, as_request, expected_duration, play_round, simulate
 from otel_itl.core.slo import SLO
-from otel_itl.sweep.knee import JudgedLevel, Standing, SweepResult
-from otel_itl.sweep.results import LevelResult
+from otel_itl.tools.sweep.knee import JudgedLevel, Standing, SweepResult
+from otel_itl.tools.sweep.results import LevelResult
 
 DESIGN = Design(arrivals="constant", steady=2.0)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from otel_itl.cli import main
-from otel_itl.cli.demo.sdks import SDKS
-from otel_itl.report.other_tools import TOOLS
+from otel_itl.tools.demo.sdks import SDKS
+from otel_itl.tools.report.other_tools import TOOLS
 
 DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 HELP_BLOCK = re.compile(r"```\n(\$ otel-itl[^\n]*--help)\n(.*?)```", re.DOTALL)

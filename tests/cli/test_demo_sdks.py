@@ -13,9 +13,9 @@ from typing import get_args
 import pytest
 
 from otel_itl.cli import main
-from otel_itl.cli.demo.scenarios import SCENARIOS
-from otel_itl.cli.demo.sdks import DEFAULT_SDKS, SDKS, DemoSDK, Wire
 from otel_itl.testing import Script, ScriptedServer, bedrock, chat, gemini, messages
+from otel_itl.tools.demo.scenarios import SCENARIOS
+from otel_itl.tools.demo.sdks import DEFAULT_SDKS, SDKS, DemoSDK, Wire
 
 
 @pytest.fixture(params=SDKS)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.cli.doctor.checks import Check, State, check
-from otel_itl.cli.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
+from otel_itl.tools.doctor.checks import Check, State, check
+from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
 
 ACCEPTED = ExporterFacts(
     name="OTLPSpanExporter", endpoint="localhost:4317", protocol="grpc", status="OK", is_accepted=True
@@ -217,8 +217,8 @@ def test_signals_that_share_an_endpoint_and_its_answer_are_one_finding() -> None
 
 def test_a_remedy_is_printed_below_its_finding(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("rich")
-    from otel_itl.cli.doctor.render import print_checks
-    from otel_itl.report.render.terminal import open_terminal
+    from otel_itl.tools.doctor.render import print_checks
+    from otel_itl.tools.report.render.terminal import open_terminal
 
     printer: Callable[..., None] = print_checks
     printer(check(with_variables(OTEL_ITL_DISABLED="true")), open_terminal(width=100))

@@ -18,9 +18,9 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
-from otel_itl.cli.doctor import endpoint
-from otel_itl.cli.doctor.endpoint import describe_outlet
-from otel_itl.cli.doctor.facts import ExporterFacts
+from otel_itl.tools.doctor import endpoint
+from otel_itl.tools.doctor.endpoint import describe_outlet
+from otel_itl.tools.doctor.facts import ExporterFacts
 
 
 @pytest.fixture(autouse=True)

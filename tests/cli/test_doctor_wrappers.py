@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import wrapt
 
-from otel_itl.cli.doctor.wrappers import MAX_LISTED, find_wrappers
+from otel_itl.tools.doctor.wrappers import MAX_LISTED, find_wrappers
 
 SOURCE = """
 import functools

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.cli.launch.notes import Notes, open_notes
 from otel_itl.sdks.registry import SDK_NAMES
+from otel_itl.tools.launch.notes import Notes, open_notes
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from otel_itl.cli.launch.command import CannotLaunchError
-from otel_itl.cli.launch.output_file import OutputFile
+from otel_itl.tools.launch.command import CannotLaunchError
+from otel_itl.tools.launch.output_file import OutputFile
 
 LINE = '{"resourceSpans":[{"scopeSpans":[{"scope":{"name":"otel_itl"}}]}]}\n'
 """A line of ours."""
@@ -56,7 +56,7 @@ def test_the_file_of_an_earlier_run_is_put_back_where_nothing_was_written(path: 
 def test_a_file_that_another_run_writes_to_is_refused(path: Path) -> None:
     path.write_text(LINE)
     holding = (
-        "import sys; from otel_itl.cli.launch.output_file import OutputFile\n"
+        "import sys; from otel_itl.tools.launch.output_file import OutputFile\n"
         f"file = OutputFile({str(path)!r}); file.begin(append=True); print(flush=True); sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", holding], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

@@ -292,8 +292,8 @@ def test_ctrl_z_stops_the_job_and_it_goes_on_in_the_foreground(on_terminal: Call
 
 REAPING = """
 import ctypes, os, sys
-from otel_itl.cli.launch.command import Command
-from otel_itl.cli.launch.process import run_program
+from otel_itl.tools.launch.command import Command
+from otel_itl.tools.launch.process import run_program
 
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans become our children, as those of process 1
 code = "import subprocess, time; subprocess.run(['sh', '-c', 'sleep 0.2 &']); time.sleep(0.6)"

@@ -8,8 +8,8 @@ from statistics import median
 
 import pytest
 
-from otel_itl.cli.demo.scenarios import SCENARIOS, Plan, plan_requests
 from otel_itl.testing import Script
+from otel_itl.tools.demo.scenarios import SCENARIOS, Plan, plan_requests
 
 BY_MODEL = {scenario.model: scenario for scenario in SCENARIOS}
 

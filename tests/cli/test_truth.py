@@ -7,12 +7,12 @@ from itertools import accumulate
 
 import pytest
 
-from otel_itl.cli.demo.truth import compare_with_truth
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
-from otel_itl.report.reading.streams import StoredStream
 from otel_itl.testing import Event, Exchange, Sent
 from otel_itl.testing.exchange import Progress, Request
+from otel_itl.tools.demo.truth import compare_with_truth
+from otel_itl.tools.report.reading.streams import StoredStream
 
 MS = 1_000_000
 

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode
 
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 
 MODEL = {names.PROVIDER_NAME: "openai", names.REQUEST_MODEL: "scripted"}
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import otel_itl
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import read_streams
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import read_streams
 
 if TYPE_CHECKING:
     from conftest import App, Clients, Instrument, Receiver

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import otel_itl
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.core.codec import decode
 from otel_itl.core.measures import measure
 from otel_itl.export.attributes import rounded

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import read_streams
-from otel_itl.test_scope import mark_as_test
+from otel_itl.recording.test_scope import mark_as_test
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, messages
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import read_streams
 
 pytest.importorskip("openai")
 

@@ -23,13 +23,13 @@ from otel_itl.core.codec import MalformedEventsError, decode, encode, encode_eac
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
-from otel_itl.report.reading.lines import UnreadableSourceError
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.report.reading.streams import StoredStream, read_streams
 from otel_itl.sdks.duck_typing import classify_by_shape
 from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_reasoning_chat, classify_text_completion
 from otel_itl.sdks.formats.openai_responses import classify_response_event
+from otel_itl.tools.report.reading.lines import UnreadableSourceError
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 
 if TYPE_CHECKING:
     from pathlib import Path

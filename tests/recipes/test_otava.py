@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.report.conftest import Made
+from tests.tools.report.conftest import Made
 
 RUNS: Final = 14
 LAST_OF_BEFORE: Final = 7

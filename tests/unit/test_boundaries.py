@@ -10,61 +10,62 @@ import pytest
 from tests.source_tree import MODULES, PACKAGE, Import, imports_of, name_of
 
 MAY_IMPORT = {
-    "conventions": {"conventions"},
-    "core": {"core", "conventions"},
-    "option_values": {"core", "option_values"},
-    "config": {"core", "conventions", "option_values", "config"},
-    "recording": {"core", "conventions", "config", "recording"},
-    "sdks": {"core", "conventions", "config", "option_values", "recording", "sdks"},
-    "export": {"core", "conventions", "config", "recording", "export"},
-    "report": {"core", "conventions", "report"},
-    "view": {"core", "conventions", "report", "view"},
-    "compare": {"core", "conventions", "report", "compare"},
+    "core": {"core"},
+    "config": {"core", "config"},
+    "recording": {"core", "config", "recording"},
+    "sdks": {"core", "config", "recording", "sdks"},
+    "export": {"core", "config", "recording", "export"},
+    "process": {"core", "config", "recording", "export", "process"},
+    "wiring": {"core", "config", "recording", "sdks", "export", "process", "wiring"},
+    "testing": {"core", "testing"},
+    "tools": {"tools"},
+    "tools.report": {"core", "tools", "tools.report"},
+    "tools.view": {"core", "tools", "tools.report", "tools.view"},
+    "tools.compare": {"core", "tools", "tools.report", "tools.compare"},
+    "tools.explain": {"core", "tools", "tools.report", "tools.explain"},
     # A sweep is an application of ours: it measures its own requests in process, and reads them as a report does.
-    "sweep": {
-        *("core", "conventions", "config", "recording", "export", "wiring", "report", "compare", "sweep"),
+    "tools.sweep": {
+        *("core", "config", "recording", "export", "process", "wiring"),
+        *("tools", "tools.report", "tools.compare", "tools.sweep"),
     },
-    "explain": {"core", "conventions", "report", "explain"},
-    "testing": {"core", "conventions", "testing"},
-    "wiring": {"core", "conventions", "config", "option_values", "recording", "sdks", "export", "wiring"},
+    # These run an application, or are one.
+    "tools.launch": {"core", "config", "sdks", "wiring", "tools", "tools.launch"},
+    "tools.demo": {"core", "config", "sdks", "wiring", "testing", "tools", "tools.report", "tools.view", "tools.demo"},
+    "tools.doctor": {
+        *("core", "config", "recording", "sdks", "export", "process", "wiring", "testing"),
+        *("tools", "tools.report", "tools.launch", "tools.demo", "tools.doctor"),
+    },
     "cli": {
-        *(
-            "core",
-            "conventions",
-            "config",
-            "option_values",
-            "recording",
-            "sdks",
-            "export",
-            "report",
-            "compare",
-            "explain",
-            "sweep",
-            "view",
-            "testing",
-        ),
-        *("wiring", "cli"),
+        *("core", "config", "recording", "sdks", "export", "wiring", "testing", "cli"),
+        *("tools", "tools.report", "tools.view", "tools.compare", "tools.explain", "tools.sweep"),
+        *("tools.launch", "tools.demo", "tools.doctor"),
     },
 }
 """Part → the parts it may import, at any depth of its code.
 
-A part is a folder or a module of the package. `wiring` is every other module beside them, `__main__` is of `cli`.
+A part is a folder or a module of the package, of `tools` each tool. `wiring` is every other module beside them,
+`__main__` is of `cli`, and `tools` alone are the modules beside the tools.
 """
 
-STANDARD_LIBRARY_ONLY = {"core", "conventions", "config", "option_values"}
+STANDARD_LIBRARY_ONLY = {"core", "config"}
 """Parts that import no other package."""
 
-SDK_ON_DEMAND = {"sdks", "wiring", "cli", "sweep"}
+SDK_ON_DEMAND = {"sdks", "wiring", "cli", "tools.sweep", "tools.demo", "tools.doctor"}
 """Parts that may import an LLM SDK inside a function or for the type checker; the other parts never import one."""
+
+IN_APPLICATIONS = {"core", "config", "recording", "sdks", "export", "process", "wiring"}
+"""The wing that runs in an application."""
 
 LLM_SDKS = {"openai", "anthropic", "groq", "together", "fireworks", "cerebras", "httpx", "httpx2"}
 
 
 def part_of(module: str) -> str:
     """Return the part that a module of the package, given by its dotted name, belongs to."""
-    name = module.split(".")[1] if "." in module else "wiring"
+    _, name, tool, *_ = [*module.split("."), "", ""]
     if name == "__main__":
         return "cli"
+    if f"{name}.{tool}" in MAY_IMPORT:
+        return f"{name}.{tool}"
     return name if name in MAY_IMPORT else "wiring"
 
 
@@ -99,15 +100,23 @@ def test_a_module_imports_only_what_its_part_may(file: Path) -> None:
     assert violations(file) == []
 
 
+def test_nothing_that_runs_in_an_application_imports_what_people_run() -> None:
+    tools = {part for part in MAY_IMPORT if part.startswith("tools")} | {"cli", "testing"}
+    assert {part: MAY_IMPORT[part] & tools for part in IN_APPLICATIONS} == {part: set() for part in IN_APPLICATIONS}
+
+
+def test_at_most_eight_modules_are_beside_the_folders() -> None:
+    assert len(list(PACKAGE.glob("*.py"))) == 8
+
+
 PLANTED = [
     ("core/timeline.py", "import opentelemetry.trace", "the standard library alone"),
     ("core/timeline.py", "def f():\n    import numpy", "the standard library alone"),
     ("core/measures.py", "from otel_itl.recording import probe", "core may not import recording"),
     ("core/codec.py", "from .. import config", "core may not import config"),
     ("core/codec.py", "from otel_itl import instrument", "core may not import wiring"),
-    ("conventions.py", "from otel_itl.core import codec", "conventions may not import core"),
     ("config.py", "import rich", "the standard library alone"),
-    ("option_values.py", "from otel_itl import config", "option_values may not import config"),
+    ("core/option_values.py", "from otel_itl import config", "core may not import config"),
     ("config.py", "from .export.metrics import labels", "config may not import export"),
     ("recording/recorder.py", "def f():\n    import httpx", "recording imports no LLM SDK"),
     ("recording/recorder.py", "from ..export import metrics", "recording may not import export"),
@@ -119,11 +128,15 @@ PLANTED = [
     ("sdks/openai.py", "class A:\n    import openai", "inside functions only"),
     ("sdks/openai.py", "from importlib import import_module\nimport_module('openai')", "inside functions only"),
     ("sdks/openai.py", "from otel_itl.export import metrics", "sdks may not import export"),
-    ("export/metrics.py", "import otel_itl.report.render.console", "export may not import report"),
+    ("export/metrics.py", "import otel_itl.tools.report.render.terminal", "export may not import tools.report"),
     ("export/metrics.py", "from otel_itl.sdks import openai", "export may not import sdks"),
-    ("report/summary.py", "from otel_itl.recording.recorder import Recorder", "report may not import recording"),
-    ("report/render/html.py", "from otel_itl.sdks import openai", "report may not import sdks"),
-    ("report/summary.py", "from otel_itl.config import Config", "report may not import config"),
+    (
+        "tools/report/summary.py",
+        "from otel_itl.recording.recorder import Recorder",
+        "tools.report may not import recording",
+    ),
+    ("tools/report/render/html.py", "from otel_itl.sdks import openai", "tools.report may not import sdks"),
+    ("tools/report/summary.py", "from otel_itl.config import Config", "tools.report may not import config"),
     ("testing/server.py", "import openai", "testing imports no LLM SDK"),
     ("instrumentor.py", "def f():\n    from otel_itl.cli import main", "wiring may not import cli"),
     ("__init__.py", "import openai", "inside functions only"),
@@ -134,12 +147,12 @@ PLANTED = [
 def planted(tmp_path: Path, name: str, source: str) -> list[str]:
     """Return the violations of one module in a package that has the folders of ours."""
     package = tmp_path / "otel_itl"
-    for part in MAY_IMPORT.keys() - {"conventions", "config", "option_values"}:
-        (package / part).mkdir(parents=True)
-    for module in ("__init__", "config", "conventions", "option_values"):
+    for part in MAY_IMPORT.keys() - {"config"}:
+        (package / part.replace(".", "/")).mkdir(parents=True, exist_ok=True)
+    for module in ("__init__", "config"):
         (package / f"{module}.py").touch()
     file = package / name
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(source, encoding="utf-8")
     return violations(file, package)
 
@@ -161,11 +174,11 @@ def test_a_violation_is_reported_with_file_and_line(tmp_path: Path) -> None:
             "core/measures.py",
             "from __future__ import annotations\nfrom otel_itl.core.timeline import Timeline\nimport math",
         ),
-        ("core/codec.py", "from otel_itl import conventions as names"),
+        ("core/codec.py", "from otel_itl.core import conventions as names"),
         ("sdks/openai.py", "def f():\n    import openai"),
         ("sdks/openai.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import openai"),
         ("sdks/openai.py", "from wrapt import ObjectProxy\nfrom ..recording.recorder import Recorder"),
-        ("report/render/html.py", "import jinja2\nfrom otel_itl.report.summary import Report"),
+        ("tools/report/render/html.py", "import jinja2\nfrom otel_itl.tools.report.summary import Report"),
         ("cli/demo.py", "from otel_itl.testing import ScriptedServer"),
         ("__main__.py", "from otel_itl.cli import main"),
     ],

@@ -17,7 +17,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.core.codec import MalformedEventsError, TokenEvent, decode, encode, encode_each, read_timeline
 from otel_itl.core.measures import measure
 from otel_itl.core.thinning import MAX_CHUNKS

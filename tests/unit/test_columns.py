@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.core import measures as measures_module
 from otel_itl.core.arrivals import NEGLIGIBLE_HOLD, find_all_observed, find_arrivals, judge_arrivals
 from otel_itl.core.chunk_code import chunk_code, unpack_codes

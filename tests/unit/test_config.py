@@ -20,9 +20,9 @@ import pytest
 import otel_itl
 from otel_itl import config
 from otel_itl.config import DISABLED_VARIABLE, Config
+from otel_itl.core.option_values import BodyField
 from otel_itl.core.slo import PROFILES, SLO, Objectives
 from otel_itl.core.stalls import StallPolicy
-from otel_itl.option_values import BodyField
 from otel_itl.sdks.registry import SDK_NAMES
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,8 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.semconv.attributes import error_attributes, exception_attributes, server_attributes
 
-from otel_itl import conventions
-from otel_itl.conventions import Metric, provider_of
+from otel_itl.core import conventions
+from otel_itl.core.conventions import Metric, provider_of
 from otel_itl.core.stream import ResponseInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")

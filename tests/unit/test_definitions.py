@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from otel_itl.core.timeline import Kind, Timeline
-from otel_itl.report.other_tools import TOOLS, figures_as, summary_as
-from otel_itl.report.other_tools.interpreter import evaluate
-from otel_itl.report.other_tools.quantities import RUN_QUANTITIES, STREAM_QUANTITIES
+from otel_itl.tools.report.other_tools import TOOLS, figures_as, summary_as
+from otel_itl.tools.report.other_tools.interpreter import evaluate
+from otel_itl.tools.report.other_tools.quantities import RUN_QUANTITIES, STREAM_QUANTITIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "definitions.md"

@@ -17,13 +17,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.export.file.encoding import encode_spans, is_written, to_line
 from otel_itl.export.file.metrics import encode_metrics
-from otel_itl.report.reading.skipped_input import SkippedInput
-from otel_itl.view.server.assembler import Assembler
-from otel_itl.view.server.records import read_json
-from otel_itl.view.server.store import Store
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.view.server.assembler import Assembler
+from otel_itl.tools.view.server.records import read_json
+from otel_itl.tools.view.server.store import Store
 
 SECRET = "the prompt"
 PATIENT = "Jane Doe"

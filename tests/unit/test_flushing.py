@@ -10,7 +10,7 @@ import pytest
 
 import otel_itl
 from otel_itl.export.flushes import flushes_of
-from otel_itl.flushing import Flusher
+from otel_itl.process.flushing import Flusher
 
 SECONDS = 10.0
 SHORT_SECONDS = 0.2

@@ -24,7 +24,7 @@ from opentelemetry.sdk.metrics.view import (
 )
 from opentelemetry.trace import SpanContext, TraceFlags
 
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.flushing import Flusher
-from otel_itl.process_end import SIGNALS, DefaultHandler, ProcessEnd
+from otel_itl.process.end import SIGNALS, DefaultHandler, ProcessEnd
+from otel_itl.process.flushing import Flusher
 from otel_itl.recording.internal_errors import InternalErrors
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has no signals that ask a process to end")

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import Status, StatusCode
 
 from otel_itl import ITLSpanProcessor
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.core.codec import TokenEvent, encode, encode_each
 from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import Kind, Outcome, Timeline

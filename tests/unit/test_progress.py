@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import otel_itl
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 from otel_itl.core.progress import Progress
 from otel_itl.core.timeline import SECOND, Kind
 from otel_itl.recording.critical_sections import CriticalSections

@@ -17,10 +17,10 @@ from otel_itl import session
 from otel_itl.config import load
 from otel_itl.core.request import Request
 from otel_itl.recording.internal_errors import InternalErrors
+from otel_itl.recording.session_scope import apply_session
 from otel_itl.sdks.driver import Call, Driver, StreamingCall
 from otel_itl.sdks.openai import SDK
 from otel_itl.sdks.stainless import RequestDescriber
-from otel_itl.session_scope import apply_session
 
 REQUEST = Request(operation="chat", provider="openai")
 

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from opentelemetry.sdk.trace import ReadableSpan  # noqa: TC002 - annotations stay resolvable
 from opentelemetry.trace import SpanContext  # noqa: TC002 - annotations stay resolvable
 
-from otel_itl import conventions as names
+from otel_itl.core import conventions as names
 
 T = TypeVar("T")
 Document = Mapping[str, Any]

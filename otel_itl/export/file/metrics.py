@@ -11,7 +11,7 @@ from typing import Any
 
 from opentelemetry.sdk.metrics.export import MetricsData
 
-from otel_itl.conventions import SCOPE
+from otel_itl.core.conventions import SCOPE
 from otel_itl.export.file.encoding import LEFT_OUT_OF_RESOURCES, Document
 
 

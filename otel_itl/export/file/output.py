@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.export.file.encoding import Document, encode_log_records, encode_spans, to_line
 from otel_itl.export.file.telemetry_file import TelemetryFile
 from otel_itl.export.identity_map import IdentityMap

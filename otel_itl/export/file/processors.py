@@ -10,7 +10,7 @@ from opentelemetry.sdk._logs import LogRecordProcessor
 from opentelemetry.sdk.metrics.export import MetricReader, MetricsData
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
-from otel_itl.conventions import SCOPE, Where
+from otel_itl.core.conventions import SCOPE, Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 FLUSH_MILLISECONDS: Final = 30_000

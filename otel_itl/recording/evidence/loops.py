@@ -15,8 +15,8 @@ from time import perf_counter_ns
 from typing import Final
 from weakref import WeakKeyDictionary, ref
 
-from otel_itl.conventions import Where
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
+from otel_itl.core.conventions import Where
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.windows import Window, find_after
 from otel_itl.recording.internal_errors import InternalErrors, never_raises

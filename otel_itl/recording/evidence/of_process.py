@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.evidence.loops import LoopLags
 from otel_itl.recording.evidence.run_queue import RunQueues
 from otel_itl.recording.evidence.wakes import Wakes

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.causes import Readings, find_cause

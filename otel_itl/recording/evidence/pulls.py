@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine, Generator
 from time import perf_counter_ns
 from typing import Any, Final, NamedTuple, Protocol
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.evidence.connection import Reading
 from otel_itl.recording.internal_errors import InternalErrors, never_raises

@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import Final
 from weakref import WeakValueDictionary
 
-from otel_itl.conventions import Where
+from otel_itl.core.conventions import Where
 from otel_itl.recording.evidence.turns import (
     THREADS,
     ThrottledTime,

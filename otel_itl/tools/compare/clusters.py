@@ -1,0 +1,88 @@
+"""Groups the requests of both sides into clusters, and says which of them may be exchanged with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from otel_itl.tools.compare.requests import Request, Side
+from otel_itl.tools.compare.resampling import Bools, Design, Indices
+
+MAX_CLUSTERS = 2_000
+"""Clusters a side that are resampled; more are joined at random: the answers stay valid, and memory bounded."""
+
+
+class Clusters:
+    """The clusters of both sides, those of A first, and their requests by model."""
+
+    def __init__(self, a: Side, b: Side, models: Sequence[str], random: np.random.Generator) -> None:
+        by_side = [_group(side.requests, models, random) for side in (a, b)]
+        self.is_paired = _played_the_same(*by_side)
+        if self.is_paired:
+            by_side[1] = {cluster: by_side[1][cluster] for cluster in by_side[0]}
+        self._requests = [requests for of_side in by_side for requests in of_side.values()]
+        self._is_b = np.repeat([False, True], [len(of_side) for of_side in by_side])
+        self._objectives = {model: _objective([a, b], model) for model in models}
+
+    def objective(self, model: str) -> float | None:
+        """Return the ITL objective (seconds) for a model."""
+        return self._objectives[model]
+
+    def design(self, models: Sequence[str]) -> tuple[Design, dict[str, list[list[Request]]]]:
+        """Return the design of the clusters that have any of the models, and the requests of each to each model."""
+        wanted = set(models)
+        used = [frozenset(request.model for request in requests) & wanted for requests in self._requests]
+        chosen = np.array([bool(of_cluster) for of_cluster in used], dtype=bool)
+        is_b = self._is_b[chosen]
+        pairs = None
+        if self.is_paired:
+            half = len(is_b) // 2
+            pairs = np.stack([np.arange(half), np.arange(half) + half], axis=1)
+        kinds = sorted({tuple(sorted(of_cluster)) for of_cluster in used if of_cluster})
+        strata = np.array([kinds.index(tuple(sorted(of_cluster))) for of_cluster in used if of_cluster], dtype=np.intp)
+        kept = [requests for requests, of_cluster in zip(self._requests, used, strict=True) if of_cluster]
+        by_model = {
+            model: [[request for request in requests if request.model == model] for requests in kept]
+            for model in models
+        }
+        return Design(is_b, _join_small_strata(strata, is_b), pairs), by_model
+
+
+def _group(requests: Sequence[Request], models: Sequence[str], random: np.random.Generator) -> dict[str, list[Request]]:
+    """Group the requests to these models by cluster; more than `MAX_CLUSTERS` are joined at random."""
+    wanted, groups = set(models), dict[str, list[Request]]()
+    for request in requests:
+        if request.model in wanted:
+            groups.setdefault(request.cluster, []).append(request)
+    if len(groups) <= MAX_CLUSTERS:
+        return groups
+    joined: dict[str, list[Request]] = {}
+    for number, key in enumerate(random.permutation(list(groups))):
+        joined.setdefault(f"{number % MAX_CLUSTERS}", []).extend(groups[key])
+    return joined
+
+
+def _played_the_same(a: dict[str, list[Request]], b: dict[str, list[Request]]) -> bool:
+    """Return whether both sides have the same clusters, each with requests to the same models in the same order."""
+    if not a or a.keys() != b.keys():
+        return False
+    return all([one.model for one in a[key]] == [one.model for one in b[key]] for key in a)
+
+
+def _objective(sides: Sequence[Side], model: str) -> float | None:
+    """Return the ITL objective for a model: A's, where the sides differ."""
+    found = (one.itl_objective for side in sides for one in side.requests if one.model == model)
+    return next((objective for objective in found if objective is not None), None)
+
+
+def _join_small_strata(strata: Indices, is_b: Bools) -> Indices:
+    """Join the strata with fewer than two clusters on a side; with all others, if they are too few together as well."""
+    joined: Indices = strata.copy()
+    for stratum in np.unique(strata):
+        if min(np.sum(is_b[strata == stratum]), np.sum(~is_b[strata == stratum])) < 2:  # noqa: PLR2004 - it has no spread
+            joined[strata == stratum] = -1
+    rest = is_b[joined == -1]
+    if len(rest) and min(np.sum(rest), np.sum(~rest)) < 2:  # noqa: PLR2004 - likewise
+        joined[:] = -1
+    return joined

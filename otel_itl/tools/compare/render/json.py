@@ -1,0 +1,88 @@
+"""Renders a comparison as JSON; docs/compare.md has the schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from otel_itl.tools.compare.comparison import Comparison, Figure, Lowest, Row
+from otel_itl.tools.compare.requests import FIGURES, Side
+
+SCHEMA = "otel-itl.compare.v1"
+
+
+def comparison_to_json(comparison: Comparison, sentence: str, code: int) -> str:
+    """Return a comparison as indented JSON. Times are seconds, shares are between 0 and 1; what is absent is null.
+
+    Args:
+        comparison: the answers.
+        sentence: the answer in one sentence.
+        code: the exit code.
+    """
+    data = {
+        "schema": SCHEMA,
+        "answer": sentence,
+        "exit_code": code,
+        "margin": comparison.margin,
+        "is_paired": comparison.is_paired,
+        "is_identical": comparison.is_identical,
+        "a": _side(comparison.a),
+        "b": _side(comparison.b),
+        "rows": [_row(row) for row in comparison.rows],
+        "only_in": [{"model": model, "side": side} for model, side in comparison.only_in],
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False)
+
+
+def _side(side: Side) -> dict[str, Any]:
+    """Return a side in the types of JSON."""
+    return {
+        "name": side.name,
+        "streams": len(side.requests),
+        "clusters": side.clusters,
+        "known": {figure: asdict(side.errors[title].summary()) for title, figure in FIGURES.items()},
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    """Return a row in the types of JSON."""
+    return {
+        "model": row.model,
+        "quantity": row.quantity.key,
+        "unit": row.quantity.unit.value,
+        "a": _figure(row.a),
+        "b": _figure(row.b),
+        "ratio": row.ratio,
+        "interval": None if row.low is None else [row.low, row.high],
+        "p": row.p,
+        "adjusted_p": row.adjusted_p,
+        "answer": row.answer.value,
+        "why": row.why or None,
+        "enough": row.enough,
+        "lowest": None if row.lowest is None else _lowest(row.lowest),
+    }
+
+
+def _lowest(lowest: Lowest) -> dict[str, Any]:
+    """Return a row with the least that its figures can be, in the types of JSON."""
+    return {
+        "ratio": lowest.ratio,
+        "interval": None if lowest.low is None else [lowest.low, lowest.high],
+        "adjusted_p": lowest.adjusted_p,
+        "answer": lowest.answer.value,
+        "sides": list(lowest.sides),
+    }
+
+
+def _figure(figure: Figure) -> dict[str, Any]:
+    """Return a figure in the types of JSON."""
+    return {
+        "value": figure.value,
+        "lowest": figure.lowest,
+        "highest": figure.highest,
+        "clusters": figure.clusters,
+        "samples": figure.samples,
+        "effective_samples": figure.effective_samples,
+        "design_effect": figure.design_effect,
+    }

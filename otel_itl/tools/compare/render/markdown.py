@@ -1,0 +1,44 @@
+"""Renders a comparison as Markdown, for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from otel_itl.tools.compare.comparison import Comparison
+from otel_itl.tools.compare.render.words import HEADINGS, cells_of, describe_errors, describe_side, note_of, title_of
+from otel_itl.tools.report.render.number_format import make_printable
+
+
+def comparison_to_markdown(comparison: Comparison, sentence: str) -> str:
+    """Return a comparison as Markdown, which begins with the answer in one sentence."""
+    return "\n".join(_lines(comparison, sentence)) + "\n"
+
+
+def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
+    """Yield the lines of the Markdown."""
+    yield f"**{_escape(sentence)}**"
+    yield ""
+    for letter, side in (("A", comparison.a), ("B", comparison.b)):
+        yield f"- {letter}: `{make_printable(side.name).replace('`', '')}`, {describe_side(side)}"
+        yield from (f"  - {note}" for note in describe_errors(side))
+    for model, rows in groupby(comparison.rows, key=lambda row: row.model):
+        yield ""
+        yield f"| {_escape(model)} | " + " | ".join(HEADINGS) + " |"
+        yield "|---|" + "--:|" * (len(HEADINGS) - 1) + "---|"
+        for row in rows:
+            *cells, answer = cells_of(row)
+            note = note_of(row, comparison)
+            said = f"{answer}: {note}" if note else answer
+            yield f"| {title_of(row.quantity)} | " + " | ".join([*cells, said]) + " |"
+    if comparison.only_in:
+        yield ""
+        yield "Not compared: " + ", ".join(
+            f"{_escape(model)} (only in {_escape(side)})" for model, side in comparison.only_in
+        )
+
+
+def _escape(text: str) -> str:
+    """Escape what Markdown or HTML would read in a name from the input."""
+    printable = make_printable(text).replace("&", "&amp;").replace("<", "&lt;")
+    return "".join(f"\\{letter}" if letter in r"\`*_[]|" else letter for letter in printable)

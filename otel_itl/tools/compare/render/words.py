@@ -1,0 +1,170 @@
+"""The words and numbers of a comparison, which all its forms share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median_high
+from typing import Final
+
+from otel_itl.tools.compare.comparison import Comparison, Figure, Row
+from otel_itl.tools.compare.gate import deciding_rows, required_rows
+from otel_itl.tools.compare.quantities import Quantity, Unit
+from otel_itl.tools.compare.requests import Side
+from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
+from otel_itl.tools.report.certainty import Flag, describe_figures, format_milliseconds_with_error
+from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, pluralize
+
+HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
+_MACHINE_DECIDES: Final = "The caller's machine decides whether B is slower"
+_SAID_OF_ROWS: Final = {
+    Answer.SAME: ("is the same", "are the same"),
+    Answer.FASTER: ("is faster", "are faster"),
+    Answer.NOT_ENOUGH_DATA: ("has not enough data", "have not enough data"),
+    Answer.MACHINE_DECIDES: ("depends on the caller's machine", "depend on the caller's machine"),
+}
+"""Answer → what is said of one row, and of several."""
+
+
+def headline(comparison: Comparison, keys: Sequence[str]) -> str:
+    """Return the answer in one sentence, from the rows that decide."""
+    rows = deciding_rows(comparison, keys)
+    if comparison.is_identical:
+        return "B is the same as A: both sides have the same streams."
+    slower = [row for row in rows if row.answer is Answer.SLOWER]
+    if slower:
+        clearest = max(slower, key=lambda row: row.low or 0.0)
+        return f"B is slower{_share(slower, rows)}: {describe_row(clearest)}."
+    required = required_rows(comparison, keys)
+    if not required:
+        return "Not enough data to know whether B is slower: no row of those chosen can be compared."
+    if any(row.answer in UNKNOWN for row in required):
+        return _describe_unknown(required, comparison)
+    faster = [row for row in rows if row.answer is Answer.FASTER]
+    if faster:
+        best = min(faster, key=lambda row: row.ratio or 1.0)
+        return f"B is not slower, and in part faster: {describe_row(best)}."
+    return f"B is the same as A: no latency differs by more than {comparison.margin * 100:.3g} %."
+
+
+def describe_row(row: Row) -> str:
+    """Return a row as a clause: `ITL p99 of openai / m is 1.32 times A's (1.18 to 1.47)`."""
+    return f"{_name(row)} is {format_ratio(row.ratio)} times A's ({format_interval(row)})"
+
+
+def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Return in a few sentences what most rows say where some are not known, and what to do about these."""
+    missing = [row for row in rows if row.answer is Answer.NOT_ENOUGH_DATA]
+    deciding = [row for row in rows if row.answer is Answer.MACHINE_DECIDES]
+    suspects = [row for row in deciding if row.may_be_slower]
+    if suspects:
+        clause = f"{_name(suspects[0])} is {_as_clause(suspects[0].why)}"
+        said = f"{_MACHINE_DECIDES}{_share(suspects, rows)}: {clause}"
+    else:
+        is_most_known = 2 * (len(missing) + len(deciding)) < len(rows)
+        lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
+        said = f"{'B is not slower, as far as the data show' if is_most_known else lead}: {_count_answers(rows)}"
+    sentences = [f"{said}."]
+    if len(missing) == 1 and not suspects:
+        sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
+    elif missing and not suspects and (enough := [row.enough for row in missing if row.enough is not None]):
+        amount = _format_clusters(median_high(enough), comparison)
+        sentences.append(f"About {amount} a side would be enough for half of these.")
+    if deciding:
+        sentences.append(Flag.NOT_KNOWN.remedy)
+    return " ".join(sentences)
+
+
+def _share(some: Sequence[Row], rows: Sequence[Row]) -> str:
+    return f" in {len(some):,} of {pluralize(len(rows), 'row')}" if len(rows) > 1 else ""
+
+
+def _count_answers(rows: Sequence[Row]) -> str:
+    """Return how many rows have which answer: `of 62 rows 38 are the same, 4 depend on the caller's machine`."""
+    counts = Counter(row.answer for row in rows)
+    parts = [f"{count:,} {_SAID_OF_ROWS[answer][count > 1]}" for answer, count in counts.most_common()]
+    return f"of {pluralize(len(rows), 'row')} {', '.join(parts)}"
+
+
+def _name(row: Row) -> str:
+    return f"{row.quantity.title} of {row.model}"
+
+
+def _as_clause(why: str) -> str:
+    return f"the {why}" if why.startswith(Answer.SAME.value) else why
+
+
+def describe_side(side: Side) -> str:
+    """Return what a side consists of: `10 sessions, 60 streams`."""
+    sessions = len({request.cluster for request in side.requests if request.is_in_session})
+    parts = ([pluralize(sessions, "session")] if sessions else []) + [pluralize(len(side.requests), "stream")]
+    return ", ".join(parts)
+
+
+def describe_errors(side: Side) -> list[str]:
+    """Return for each figure that is uncertain of how many streams, and why."""
+    return describe_figures({title: collector.summary() for title, collector in side.errors.items()})
+
+
+def cells_of(row: Row) -> tuple[str, ...]:
+    """Return the cells of a row, in the order of `HEADINGS`."""
+    return (
+        format_figure(row.a, row.quantity),
+        format_figure(row.b, row.quantity),
+        format_ratio(row.ratio),
+        format_interval(row),
+        ABSENT if row.adjusted_p is None else format_p(row.adjusted_p),
+        row.answer.value,
+    )
+
+
+def title_of(quantity: Quantity) -> str:
+    """Return the title of a row with its unit."""
+    unit = {Unit.SECONDS: ", ms", Unit.SHARE: ", %", Unit.PER_THOUSAND_TOKENS: ""}[quantity.unit]
+    return quantity.title + unit
+
+
+def note_of(row: Row, comparison: Comparison) -> str:
+    """Return why a row is not known, and what would be enough; empty for the other answers."""
+    if not row.why or row.enough is None:
+        return row.why
+    return f"{row.why}; about {_format_clusters(row.enough, comparison)} a side would be enough"
+
+
+def _format_clusters(count: int, comparison: Comparison) -> str:
+    """Return a number of clusters, rounded up to two digits, by the noun for them."""
+    is_in_session = any(request.is_in_session for side in (comparison.a, comparison.b) for request in side.requests)
+    return f"{format_enough(count)} {'sessions' if is_in_session else 'streams'}"
+
+
+def format_figure(figure: Figure, quantity: Quantity) -> str:
+    """Format the value of a figure in its unit, of a latency with what it may be less by."""
+    if figure.value is None:
+        return ABSENT
+    if quantity.unit is Unit.SECONDS:
+        return format_milliseconds_with_error(figure.value, figure.error, figure.above)
+    return format_three_digits(figure.value * (100 if quantity.unit is Unit.SHARE else 1))
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Format a ratio with two decimals, from ten on with three digits."""
+    return ABSENT if ratio is None else format_three_digits(ratio)
+
+
+def format_interval(row: Row) -> str:
+    """Format the interval of a row's ratio."""
+    return ABSENT if row.low is None or row.high is None else f"{format_ratio(row.low)} to {format_ratio(row.high)}"
+
+
+def format_p(p: float) -> str:
+    """Format a p-value with two or three decimals."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004 - digits that matter
+
+
+def format_enough(clusters: int | None) -> str:
+    """Format how many sessions would be enough, rounded up to two digits, with the unit; None: `ABSENT`."""
+    if clusters is None:
+        return ABSENT
+    digits = max(len(str(clusters)) - 2, 0)
+    rounded = -(-clusters // 10**digits) * 10**digits
+    return f"{rounded:,}"

@@ -1,0 +1,129 @@
+"""Reduces stored streams to what a comparison needs of them: a few numbers and the gaps of each request."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from otel_itl.core.measures import Measures
+from otel_itl.core.slo import PROFILES, Objectives
+from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.tools.report.certainty import KnownCollector
+from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.stalls import collect_stalls
+
+FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}
+"""Figures whose errors a side counts, by their title: the fields of `Measures`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. Times are seconds; None is what cannot be known."""
+
+    cluster: str
+    """Id of its session; of the request itself where it belongs to none."""
+    is_in_session: bool
+    model: str
+    """`PROVIDER / MODEL`."""
+    time_to_first_token: float | None
+    gaps: array[float]
+    """ITL samples, ascending."""
+    decode_time: float
+    """What `later_tokens` took; 0 where the token count is unknown."""
+    decode_time_above: float = 0.0
+    """By how much that may be more."""
+    later_tokens: int
+    """Tokens after the first, of the output or of the parts of the answer, of which TPOT is the mean."""
+    tokens: int
+    stalls: int
+    outcome: Outcome
+    itl_objective: float | None
+    """The ITL objective that it is judged by."""
+    lowest: Request | None = None
+    """The same with the least that its figures can be; None: they are exact."""
+
+
+def _collect_errors() -> dict[str, KnownCollector]:
+    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """The requests of one side of a comparison."""
+
+    name: str
+    requests: list[Request] = field(default_factory=list)
+    errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
+    """Title of a figure → of how many streams it is uncertain, and why."""
+
+    @property
+    def clusters(self) -> int:
+        """Number of sessions, and of requests outside of any session."""
+        return len({request.cluster for request in self.requests})
+
+
+def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None) -> None:
+    """Add a stream to a side; `objectives` as for `reduce_stream`."""
+    side.requests.append(reduce_stream(stream, objectives))
+    for title, figure in FIGURES.items():
+        if getattr(stream.measures, figure) is not None:
+            side.errors[title].add(stream.measures, stream.span_facts.host_delay)
+
+
+def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Request:
+    """Reduce a stream to a request.
+
+    Args:
+        stream: that was read back.
+        objectives: whose ITL objective its gaps are judged by; None: the one on the span.
+    """
+    measures, session = stream.measures, stream.span_facts.session_id
+    per_token = measures.time_per_output_token
+    request = Request(
+        cluster=session or stream.trace_id + stream.span_id or f"{stream.where} {stream.timeline.request_unix_ns}",
+        is_in_session=session is not None,
+        model=f"{stream.provider} / {stream.model}",
+        time_to_first_token=measures.time_to_first_token,
+        gaps=_to_seconds(measures.itl_samples.nanoseconds),
+        decode_time=per_token * measures.paced_tokens if per_token else 0.0,
+        later_tokens=measures.paced_tokens if per_token else 0,
+        tokens=measures.token_count,
+        stalls=sum(stall.count for stall in collect_stalls(stream)),
+        outcome=stream.timeline.outcome,
+        itl_objective=_itl_objective(stream, objectives),
+    )
+    if not measures.bounds:
+        return request
+    bounds = measures.bounds.get("time_per_output_token")
+    above = (bounds.highest - (per_token or 0.0)) * measures.paced_tokens if bounds else 0.0
+    return replace(request, lowest=_find_lowest(request, measures), decode_time_above=above)
+
+
+def _find_lowest(request: Request, measures: Measures) -> Request:
+    """Return a request with the least that its figures can be."""
+    bounds = measures.bounds
+    ttft, per_token = bounds.get("time_to_first_token"), bounds.get("time_per_output_token")
+    return replace(
+        request,
+        time_to_first_token=request.time_to_first_token if ttft is None else ttft.lowest,
+        gaps=_to_seconds(measures.sample_bounds.lowest),
+        decode_time=request.decode_time if per_token is None else per_token.lowest * measures.paced_tokens,
+    )
+
+
+def _to_seconds(nanoseconds: Sequence[float]) -> array[float]:
+    return array("d", [sample / SECOND for sample in nanoseconds])
+
+
+def _itl_objective(stream: StoredStream, objectives: Objectives | None) -> float | None:
+    """Return the ITL objective (seconds) that a stream is judged by; None: it has none."""
+    if objectives is not None:
+        slo = objectives.for_model(stream.model)
+        return None if slo is None else slo.itl
+    facts = stream.span_facts.slo
+    if facts is None:
+        return None
+    profile = PROFILES.get(facts.profile)
+    return facts.itl if profile is None else profile.itl

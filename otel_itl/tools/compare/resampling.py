@@ -1,0 +1,212 @@
+"""Resamples whole clusters: a permutation test for a difference, and a bootstrap interval for its size.
+
+Gaps of a request are alike, and so are the requests of a session; a session is resampled as a whole, with all of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from otel_itl.tools.compare.levels import Floats, Level
+
+CONFIDENCE = 0.95
+_CELLS_AT_ONCE = 4_000_000
+"""Weights in memory at a time."""
+
+Indices = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+Effect = Callable[[Floats, Floats], Floats]
+"""Weights of A's and of B's clusters, `(resamples, clusters)` each → the effect of each resample, a log ratio."""
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Which cluster is on which side.
+
+    Args:
+        is_b: for each cluster whether it is on side B.
+        strata: for each cluster a number; labels are exchanged between clusters of the same stratum only.
+        pairs: indices of A's and of B's clusters that played the same script, `(pairs, 2)`; None: unpaired.
+    """
+
+    is_b: Bools
+    strata: NDArray[np.intp]
+    pairs: Indices | None = None
+
+    def weights(self) -> tuple[Floats, Floats]:
+        """Return the weights of A's and of B's clusters as they are."""
+        return (~self.is_b).astype(float), self.is_b.astype(float)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A bootstrap interval of an effect."""
+
+    low: float
+    high: float
+    standard_error: float
+
+
+def permutation_p(effect: Effect, design: Design, resamples: int, random: np.random.Generator) -> float:
+    """Return the two-sided p-value of an effect, where labels of clusters are exchanged between the sides.
+
+    scipy's `permutation_test` knows no strata; with one stratum the result is the same. With pairs, the labels are
+    exchanged within each pair (sign flips). The observed labels count as one of the permutations, so that the test
+    keeps its level exactly.
+
+    Args:
+        effect: the log ratio of two weightings.
+        design: which cluster is on which side.
+        resamples: number of random permutations.
+        random: where they come from.
+    """
+    weights_a, weights_b = design.weights()
+    observed = abs(float(effect(weights_a[np.newaxis], weights_b[np.newaxis])[0]))
+    if not np.isfinite(observed):
+        return 1.0
+    as_extreme = 1
+    for size in _batches(resamples, len(design.is_b)):
+        is_b = _exchange(design, size, random)
+        permuted = effect((~is_b).astype(float), is_b.astype(float))
+        # A permutation in which one side has no sample says nothing against the observed one.
+        as_extreme += int(np.sum(~(np.abs(permuted) < observed - 1e-12)))
+    return as_extreme / (resamples + 1)
+
+
+def bootstrap_interval(effect: Effect, design: Design, resamples: int, random: np.random.Generator) -> Interval | None:
+    """Return the 95 % interval of an effect by resampling clusters within their side and stratum.
+
+    Percentiles of the resampled effects, taken further out as a t-distribution of as many clusters asks (Hesterberg
+    2015, "What Teachers Should Know About the Bootstrap", 5.3). BCa covers less here, and of tails clearly less.
+
+    Returns:
+        The interval; None with fewer than two clusters on a side, or where no resample has a finite effect.
+    """
+    groups = _resampled_groups(design)
+    fewest = _fewest(design)
+    if fewest < 2:  # noqa: PLR2004 - a single cluster has no spread
+        return None
+    level = _expanded(fewest)
+
+    def statistic(*samples: Indices, axis: int) -> Floats:
+        del axis  # always the last
+        flat = [np.reshape(sample, (-1, sample.shape[-1])) for sample in samples]
+        found = _effect_of_groups(effect, design, flat, [is_b for _, is_b in groups])
+        return np.reshape(found, samples[0].shape[:-1])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a degenerate distribution: found by its NaN below
+        found: Any = stats.bootstrap(
+            [group for group, _ in groups],
+            statistic,
+            n_resamples=resamples,
+            batch=max(_CELLS_AT_ONCE // len(design.is_b), 1),
+            vectorized=True,
+            confidence_level=level,
+            method="percentile",
+            rng=random,
+        )
+    drawn = np.asarray(found.bootstrap_distribution, dtype=float)
+    drawn = drawn[np.isfinite(drawn)]
+    if not drawn.size:
+        return None
+    low, high = float(found.confidence_interval.low), float(found.confidence_interval.high)
+    if not (np.isfinite(low) and np.isfinite(high)):  # all resamples alike, or a few without a sample
+        tail = (1 - level) / 2
+        low, high = (float(edge) for edge in np.quantile(drawn, [tail, 1 - tail]))
+    return Interval(low=low, high=high, standard_error=float(np.std(drawn)))
+
+
+def level_interval(
+    level: Level, clusters: int, resamples: int, random: np.random.Generator
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of one figure by resampling its clusters; the method is that of `bootstrap_interval`.
+
+    Returns:
+        The lower and the upper end, which may be infinite; None with fewer than two clusters, or without a sample.
+    """
+    if clusters < 2:  # noqa: PLR2004 - a single cluster has no spread
+        return None
+    equal = np.full(clusters, 1 / clusters)
+    drawn = np.concatenate(
+        [level.of(random.multinomial(clusters, equal, size).astype(float)) for size in _batches(resamples, clusters)]
+    )
+    known = drawn[~np.isnan(drawn)]
+    if not known.size:
+        return None
+    tail = (1 - _expanded(clusters)) / 2
+    # Without interpolation, which has no value between a number and infinity.
+    return float(np.quantile(known, tail, method="lower")), float(np.quantile(known, 1 - tail, method="higher"))
+
+
+def _exchange(design: Design, size: int, random: np.random.Generator) -> Bools:
+    """Return `size` random exchanges of the labels, `(size, clusters)`."""
+    labels = np.tile(design.is_b, (size, 1))
+    if design.pairs is not None:
+        flipped = np.repeat(random.random((size, len(design.pairs))) < 0.5, 2, axis=1)  # noqa: PLR2004 - a fair coin
+        columns = design.pairs.ravel()
+        labels[:, columns] ^= flipped
+        return labels
+    for stratum in np.unique(design.strata):
+        members = np.flatnonzero(design.strata == stratum)
+        labels[:, members] = random.permuted(labels[:, members], axis=1)
+    return labels
+
+
+def _resampled_groups(design: Design) -> list[tuple[Indices, bool | None]]:
+    """Return the groups that `bootstrap_interval` draws from, each with whether it is on side B.
+
+    A group is the clusters of one side and stratum. With pairs there is one group, the indices of all pairs, and None
+    in place of the side.
+    """
+    if design.pairs is not None:
+        return [(np.arange(len(design.pairs)), None)]
+    keys = [(stratum, side) for stratum in np.unique(design.strata) for side in (False, True)]
+    groups = [(np.flatnonzero((design.strata == stratum) & (design.is_b == side)), side) for stratum, side in keys]
+    return [(members, side) for members, side in groups if len(members)]
+
+
+def _effect_of_groups(effect: Effect, design: Design, drawn: Sequence[Indices], sides: Sequence[bool | None]) -> Floats:
+    """Return the effect of each row of drawn clusters."""
+    rows, clusters = len(drawn[0]), len(design.is_b)
+    weights = {side: np.zeros((rows, clusters)) for side in (False, True)}
+    for indices, side in zip(drawn, sides, strict=True):
+        if side is None and design.pairs is not None:
+            _count(weights[False], design.pairs[indices, 0])
+            _count(weights[True], design.pairs[indices, 1])
+        else:
+            _count(weights[bool(side)], indices)
+    return effect(weights[False], weights[True])
+
+
+def _count(weights: Floats, indices: Indices) -> None:
+    """Add to each row of weights how often a cluster is drawn."""
+    np.add.at(weights, (np.arange(len(weights))[:, np.newaxis], indices), 1.0)
+
+
+def _fewest(design: Design) -> int:
+    """Return the number of clusters on the smaller side."""
+    if design.pairs is not None:
+        return len(design.pairs)
+    of_b = int(design.is_b.sum())
+    return min(of_b, len(design.is_b) - of_b)
+
+
+def _expanded(clusters: int) -> float:
+    """Return the level of a percentile interval that covers like a 95 % t-interval of this number of clusters."""
+    quantile = stats.t.ppf((1 - CONFIDENCE) / 2, clusters - 1) * np.sqrt(clusters / (clusters - 1))
+    return float(1 - 2 * stats.norm.cdf(quantile))
+
+
+def _batches(resamples: int, clusters: int) -> Iterator[int]:
+    """Yield sizes of batches that together are all resamples and that fit into memory."""
+    at_once = max(_CELLS_AT_ONCE // max(clusters, 1), 1)
+    for start in range(0, resamples, at_once):
+        yield min(at_once, resamples - start)

@@ -1,0 +1,213 @@
+"""Runs the demo once, from the scripted server to the report."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from otel_itl.core.stalls import Stall
+from otel_itl.testing import ScriptedServer
+from otel_itl.tools.demo.scenarios import Plan
+from otel_itl.tools.demo.start import Interrupts, Stage, StartLine
+from otel_itl.tools.demo.telemetry import EnvironmentTelemetry, FileTelemetry, open_telemetry
+from otel_itl.tools.demo.truth import Deviation, compare_with_truth
+from otel_itl.tools.demo.workload import Workload
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.render.number_format import format_duration, pluralize
+from otel_itl.tools.report.render.progress import REFRESH_INTERVAL, Progress
+from otel_itl.tools.report.render.report import print_report
+from otel_itl.tools.report.render.styles import STYLES
+from otel_itl.tools.report.render.terminal import open_terminal, print_to
+from otel_itl.tools.report.summary import summarize
+
+if TYPE_CHECKING:
+    from otel_itl.tools.view.showing import PageProcess
+
+
+class CannotStartError(Exception):
+    """The demo cannot start; the message is one sentence with the reason."""
+
+
+class NothingMeasuredError(Exception):
+    """No stream was measured; the message is one sentence."""
+
+
+class DemoView(NamedTuple):
+    """How the demo is shown on a page."""
+
+    opens: bool
+    """Open a browser."""
+    stays: bool
+    """Keep the page after the report, until Ctrl-C."""
+
+
+class Demo:
+    """One run of the scripted server and the clients, and the report on what was measured.
+
+    Args:
+        plans: the requests; their SDKs are installed.
+        line: shows the start; stopped when requests are sent.
+        interrupts: Ctrl-C; gets the stage that the demo is in.
+        is_quiet: print only the report.
+        view: show the streams on a page while they run; None: do not.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        line: StartLine,
+        interrupts: Interrupts,
+        *,
+        is_quiet: bool,
+        view: DemoView | None = None,
+    ) -> None:
+        self._plans = plans
+        self._line = line
+        self._interrupts = interrupts
+        self._is_quiet = is_quiet
+        self._terminal = open_terminal()
+        self._view = view
+        self._page: PageProcess | None = None
+
+    def run(self, *, output: str | None, port: int) -> None:
+        """Run it.
+
+        Args:
+            output: the new file for the telemetry; None: see `open_telemetry`.
+            port: of the scripted server; 0: any free one.
+
+        Raises:
+            CannotStartError: the port or the file cannot be used.
+            NothingMeasuredError: nothing was measured.
+        """
+        with ExitStack() as page:
+            self._measure(output, port, page)
+            if self._page and self._view and self._view.stays and not self._interrupts.is_requested:
+                with self._interrupts.cleaning_up(self._page.end):
+                    self._interrupts.stage = Stage.SHOWING
+                    self._page.wait_for_reader()
+                self._interrupts.stage = Stage.OVER
+
+    def _measure(self, output: str | None, port: int, page: ExitStack) -> None:
+        """Measure the streams and print the report; `page` ends what serves the page."""
+        skipped, measured = SkippedInput(), list[StoredStream]()
+        self._line.show("starting the scripted server")
+        is_shown = self._view is not None
+        with _running_server(port) as server, _opened_telemetry(output, is_shown=is_shown) as telemetry:
+            self._show(telemetry, page)
+            with self._interrupts.cleaning_up(telemetry.discard):
+                self._send_requests(server, telemetry)
+                report = summarize(_keep(telemetry.finish(skipped), measured), skipped)
+            smooth_models = {plan.model for plan in self._plans if plan.scenario.is_smooth}
+            deviation = compare_with_truth(measured, server.exchanges, smooth_models)
+        if not report.streams:
+            if self._interrupts.is_requested:
+                raise NothingMeasuredError("interrupted before a stream was measured.")
+            reason = skipped.summarize() or "OTEL_* variables switch it off"
+            raise NothingMeasuredError(f"no stream was measured: {reason}.")
+        self._interrupts.stage = Stage.REPORTING
+        if self._interrupts.is_requested and not self._is_quiet:
+            print_to(self._terminal, "interrupted: what was measured so far")
+        print_report(report, self._terminal)
+        if not self._is_quiet:
+            lines = [*telemetry.describe_location(), _truth_sentence(deviation)]
+            print_to(self._terminal, Text("\n" + "\n".join(lines), overflow="fold"))
+
+    def _show(self, telemetry: FileTelemetry | EnvironmentTelemetry, page: ExitStack) -> None:
+        """Show the streams on a page, where that was asked for, until `page` is closed."""
+        if self._view is not None:
+            from otel_itl.tools.view.showing import shown_by_process  # noqa: PLC0415 - needs the extra `view`
+
+            self._line.stop()
+            self._page = page.enter_context(shown_by_process(telemetry.path, opens=self._view.opens))
+
+    def _send_requests(self, server: ScriptedServer, telemetry: FileTelemetry | EnvironmentTelemetry) -> None:
+        """Send all requests, or those before Ctrl-C."""
+        workload = Workload(self._plans, server)
+        telemetry.instrument(None if self._is_quiet else self._print_stall)
+        for sdk in workload.sdks:
+            self._line.show(f"loading {sdk}")
+            workload.load(sdk)
+        self._line.show("warming up the clients")
+        workload.start()
+        while not workload.is_ready and not workload.wait(REFRESH_INTERVAL):
+            pass
+        self._line.stop()
+        self._interrupts.stage = Stage.MEASURING
+        if not self._is_quiet:
+            requests = pluralize(sum(len(plan.scripts) for plan in self._plans), "request")
+            models = pluralize(len(self._plans), "scripted model")
+            print_to(self._terminal, f"{requests} to {models} at {server.url}")
+        with Progress(workload.lanes, self._terminal, shown=not self._is_quiet) as progress:
+            while not self._interrupts.is_requested and not workload.wait(REFRESH_INTERVAL):
+                progress.update()
+        self._interrupts.stage = Stage.ENDING
+        if self._interrupts.is_requested:
+            workload.stop()
+
+    def _print_stall(self, stall: Stall) -> None:
+        """Print a stall while it lasts. That nothing can be printed is noticed by the report, in the main thread."""
+        with suppress(OSError):
+            print_to(self._terminal, _stall_line(stall))
+
+
+def _stall_line(stall: Stall) -> Text:
+    """Return the message about a stall that lasts."""
+    kind = f"{stall.phase.value}, {stall.cause.value}".replace("_", " ")
+    return Text.assemble(
+        ("stalled now: ", STYLES["longest gap"]),
+        (f"{stall.request.provider} {stall.request.model}", STYLES["provider"]),
+        f", no token for {format_duration(stall.duration)} so far, {kind}",
+    )
+
+
+def _keep(streams: Iterable[StoredStream], kept: list[StoredStream]) -> Iterator[StoredStream]:
+    """Pass streams on, and keep them to compare them with the truth: those of a demo are few."""
+    for stream in streams:
+        kept.append(stream)
+        yield stream
+
+
+@contextmanager
+def _running_server(port: int) -> Iterator[ScriptedServer]:
+    """Start the scripted server in a process of its own, and stop it at the end of the `with` block."""
+    server = ScriptedServer(port=port, process=True)
+    try:
+        server.start()
+    except OSError as error:
+        reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on ({error.strerror})"
+        raise CannotStartError(f"port {port} {reason}: give --port another one, or 0 for any that is free.") from error
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _opened_telemetry(output: str | None, *, is_shown: bool) -> Iterator[FileTelemetry | EnvironmentTelemetry]:
+    """Open the telemetry, and turn a failure into a `CannotStartError`; an empty file does not stay."""
+    try:
+        telemetry = open_telemetry(output, is_shown=is_shown)
+    except FileExistsError as error:
+        raise CannotStartError(f"{output} exists and is left as it is: give --output a new name.") from error
+    except OSError as error:
+        where = output or "the current directory"
+        raise CannotStartError(f"{where} cannot be written to ({error.strerror}): give --output a place.") from error
+    try:
+        yield telemetry
+    finally:
+        telemetry.discard()
+
+
+def _truth_sentence(deviation: Deviation | None) -> str:
+    """Return the last line of the demo: how far its figures are from the script. None: nothing can be compared."""
+    if deviation is None:
+        return "scripted truth: no smooth stream was completed, so there is nothing to compare"
+    ttft, p99 = format_duration(deviation.time_to_first_token), format_duration(deviation.itl_p99)
+    streams = pluralize(deviation.streams, "smooth stream")
+    return f"scripted truth: TTFT within {ttft}, p99 ITL within {p99} ({streams})"

@@ -1,0 +1,174 @@
+"""Collects the facts of this process."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from typing import Any, Final
+
+from opentelemetry import _logs, metrics, trace
+
+from otel_itl.config import load
+from otel_itl.export.sdk_internals.outlets import find_outlets
+from otel_itl.runtime import runtime
+from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
+from otel_itl.tools.doctor.endpoint import describe_outlet
+from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
+from otel_itl.tools.doctor.scripted_stream import flush_span
+from otel_itl.tools.doctor.wrappers import find_wrappers
+
+PACKAGES: Final = (
+    "otel-itl",
+    "opentelemetry-api",
+    "opentelemetry-sdk",
+    "opentelemetry-exporter-otlp",
+    "opentelemetry-instrumentation",
+    "opentelemetry-distro",
+    "wrapt",
+)
+_AUTO_INSTRUMENTATION: Final = "opentelemetry.instrumentation.auto_instrumentation"
+_AUTO_VERSION: Final = "telemetry.auto.version"
+"""The resource attribute that `opentelemetry-instrument` sets where it sets up the SDK."""
+_VARIABLES: Final = (
+    *("OTEL_SDK_DISABLED", "OTEL_ITL_DISABLED", "OTEL_ITL_SDKS", "OTEL_ITL_FILE", "OTEL_TRACES_SAMPLER"),
+    *("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER", "OTEL_LOGS_EXPORTER"),
+    "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS",
+)
+"""None of them holds a secret."""
+
+
+def collect_facts(*, stream: StreamFacts | None, streams: int | None, has_program: bool) -> Facts:
+    """Collect the facts of this process. It takes the time that the endpoints take to answer, 3 s each at most.
+
+    Args:
+        stream: the scripted stream, which has been sent.
+        streams: the streams that the program has made.
+        has_program: this process runs somebody's program; else that of the command.
+    """
+    facts = Facts(
+        pid=os.getpid(),
+        python=sys.executable,
+        python_version=platform.python_version(),
+        packages={name: _version(name) for name in PACKAGES},
+        sdks=[_describe_sdk(entry) for entry in REGISTRY.values()],
+        signals=[_describe_signal(name, provider) for name, provider in _providers().items()],
+        variables={name: os.environ[name] for name in _VARIABLES if os.environ.get(name, "").strip()},
+        refused_variables=_refused_variables(),
+        launcher="opentelemetry-instrument" if _AUTO_INSTRUMENTATION in sys.modules and has_program else None,
+        has_distro=bool(entry_points(group="opentelemetry_distro")),
+        is_recording=runtime.config is not None,
+        streams=streams,
+        internal_errors=dict(runtime.errors.counts),
+        stream=stream,
+    )
+    # Without a listener, an exporter would try for seconds.
+    if stream is not None and any(exporter.is_accepted for exporter in facts.exporters_of("traces")):
+        flush_span()
+    return facts
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _describe_sdk(entry: SDKEntry) -> SDKFacts:
+    """Describe one supported SDK: whether it is there and hooked, and who else has wrapped it."""
+    is_imported = entry.package in sys.modules
+    return SDKFacts(
+        name=entry.name,
+        requirement=entry.requirement,
+        version=_version(entry.distribution),
+        is_imported=is_imported,
+        is_hooked=entry.name in runtime.installer.installed,
+        missing=runtime.installer.missing_targets(entry.name),
+        wrappers=find_wrappers(entry.package) if is_imported else {},
+    )
+
+
+def _providers() -> Mapping[str, Any]:
+    """Return the provider in force of each signal, before the first stream a given or the global one."""
+    given = runtime.providers
+    found = runtime.connection.chosen or (
+        given.tracer_provider or trace.get_tracer_provider(),
+        given.meter_provider or metrics.get_meter_provider(),
+        given.logger_provider or _logs.get_logger_provider(),
+    )
+    return dict(zip(("traces", "metrics", "logs"), found, strict=True))
+
+
+def _describe_signal(name: str, provider: Any) -> SignalFacts:
+    """Describe a provider and its exporters. The API's own providers, which do nothing, are called proxies."""
+    if "Proxy" in type(provider).__name__ or "NoOp" in type(provider).__name__:
+        return SignalFacts(name=name, exporters=[])
+    outlets = find_outlets(provider)
+    sampler = getattr(provider, "sampler", None)
+    return SignalFacts(
+        name=name,
+        provider=f"{type(provider).__module__.partition('.')[0]}.{type(provider).__qualname__}",
+        set_by=_who_set(name, provider),
+        sampler=None if sampler is None else _describe_sampler(sampler),
+        exporters=None if outlets is None else list(_describe_outlets(outlets, name)),
+    )
+
+
+def _describe_outlets(outlets: list[Any], signal: str) -> Iterator[ExporterFacts]:
+    """Describe where a signal leaves the process: our own processors count only if they write a file."""
+    for outlet in outlets:
+        module = type(outlet).__module__
+        if not module.startswith("otel_itl.") or module.startswith("otel_itl.export.file"):
+            yield describe_outlet(outlet, signal)
+
+
+def _who_set(signal: str, provider: Any) -> str:
+    """Return who has set a provider, in the words of the report."""
+    if any(provider is given for given in runtime.providers):
+        return "given to instrument()"
+    if provider in runtime.connection.stand_ins:
+        is_exported = runtime.connection.stand_ins.has_exporters
+        return f"of otel_itl, {'from the OTEL_* environment' if is_exported else 'for OTEL_ITL_FILE alone'}"
+    resource = getattr(provider, "resource", None)
+    if _AUTO_VERSION in getattr(resource, "attributes", {}):
+        return "set by opentelemetry-instrument"
+    variable = {"traces": "OTEL_PYTHON_TRACER_PROVIDER", "metrics": "OTEL_PYTHON_METER_PROVIDER"}.get(signal, "")
+    return f"set by {variable}" if os.environ.get(variable) else "set by the application"
+
+
+def _describe_sampler(sampler: Any) -> str:
+    try:
+        return str(sampler.get_description())
+    except Exception:  # noqa: BLE001 - a sampler of the application
+        return type(sampler).__name__
+
+
+def _refused_variables() -> list[str]:
+    """Return what `instrument()` warns of in the `OTEL_ITL_*` variables."""
+    with _captured_warnings() as sentences:
+        load({}, sdk_names=SDK_NAMES)
+    return sentences
+
+
+@contextmanager
+def _captured_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of our own logger in the `with` block, which get nowhere else."""
+    sentences: list[str] = []
+
+    class Collector(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            """Keep a warning, and drop it."""
+            sentences.append(record.getMessage())
+            return False
+
+    collector, logger = Collector(), logging.getLogger("otel_itl")
+    logger.addFilter(collector)
+    try:
+        yield sentences
+    finally:
+        logger.removeFilter(collector)

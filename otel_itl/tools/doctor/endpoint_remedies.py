@@ -1,0 +1,80 @@
+"""What the answer of an endpoint means, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from otel_itl.tools.doctor.facts import ExporterFacts
+
+_GRPC: Final = "grpc"
+_PROBLEMS: Final = {
+    "refused": "refuses the connection",
+    "dns": "has a host name that does not resolve",
+    "timeout": "does not answer within 3 s",
+    "tls": "fails the TLS handshake",
+    "closed": "closes the connection without an answer",
+}
+_FORBIDDEN: Final = frozenset({"401", "403", "UNAUTHENTICATED", "PERMISSION_DENIED"})
+_UNSUPPORTED: Final = frozenset({"404", "405", "501", "UNIMPLEMENTED"})
+_WRONG_ENCODING: Final = frozenset({"400", "406", "415", "UNKNOWN", "INTERNAL"})
+
+
+def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
+    """Return what was found at the endpoint of an exporter that did not accept, and the remedy."""
+    if exporter.problem in _PROBLEMS:
+        return _PROBLEMS[exporter.problem], _remedy_for_problem(exporter)
+    status = exporter.status
+    if status is None:
+        return (
+            f"cannot be asked ({exporter.problem})",
+            f"check {_variable(signal, 'ENDPOINT')} and the network between here and there",
+        )
+    return _remedy_for_status(signal, exporter, status)
+
+
+def _remedy_for_status(signal: str, exporter: ExporterFacts, status: str) -> tuple[str, str]:
+    """Return what an answer means, and the remedy."""
+    finding = f"answers {status}"
+    if status in _FORBIDDEN:
+        return (
+            f"{finding}: the credentials are missing or wrong",
+            f"set {_variable(signal, 'HEADERS')}, such as authorization=Bearer%20KEY, as the backend documents it",
+        )
+    if status in _UNSUPPORTED:
+        if signal == "traces":
+            path = "" if exporter.protocol == _GRPC else ": /v1/traces is added to OTEL_EXPORTER_OTLP_ENDPOINT alone"
+            return f"{finding}: it takes no traces there", f"correct {_variable(signal, 'ENDPOINT')}{path}"
+        return f"{finding}: it takes no {signal}", f"set OTEL_{signal.upper()}_EXPORTER=none"
+    if status in _WRONG_ENCODING:
+        return f"{finding}: it does not understand {exporter.protocol}", _other_protocol(exporter)
+    return f"{finding}", "look for the reason in the log of the backend or the Collector"
+
+
+def _remedy_for_problem(exporter: ExporterFacts) -> str:
+    """Return what to do where an endpoint did not answer."""
+    if exporter.problem == "refused":
+        return (
+            "start a Collector there, or set OTEL_EXPORTER_OTLP_ENDPOINT to where one listens; without a Collector: "
+            "otel-itl run, or OTEL_ITL_FILE=otel-itl.jsonl and no OTEL_EXPORTER_OTLP_ENDPOINT"
+        )
+    if exporter.problem == "tls":
+        return (
+            "set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of its certificate authority; or, for an endpoint without "
+            "TLS, begin OTEL_EXPORTER_OTLP_ENDPOINT with http://"
+        )
+    if exporter.problem == "closed":
+        return _other_protocol(exporter)
+    if exporter.problem == "dns":
+        return "correct the host in OTEL_EXPORTER_OTLP_ENDPOINT"
+    return "check that the host and the port of OTEL_EXPORTER_OTLP_ENDPOINT can be reached from here"
+
+
+def _other_protocol(exporter: ExporterFacts) -> str:
+    """Return the remedy for gRPC that is sent to an HTTP port, or the reverse."""
+    if exporter.protocol == _GRPC:
+        return "set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or name the port for gRPC (usually 4317)"
+    return "set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or name the port for HTTP (usually 4318)"
+
+
+def _variable(signal: str, setting: str) -> str:
+    return f"OTEL_EXPORTER_OTLP_{setting} (or OTEL_EXPORTER_OTLP_{signal.upper()}_{setting})"

@@ -1,0 +1,111 @@
+"""`otel-itl doctor`: examines this environment, or a program from inside."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Final
+
+from otel_itl.runtime import runtime
+from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
+from otel_itl.testing import ScriptedServer
+from otel_itl.tools.doctor.checks import Check, State, check
+from otel_itl.tools.doctor.collect import collect_facts
+from otel_itl.tools.doctor.facts import Facts
+from otel_itl.tools.doctor.inspector import SERVER_VARIABLE
+from otel_itl.tools.doctor.scripted_stream import scripts, send_scripted_stream
+from otel_itl.tools.launch.command import resolve_command
+from otel_itl.tools.launch.environment import launch_environment
+from otel_itl.tools.launch.notes import Notes, open_notes
+from otel_itl.tools.launch.process import run_program
+
+INSPECTOR: Final = "otel_itl.tools.doctor.inspector"
+_STANDARD_ERROR: Final = 2
+
+
+def examine_here() -> tuple[Facts, list[Check]]:
+    """Examine this environment: instrument this very process, and stream once.
+
+    Installed SDKs are imported. The OpenTelemetry SDK is set up as a program's first stream would set it up.
+    """
+    from otel_itl.launched import start  # noqa: PLC0415 - reads the environment
+
+    start()
+    usable = [name for name in SDK_NAMES if name in runtime.installer.installed]
+    for name in usable:
+        with suppress(Exception):  # an SDK that cannot be imported is not imported, which is reported
+            import_module(REGISTRY[name].package)
+    with _run_scripted_server() as server:
+        stream = send_scripted_stream(server.url, usable)
+    facts = collect_facts(stream=stream, streams=None, has_program=False)
+    return facts, check(facts)
+
+
+def examine_program(words: Sequence[str], module: str | None) -> tuple[Facts | None, list[Check]]:
+    """Run a program to its end, and examine it from inside. Its standard output goes to standard error.
+
+    Args:
+        words: the program and its arguments; with `module`, the arguments.
+        module: a Python module to run.
+
+    Returns:
+        The facts of the process that tried a stream first, and the findings. None: no process could be examined.
+
+    Raises:
+        CannotLaunchError: it cannot be started.
+    """
+    command = resolve_command(words, module=module)
+    print("otel-itl doctor: the findings follow at the end of the program; Ctrl-C ends a server.", file=sys.stderr)
+    with _run_scripted_server() as server, open_notes() as notes:
+        environ = launch_environment(os.environ, notes.path, inspector=INSPECTOR)
+        exit_code = run_program(command, {**environ, SERVER_VARIABLE: server.url}, stdout=_STANDARD_ERROR)
+        found = _find_facts(notes)
+        ended = _describe_end(exit_code)
+        if found is None:
+            return None, [ended, _explain_nothing(notes)]
+        return found, [*check(found), ended]
+
+
+def _find_facts(notes: Notes) -> Facts | None:
+    """Return the facts of the process that matters most: one that streamed, else one that uses an SDK."""
+    found = [Facts.from_json(note["facts"]) for note in notes.read() if "facts" in note]
+
+    def importance(facts: Facts) -> tuple[bool, bool]:
+        return bool(facts.streams), any(sdk.is_imported for sdk in facts.sdks)
+
+    return max(found, key=importance, default=None)
+
+
+def _explain_nothing(notes: Notes) -> Check:
+    """Return the finding where no process of the program could be examined."""
+    failed = next((note["inspection_error"] for note in notes.read() if "inspection_error" in note), None)
+    if failed is not None:
+        return Check("program", "inspection", State.WRONG, f"failed ({failed})", "report it: see CONTRIBUTING.md")
+    reason = notes.explain_no_stream(os.environ)
+    return Check(
+        "program",
+        "inspection",
+        State.WRONG,
+        f"no process of it could be examined: {reason}",
+        "install otel-itl in the environment that runs the program, and let the program end by itself or by Ctrl-C",
+    )
+
+
+def _describe_end(exit_code: int) -> Check:
+    finding = f"ended with exit code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
+    return Check("program", "end", State.NOTE, finding)
+
+
+@contextmanager
+def _run_scripted_server() -> Iterator[ScriptedServer]:
+    """Run a scripted server that plays the doctor's scripts, in a process of its own.
+
+    This process has to stay without threads, so that it forwards signals.
+    """
+    with ScriptedServer(process=True) as server:
+        for model, script in scripts().items():
+            server.always(script, model=model)
+        yield server

@@ -1,0 +1,123 @@
+"""Makes the columns of everything that may drive a latency, as far as it is known and varies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.tree import DecisionTreeRegressor
+
+from otel_itl.tools.explain.changes import Replacement, find_changes
+from otel_itl.tools.explain.facts import Facts, Floats
+from otel_itl.tools.explain.findings import Driver, Target
+
+MIN_KNOWN = 0.9
+"""Share of the streams of which a driver must be known; the others count as usual."""
+MIN_DIFFERENT = 10
+"""Streams that must not have the usual value."""
+MAX_DECIMALS = 3
+"""Values that differ by less are the same: averages over time have rounding errors."""
+THOUSAND = 1_000.0
+IDLE_THRESHOLDS = (10, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200)
+"""Silences in seconds among which the threshold of a cold start is sought."""
+MAX_CORRELATION = 0.98
+"""Largest correlation of two columns that can be distinguished."""
+MIN_IDLE_STREAMS = 8
+"""Streams on either side of a threshold."""
+MIN_IDLE_DAYS = 3
+"""Days with streams after such a silence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One driver of one target, as a column with one row for each stream."""
+
+    driver: Driver
+    column: Floats
+    """Values of the driver in multiples of `per`."""
+    per: float | None = None
+    adds: bool = False
+    """The driver adds seconds; else it multiplies."""
+    replacement: Replacement | None = None
+    threshold: float | None = None
+    tries: int = 1
+    """Thresholds that were tried."""
+
+    @property
+    def has_moment(self) -> bool:
+        """It is a change at one moment, which no comparison within a day shows."""
+        return self.replacement is not None and self.replacement.change.unix_ns is not None
+
+
+def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:
+    """Make the candidates for a target; `latency` (seconds) is needed to find the threshold of a silence."""
+    is_first = target is Target.TTFT
+    cached = np.clip(np.nan_to_num(facts.cached_tokens), 0, facts.prompt_tokens)
+    plain = [
+        (Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0),
+        (Driver.PROMPT, facts.prompt_tokens - cached if is_first else facts.prompt_tokens, THOUSAND),
+        *([(Driver.CACHED_PROMPT, cached, THOUSAND)] if is_first else []),
+        *([(Driver.TOKENS_PER_CHUNK, facts.tokens_per_chunk, 1.0)] if not is_first else []),
+        (Driver.RETRIES, facts.retries, 1.0),
+    ]
+    found = [
+        Candidate(driver=driver, column=column / per, per=per, adds=True)
+        for driver, values, per in plain
+        if (column := _fill(values)) is not None
+    ]
+    changes = [_change(replacement) for replacement in find_changes(facts)]
+    idle = _find_idle(facts, latency, [*found, *changes])
+    return _without_twins([*found, *([idle] if idle is not None else []), *changes])
+
+
+def _fill(values: Floats) -> Floats | None:
+    """Replace values that are not known by the median; None: too few are known, or hardly any differ."""
+    is_known = ~np.isnan(values)
+    if is_known.mean() < MIN_KNOWN:
+        return None
+    filled = np.where(is_known, values, np.median(values[is_known]))
+    _, counts = np.unique(np.round(filled, MAX_DECIMALS), return_counts=True)
+    return filled if len(filled) - counts.max() >= MIN_DIFFERENT else None
+
+
+def _change(replacement: Replacement) -> Candidate:
+    column = replacement.is_after.astype(np.float64)
+    return Candidate(driver=replacement.driver, column=column, replacement=replacement)
+
+
+def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candidate | None:
+    """Find the silence from which on a latency differs most, by a tree with one split; None: there is none."""
+    days_after = {edge: len(np.unique(facts.day[facts.idle_before >= edge])) for edge in IDLE_THRESHOLDS}
+    longer = {edge: int(np.sum(facts.idle_before >= edge)) for edge in IDLE_THRESHOLDS}
+    edges = [
+        edge
+        for edge in IDLE_THRESHOLDS
+        if MIN_IDLE_STREAMS <= longer[edge] <= len(facts) - MIN_IDLE_STREAMS
+        and days_after[edge] >= min(MIN_IDLE_DAYS, len(np.unique(facts.day)))
+    ]
+    if not edges:
+        return None
+    columns = np.column_stack([np.ones(len(facts)), *(one.column for one in others)])
+    residuals = np.log(latency) - columns @ np.linalg.lstsq(columns, np.log(latency), rcond=None)[0]
+    level = np.searchsorted(edges, facts.idle_before, side="right")
+    stump = DecisionTreeRegressor(max_leaf_nodes=2, min_samples_leaf=MIN_IDLE_STREAMS).fit(level[:, None], residuals)
+    if stump.tree_.node_count == 1:
+        return None
+    # Where no silence lies between several thresholds, the longest of them is the one that was seen.
+    threshold = edges[int(level[level > stump.tree_.threshold[0]].min()) - 1]
+    column = (facts.idle_before >= threshold).astype(np.float64)
+    return Candidate(driver=Driver.IDLE, column=column, adds=True, threshold=float(threshold), tries=len(edges))
+
+
+def _without_twins(candidates: list[Candidate]) -> list[Candidate]:
+    """Leave out a candidate that cannot be distinguished from one before it."""
+
+    def find_distinct() -> Iterator[Candidate]:
+        kept: list[Floats] = []
+        for one in candidates:
+            if all(abs(np.corrcoef(one.column, other)[0, 1]) < MAX_CORRELATION for other in kept):
+                kept.append(one.column)
+                yield one
+
+    return list(find_distinct())

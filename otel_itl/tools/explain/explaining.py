@@ -1,0 +1,247 @@
+"""Explains stored streams: tests every driver of every latency, and keeps what is certain and matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timezone, tzinfo
+
+import numpy as np
+from statsmodels.stats.multitest import multipletests
+from threadpoolctl import threadpool_limits
+
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate
+from otel_itl.tools.explain.changes import find_changes
+from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
+from otel_itl.tools.explain.facts import Facts, Floats, lay_out
+from otel_itl.tools.explain.findings import Driver, Effect, Explanation, Finding, ModelFacts, Target, Unit
+from otel_itl.tools.explain.observations import Observation, Observations, observe_streams
+from otel_itl.tools.explain.position import Position, estimate_position
+from otel_itl.tools.explain.shares import divide_variance
+from otel_itl.tools.explain.trials import Trial, Trials, run_trials
+from otel_itl.tools.report.reading.streams import StoredStream
+
+ALPHA = 0.02
+"""A finding has a smaller p, after Holm's adjustment over everything that was tested."""
+MIN_SHARE = 0.01
+"""Least share of the variance that a finding explains."""
+MIN_CHANGE = 0.02
+"""Least change of the latency over the usual range of the driver, as a share."""
+SEED = 20_240_229
+
+
+def explain(
+    streams: Iterable[StoredStream], zone: tzinfo = timezone.utc, *, includes_buffered: bool = False
+) -> Explanation:
+    """Explain what drives the latency of streams. The same streams have the same explanation.
+
+    Args:
+        streams: in any order; they are taken one at a time and not kept.
+        zone: the time zone of hours and weekdays.
+        includes_buffered: streams that a buffer on the way held up are explained as well.
+    """
+    return explain_observations(observe_streams(streams, includes_buffered=includes_buffered), zone)
+
+
+def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
+    """Explain what drives the latency of streams that were reduced to observations.
+
+    Where latencies may be less than they were measured, a finding has to be there with the least that they can be, too.
+    """
+    with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
+        models, measured = _find(observations, zone)
+        lowest = measured if observations.are_exact else _find(observations.lower(), zone)[1]
+    findings, undecided = _weigh(measured, lowest)
+    switches = [change.switch(model.facts.model) for model in models for change in find_changes(model.facts)]
+    starts = [one.start_ns for one in observations.used]
+    return Explanation(
+        findings=findings,
+        undecided=undecided,
+        switches=sorted(
+            (one for one in switches if one.change.unix_ns is not None), key=lambda one: one.change.unix_ns or 0
+        ),
+        models=[model.describe(findings) for model in models],
+        streams=len(observations.used),
+        set_aside=dict(observations.set_aside),
+        known={title: collector.summary() for title, collector in observations.errors.items()},
+        instances=len(observations.instances),
+        zone=str(zone),
+        first_unix_ns=min(starts, default=0),
+        last_unix_ns=max(starts, default=0),
+    )
+
+
+def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list[Finding]]:
+    """Return the models and their findings, the largest share of variance first."""
+    random = np.random.default_rng(SEED)
+    models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
+    tests = [test for model in models for test in model.tests]
+    adjusted = multipletests([p for _, p in tests], method="holm")[1] if tests else []
+    by_test = {id(test): float(p) for (test, _), p in zip(tests, adjusted, strict=True)}
+    findings = [finding for model in models for finding in model.find(by_test)]
+    return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
+
+
+def _weigh(measured: Sequence[Finding], lowest: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that are there with the least that all latencies can be, too, and the others.
+
+    The interval of an effect then contains both.
+    """
+    found, undecided = [], []
+    for finding in measured:
+        least = next((one for one in lowest if _is_same(one, finding)), None)
+        if least is None:
+            undecided.append(finding)
+        else:
+            effect = finding.effect
+            low, high = min(effect.low, least.effect.low), max(effect.high, least.effect.high)
+            found.append(replace(finding, effect=effect._replace(low=low, high=high)))
+    return found, undecided
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    """Return whether two findings are of the same driver of the same latency, in the same direction."""
+    keys = [(finding.model, finding.target, finding.driver, finding.effect.estimate > 0) for finding in (one, other)]
+    return keys[0] == keys[1]
+
+
+def _lay_out_models(observations: Observations, zone: tzinfo) -> Iterable[Facts]:
+    """Yield the columns of each model."""
+    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
+    return [lay_out(used[model], buffered.get(model, []), zone) for model in sorted(used)]
+
+
+def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for one in observations:
+        found.setdefault(one.model, []).append(one)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _PositionTrial:
+    """The test of the position in the answer."""
+
+    position: Position
+
+
+class _Tested:
+    """One model with its tests."""
+
+    def __init__(self, facts: Facts, random: np.random.Generator) -> None:
+        self.facts = facts
+        self._trials = [trials for target in Target if (trials := run_trials(facts, target, random)) is not None]
+        position = estimate_position(facts) if any(one.target is Target.ITL for one in self._trials) else None
+        self._position = None if position is None else _PositionTrial(position)
+
+    @property
+    def tests(self) -> list[tuple[Trial | _PositionTrial, float]]:
+        """Every test with its p."""
+        found: list[tuple[Trial | _PositionTrial, float]] = [
+            (trial, trial.p) for trials in self._trials for trial in trials.trials
+        ]
+        if self._position is not None:
+            found.append((self._position, self._position.position.found.p))
+        return found
+
+    def find(self, adjusted_p: dict[int, float]) -> Iterable[Finding]:
+        """Yield the findings, given the adjusted p of each test by the test's `id`."""
+        for trials in self._trials:
+            certain = [trial for trial in trials.trials if adjusted_p[id(trial)] < ALPHA]
+            position = self._position.position if self._position and trials.target is Target.ITL else None
+            between = _share_between(trials, position)
+            shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
+            found = [
+                _finding(trials, trial, share * between, adjusted_p[id(trial)])
+                for trial, share in zip(certain, shares, strict=True)
+            ]
+            if self._position is not None and position is not None and adjusted_p[id(self._position)] < ALPHA:
+                share = position.variance / _total(trials, position)
+                found.append(_position_finding(self.facts.model, position, share, adjusted_p[id(self._position)]))
+            yield from (
+                one for one in found if one.share_of_variance >= MIN_SHARE and abs(one.change_over_range) >= MIN_CHANGE
+            )
+
+    def describe(self, findings: Iterable[Finding]) -> ModelFacts:
+        """Describe what the findings of the model rest on."""
+        own = [one for one in findings if one.model == self.facts.model]
+        tested = {trials.target: {trial.driver for trial in trials.trials} for trials in self._trials}
+        if self._position is not None:
+            tested[Target.ITL].add(Driver.POSITION)
+        return ModelFacts(
+            model=self.facts.model,
+            streams=len(self.facts),
+            sessions=len(np.unique(self.facts.session)),
+            days=len(np.unique(self.facts.day)),
+            tested={target: [driver for driver in Driver if driver in drivers] for target, drivers in tested.items()},
+            explained={
+                target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
+            },
+        )
+
+
+def _total(trials: Trials, position: Position) -> float:
+    """Return the variance between the parts of all answers."""
+    return float(np.var(trials.log_latency)) + position.variance + position.noise
+
+
+def _share_between(trials: Trials, position: Position | None) -> float:
+    """Return the share of the variance that is between streams; 1 for a latency that a stream has once."""
+    return 1.0 if position is None else float(np.var(trials.log_latency)) / _total(trials, position)
+
+
+def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:
+    """Make the finding of a trial, given its share of the variance and its adjusted p."""
+    candidate, typical = trial.candidate, trials.typical
+    usual = _usual_range(candidate.column) if candidate.per is not None else None
+    change = trial.effect.estimate / (typical if candidate.adds else 1.0)
+    if usual is not None:
+        change *= usual[1] - usual[0]
+    facts = trials.facts
+    load = facts.load_at_start if trials.target is Target.TTFT else facts.load_mean
+    return Finding(
+        driver=trial.driver,
+        target=trials.target,
+        model=facts.model,
+        effect=trial.effect,
+        share_of_variance=share,
+        adjusted_p=adjusted_p,
+        typical=typical,
+        usual_range=None if usual is None else _in_own_unit(usual, candidate),
+        change_over_range=change,
+        window=trial.window,
+        idle_threshold=candidate.threshold,
+        change=None if candidate.replacement is None else candidate.replacement.change,
+        own_load=max(float(np.median(load if trial.window is None else load[candidate.column > 0])), MIN_OWN_LOAD),
+        curve=draw_curve(trials, trial),
+    )
+
+
+def _position_finding(model: str, position: Position, share: float, adjusted_p: float) -> Finding:
+    """Make the finding of the position in the answer, likewise."""
+    low, high = position.found.interval()
+    usual = _usual_range(position.positions)
+    return Finding(
+        driver=Driver.POSITION,
+        target=Target.ITL,
+        model=model,
+        effect=Effect(position.found.value, low, high, Unit.SECONDS, THOUSAND),
+        share_of_variance=share,
+        adjusted_p=adjusted_p,
+        typical=position.typical,
+        usual_range=usual,
+        change_over_range=position.found.value * (usual[1] - usual[0]) / THOUSAND / position.typical,
+        curve=draw_position(position),
+    )
+
+
+def _in_own_unit(usual: tuple[float, float], candidate: Candidate) -> tuple[float, float]:
+    """Return the usual range of a driver's column in the driver's own unit; of the own load, from one stream on."""
+    low, high = (end * (candidate.per or 1.0) for end in usual)
+    return (max(low, MIN_OWN_LOAD), max(high, MIN_OWN_LOAD)) if candidate.driver is Driver.OWN_LOAD else (low, high)
+
+
+def _usual_range(column: Floats) -> tuple[float, float]:
+    """Return the 10th and 90th percentile; the whole range where these are equal, as for retries."""
+    low, high = (float(one) for one in np.quantile(column, [0.1, 0.9]))
+    return (low, high) if low < high else (float(column.min()), float(column.max()))

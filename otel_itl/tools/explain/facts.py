@@ -1,0 +1,170 @@
+"""Lays the observations of one model out in columns, with what follows from the other streams: own load, idle time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+import numpy as np
+
+from otel_itl.core.timeline import SECOND
+from otel_itl.tools.explain.observations import Observation
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Integers = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+Bools = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+SHORT_DAYS = 8
+"""With fewer days than this, the blocks of time are shorter than a day."""
+TIME_BLOCKS = 24
+"""Blocks of time of such an input, each with as many streams."""
+MIN_SPREAD = 1e-9
+"""A load that spreads by no more open streams than this does not vary."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The streams of one model in order of time, one row each. NaN: not known. Times are seconds."""
+
+    model: str
+    start_ns: Sequence[int]
+    session: Integers
+    day: Integers
+    """Number of the calendar day."""
+    weekday: Integers
+    hour: Integers
+    block: Integers
+    """Number of the block of time, whose streams may be alike: a day, or less where there are few days."""
+    ttft: Floats
+    itl: Floats
+    output_tokens: Floats
+    """Output tokens of the answer."""
+    prompt_tokens: Floats
+    """Input tokens, those from the cache included."""
+    cached_tokens: Floats
+    """Input tokens that were read from the cache."""
+    tokens_per_chunk: Floats
+    retries: Floats
+    idle_before: Floats
+    """Silence of all own streams to the model before the request; 0 before the first."""
+    load_at_start: Floats
+    """Own open streams to the model at the request, this one included."""
+    load_mean: Floats
+    """Own open streams while the answer is written, on average."""
+    server: Sequence[str | None]
+    response_model: Sequence[str | None]
+    parts: Sequence[tuple[tuple[float, float], ...]]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tzinfo) -> Facts:
+    """Lay the streams of one model out in columns.
+
+    Args:
+        used: streams of the model, at least one.
+        others: its streams that count for the own load alone.
+        zone: the time zone of days, weekdays and hours.
+    """
+    rows = sorted(used, key=lambda one: one.start_ns)
+    moments = [datetime.fromtimestamp(one.start_ns / SECOND, zone) for one in rows]
+    days = np.array([moment.toordinal() for moment in moments], dtype=np.intp)
+    at_start, mean, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
+    return Facts(
+        model=rows[0].model,
+        start_ns=[one.start_ns for one in rows],
+        session=_number([one.session for one in rows]),
+        day=days,
+        weekday=np.array([moment.weekday() for moment in moments], dtype=np.intp),
+        hour=np.array([moment.hour for moment in moments], dtype=np.intp),
+        block=_blocks(days),
+        ttft=_column(rows, lambda one: one.ttft),
+        itl=_column(rows, lambda one: one.itl),
+        output_tokens=_column(rows, lambda one: one.tokens),
+        prompt_tokens=_column(rows, lambda one: one.prompt_tokens),
+        cached_tokens=_column(rows, lambda one: one.cached_tokens),
+        tokens_per_chunk=_column(rows, lambda one: one.tokens_per_chunk),
+        retries=_column(rows, lambda one: None if one.attempts is None else max(one.attempts - 1, 0)),
+        idle_before=idle,
+        load_at_start=at_start,
+        load_mean=mean,
+        server=[one.server for one in rows],
+        response_model=[one.response_model for one in rows],
+        parts=[one.parts for one in rows],
+    )
+
+
+def _column(rows: Sequence[Observation], value: Callable[[Observation], float | None]) -> Floats:
+    found = (value(one) for one in rows)
+    return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
+
+
+def _number(values: Sequence[str]) -> Integers:
+    """Return a number for each value, equal for equal values."""
+    return np.unique(np.array(values), return_inverse=True)[1].astype(np.intp)
+
+
+def _blocks(days: Integers) -> Integers:
+    """Return the number of the block of time of each stream; the streams are in order of time."""
+    names, numbers = np.unique(days, return_inverse=True)
+    if len(names) >= SHORT_DAYS:
+        return numbers.astype(np.intp)
+    return np.arange(len(days), dtype=np.intp) * min(TIME_BLOCKS, len(days)) // len(days)
+
+
+def _own_streams(rows: Sequence[Observation], everyone: Sequence[Observation]) -> tuple[Floats, Floats, Floats]:
+    """Compute the own load at the start and on average, and the silence before, of each row.
+
+    A slow upstream keeps streams open for longer, so that many are open *because* it is slow. The load is therefore
+    that of streams with the usual pace: each is open for as long as an answer of its length usually takes. It is then
+    scaled to the streams that were open (the first stage of an instrumental variable).
+    """
+    starts, ends = _moments(everyone)
+    tokens = np.array([one.tokens for one in everyone], dtype=np.float64)
+    first = float(np.median([one.ttft for one in everyone if one.ttft is not None] or [0.0]))
+    pace = float(np.median(np.maximum(ends - starts - first, 0.0) / np.maximum(tokens, 1.0)))
+    usual_ends = starts + first + tokens * pace
+    own_starts, _ = _moments(rows, origin=everyone[0].start_ns)
+    own_ends = own_starts + first + pace * np.array([one.tokens for one in rows], dtype=np.float64)
+    at_start = _scale(_count_open(starts, usual_ends, own_starts), _count_open(starts, ends, own_starts))
+    mean = _scale(_mean_open(starts, usual_ends, own_starts, own_ends), _mean_open(starts, ends, own_starts, own_ends))
+    last_end = np.maximum.accumulate(ends)
+    before = np.searchsorted(starts, own_starts, side="left")
+    idle = np.where(before > 0, own_starts - last_end[np.maximum(before - 1, 0)], 0.0)
+    return at_start, mean, np.maximum(idle, 0.0)
+
+
+def _moments(rows: Sequence[Observation], origin: int | None = None) -> tuple[Floats, Floats]:
+    """Return when each stream starts and ends, in seconds after the origin (Unix ns), which is the first start."""
+    base = rows[0].start_ns if origin is None else origin
+    starts = np.array([(one.start_ns - base) / SECOND for one in rows], dtype=np.float64)
+    return starts, starts + np.array([one.duration for one in rows], dtype=np.float64)
+
+
+def _count_open(starts: Floats, ends: Floats, at: Floats) -> Floats:
+    """Count the streams that are open at these moments, those that start at them included."""
+    begun = np.searchsorted(starts, at, side="right")
+    return np.asarray(np.maximum(begun - np.searchsorted(np.sort(ends), at, side="right"), 1), dtype=np.float64)
+
+
+def _mean_open(starts: Floats, ends: Floats, first: Floats, last: Floats) -> Floats:
+    """Average the number of open streams over intervals."""
+    ended = np.sort(ends)
+    began, closed = (np.concatenate([[0.0], np.cumsum(moments)]) for moments in (starts, ended))
+
+    def stream_seconds(until: Floats) -> Floats:
+        opened, done = np.searchsorted(starts, until), np.searchsorted(ended, until)
+        return np.asarray(opened * until - began[opened] - (done * until - closed[done]))
+
+    length = np.maximum(last - first, 1e-9)
+    return np.asarray(np.maximum((stream_seconds(last) - stream_seconds(first)) / length, 1.0))
+
+
+def _scale(expected: Floats, actual: Floats) -> Floats:
+    """Return the straight line through `actual` over `expected`; `expected` itself where it does not vary."""
+    if np.ptp(expected) <= MIN_SPREAD:
+        return expected
+    slope, offset = np.polyfit(expected, actual, 1)
+    return np.asarray(offset + slope * expected) if slope > 0 else expected

@@ -1,0 +1,214 @@
+"""The findings of an explanation: each driver that moves TTFT or ITL, by how much, and how surely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from otel_itl.tools.report.certainty import Known
+
+
+class Target(Enum):
+    """The latency that is explained."""
+
+    TTFT = "ttft"
+    ITL = "itl"
+
+
+class Driver(Enum):
+    """What may move a latency. The comment is one unit of it."""
+
+    CALENDAR = "calendar"
+    """A window of the week, in the time zone of the explanation."""
+    OWN_LOAD = "own_load"
+    """Open streams of one's own to the same model."""
+    PROMPT = "prompt_tokens"
+    """Input tokens: for TTFT those that were not read from the cache, for ITL all."""
+    CACHED_PROMPT = "cached_prompt_tokens"
+    """Input tokens that were read from the cache; for TTFT alone."""
+    POSITION = "position"
+    """Output tokens before; for ITL alone."""
+    IDLE = "idle"
+    """Silence of all of one's own streams to the model before the request: longer than a threshold."""
+    TOKENS_PER_CHUNK = "tokens_per_chunk"
+    """Output tokens in a chunk, on average; for ITL alone."""
+    SERVER_ADDRESS = "server_address"
+    RESPONSE_MODEL = "response_model"
+    RETRIES = "retries"
+    """HTTP attempts before the one that succeeded."""
+
+
+class Origin(Enum):
+    """Where a driver points."""
+
+    UPSTREAM = "upstream"
+    """Slower at the same own load."""
+    OWN_LOAD = "own_load"
+    """Slower with one's own load."""
+    REQUEST = "request"
+    """Slower by what was asked, or by how often."""
+
+
+ORIGINS: Final[Mapping[Driver, Origin]] = {
+    Driver.CALENDAR: Origin.UPSTREAM,
+    Driver.OWN_LOAD: Origin.OWN_LOAD,
+    Driver.PROMPT: Origin.REQUEST,
+    Driver.CACHED_PROMPT: Origin.REQUEST,
+    Driver.POSITION: Origin.REQUEST,
+    Driver.IDLE: Origin.UPSTREAM,
+    Driver.TOKENS_PER_CHUNK: Origin.UPSTREAM,
+    Driver.SERVER_ADDRESS: Origin.UPSTREAM,
+    Driver.RESPONSE_MODEL: Origin.UPSTREAM,
+    Driver.RETRIES: Origin.REQUEST,
+}
+
+
+class Unit(Enum):
+    """What an effect is a number of."""
+
+    SECONDS = "s"
+    """Added to the latency; for ITL, to each token."""
+    SHARE = "share"
+    """0.4: 40 % slower; negative: faster."""
+
+
+class Effect(NamedTuple):
+    """The size of an effect with its 95 % interval, at the same value of all other drivers."""
+
+    estimate: float
+    low: float
+    high: float
+    unit: Unit
+    per: float | None = None
+    """By how much the driver rises for it, in its own unit: 1,000 prompt tokens, 1 stream, 1,000 tokens of the answer,
+    1 token per chunk, 1 retry. None: it is the effect of the window, of the silence or of the change as a whole."""
+
+
+class Window(NamedTuple):
+    """A window of the week."""
+
+    weekdays: tuple[int, ...]
+    """0 is Monday; all seven: every day."""
+    first_hour: int
+    end_hour: int
+    """The hour at which it ends, 1 to 24."""
+
+
+class Change(NamedTuple):
+    """A value of the server's address or of the response model, and another one that answered instead."""
+
+    before: str
+    after: str
+    unix_ns: int | None
+    """When the first request met the new value; None: both answer side by side, and `before` is the usual one."""
+
+
+class Switch(NamedTuple):
+    """A silent change of who answers, whether or not a latency changed with it."""
+
+    driver: Driver
+    """`SERVER_ADDRESS` or `RESPONSE_MODEL`."""
+    model: str
+    change: Change
+    streams_before: int
+    streams_after: int
+
+
+class CurvePoint(NamedTuple):
+    """One point of the picture of a finding: the latency with the other drivers at their usual values."""
+
+    x: float
+    """The driver in its own unit: tokens, streams, seconds, retries; hour of the day for a window; Unix seconds for a
+    change that has a moment; else 0 (`before`) and 1 (`after`)."""
+    y: float
+    """Typical latency in seconds."""
+    low: float
+    high: float
+    """The 95 % interval of `y`."""
+    streams: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One driver that moves one latency of one model."""
+
+    driver: Driver
+    target: Target
+    model: str
+    """`PROVIDER / MODEL`."""
+    effect: Effect
+    share_of_variance: float
+    """Share of the variance of the target between the streams of the model, without outliers; for ITL the variance
+    between the parts of answers counts as well. Drivers divide what they explain together (LMG, see `shares.py`)."""
+    adjusted_p: float
+    """p-value of the test, adjusted by Holm's method over all that was tested."""
+    typical: float
+    """The usual latency in seconds (geometric mean)."""
+    usual_range: tuple[float, float] | None = None
+    """The driver's 10th and 90th percentile, in its own unit; None for a window, a silence and a change."""
+    change_over_range: float = 0.0
+    """How much slower from one end of the usual range to the other, as a share of `typical`; the estimate itself where
+    there is no range."""
+    window: Window | None = None
+    """The window of the week; for `CALENDAR` alone."""
+    idle_threshold: float | None = None
+    """Silence in seconds from which on the effect is there; for `IDLE` alone."""
+    change: Change | None = None
+    """The change of value; for `SERVER_ADDRESS` and `RESPONSE_MODEL` alone."""
+    own_load: float | None = None
+    """The usual number of one's own open streams to the model (median at the requests); inside the window for
+    `CALENDAR`."""
+    curve: Sequence[CurvePoint] = ()
+
+    @property
+    def origin(self) -> Origin:
+        """Where it points."""
+        return ORIGINS[self.driver]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What an explanation rests on, for one model."""
+
+    model: str
+    streams: int
+    sessions: int
+    """Sessions, and streams outside of any."""
+    days: int
+    tested: Mapping[Target, Sequence[Driver]]
+    """Drivers that vary and are known: those without a finding made no difference that could be seen."""
+    explained: Mapping[Target, float]
+    """Share of the variance that the findings explain together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """What drives the latency of a number of streams."""
+
+    findings: Sequence[Finding]
+    """Findings by the share of variance that they explain, the largest first."""
+    switches: Sequence[Switch]
+    """All silent changes, in order of time."""
+    models: Sequence[ModelFacts]
+    streams: int
+    """Streams in the figures."""
+    undecided: Sequence[Finding] = ()
+    """Likewise what is not there if all chunks came as early as they may have: the caller's machine decides."""
+    known: Mapping[str, Known] = field(default_factory=dict)
+    """Title of a latency → of how many streams it is uncertain, and why."""
+    set_aside: Mapping[str, int]
+    """Why streams are in no figure → how many. They count for the own load all the same."""
+    instances: int
+    """Processes that the streams come from; 0: their spans do not have it."""
+    zone: str
+    """Name of the time zone of hours and weekdays."""
+    first_unix_ns: int
+    last_unix_ns: int
+    """Times of the first and the last request; 0 without any stream."""
+
+    @property
+    def own_load_is_fleet_wide(self) -> bool:
+        """The own load is summed over several processes; else it is that in this input."""
+        return self.instances > 1

@@ -1,0 +1,64 @@
+"""Estimates what the position in the answer costs: the gaps late in an answer beside those early in the same answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from otel_itl.tools.explain.candidates import THOUSAND
+from otel_itl.tools.explain.facts import Facts, Floats, Integers
+from otel_itl.tools.explain.robust import Estimate, Parts, Regression, estimate, fit_robustly
+
+MIN_ANSWERS = 20
+"""Answers that are long enough to have parts."""
+
+
+class Position(NamedTuple):
+    """The cost of the position, in seconds for 1,000 tokens."""
+
+    found: Estimate
+    typical: float
+    """Geometric mean of the gaps in seconds."""
+    variance: float
+    """Variance of the logarithm of the gaps between the parts of all answers, as far as the position explains it."""
+    noise: float
+    """Variance of the same, as far as neither the answer nor the position explains it."""
+    positions: Floats
+    """Middle of each part, in output tokens."""
+    relative: Floats
+    """Logarithm of each part's gap over that of its answer at the mean position, without outliers."""
+    mean_position: float
+
+
+def estimate_position(facts: Facts) -> Position | None:
+    """Estimate the cost of the position; None: too few answers are long enough."""
+    rows = [row for row, parts in enumerate(facts.parts) if len(parts) > 1]
+    if len(rows) < MIN_ANSWERS:
+        return None
+    answer = np.repeat(np.arange(len(rows)), [len(facts.parts[row]) for row in rows])
+    position, gap = np.array([part for row in rows for part in facts.parts[row]]).T
+    level = np.exp(_mean_by(answer, np.log(gap)))
+    middle = _mean_by(answer, position)
+    late = (position - middle[answer]) / THOUSAND / level[answer]
+    early_and_late = gap / level[answer]
+    fit = fit_robustly(early_and_late, Parts(np.ones((len(gap), 1)), late[:, None]))
+    clusters = [facts.session[rows][answer], facts.block[rows][answer]]
+    found = estimate(Regression(fit.response, late[:, None], fit.design[:, :1], np.empty((len(gap), 0)), clusters))[0]
+    typical = float(np.exp(np.mean(np.log(level))))
+    mean_position = float(position.mean())
+    explained = found.value / THOUSAND / typical * (position - mean_position)
+    residual = fit.response - fit.design @ fit.coefficients
+    return Position(
+        found=found,
+        typical=typical,
+        variance=float(np.var(explained)),
+        noise=float(np.var(residual)),
+        positions=position,
+        relative=np.asarray(residual + explained),
+        mean_position=mean_position,
+    )
+
+
+def _mean_by(groups: Integers, values: Floats) -> Floats:
+    return np.asarray(np.bincount(groups, values) / np.bincount(groups))

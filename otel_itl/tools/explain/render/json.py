@@ -1,0 +1,118 @@
+"""Renders an explanation as JSON; docs/explain.md has the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from otel_itl.core.moments import format_time
+from otel_itl.core.timeline import SECOND
+from otel_itl.tools.explain.findings import Change, Explanation, Finding, ModelFacts, Switch
+from otel_itl.tools.explain.render.words import (
+    describe_finding,
+    describe_origin,
+    describe_silence,
+    describe_switch,
+    describe_undecided,
+    findings_by_model,
+    other_switches,
+)
+
+SCHEMA = "otel-itl.explain.v1"
+
+
+def explanation_to_json(explanation: Explanation, skipped_input: Mapping[str, int]) -> str:
+    """Return an explanation as indented JSON. Times are seconds, shares are between 0 and 1; what is absent is null.
+
+    Args:
+        explanation: the findings.
+        skipped_input: kind of what was skipped in the input → how often.
+    """
+    data = explanation_to_data(explanation) | {"skipped_input": dict(skipped_input)}
+    return json.dumps(data, indent=2, ensure_ascii=False)
+
+
+def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation in the types of JSON, with stable keys."""
+    others = {id(switch) for switch in other_switches(explanation)}
+    return {
+        "schema": SCHEMA,
+        "streams": explanation.streams,
+        "known": {title.lower(): asdict(known) for title, known in explanation.known.items()},
+        "set_aside": dict(sorted(explanation.set_aside.items())),
+        "instances": explanation.instances,
+        "own_load": "all processes" if explanation.own_load_is_fleet_wide else "this input",
+        "zone": explanation.zone,
+        "first": format_time(explanation.first_unix_ns) if explanation.first_unix_ns else None,
+        "last": format_time(explanation.last_unix_ns) if explanation.last_unix_ns else None,
+        "models": [_model(facts, explanation) for facts, _ in findings_by_model(explanation)],
+        "findings": [_finding(finding, explanation) for finding in explanation.findings],
+        "undecided": [
+            _finding(finding, explanation) | {"sentence": describe_undecided(finding, explanation)}
+            for finding in explanation.undecided
+        ],
+        "switches": [_switch(switch, is_sole=id(switch) in others) for switch in explanation.switches],
+    }
+
+
+def _model(facts: ModelFacts, explanation: Explanation) -> dict[str, Any]:
+    """Return what the findings of a model rest on."""
+    return {
+        "model": facts.model,
+        "streams": facts.streams,
+        "sessions": facts.sessions,
+        "days": facts.days,
+        "tested": {target.value: [driver.value for driver in drivers] for target, drivers in facts.tested.items()},
+        "explained": {target.value: share for target, share in facts.explained.items()},
+        "silence": describe_silence(facts, explanation) or None,
+    }
+
+
+def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
+    """Return a finding with its sentences, its size and its picture."""
+    effect, window = finding.effect, finding.window
+    return {
+        "sentence": describe_finding(finding, explanation),
+        "points_to": finding.origin.value,
+        "points_to_sentence": describe_origin(finding),
+        "model": finding.model,
+        "target": finding.target.value,
+        "driver": finding.driver.value,
+        "share_of_variance": finding.share_of_variance,
+        "p": finding.adjusted_p,
+        "effect": {
+            "estimate": effect.estimate,
+            "interval": [effect.low, effect.high],
+            "unit": effect.unit.value,
+            "per": effect.per,
+        },
+        "typical": finding.typical,
+        "usual_range": None if finding.usual_range is None else list(finding.usual_range),
+        "change_over_range": finding.change_over_range,
+        "window": window
+        and {"weekdays": list(window.weekdays), "first_hour": window.first_hour, "end_hour": window.end_hour},
+        "idle_threshold": finding.idle_threshold,
+        "change": finding.change and _change(finding.change),
+        "own_load": finding.own_load,
+        "curve": [point._asdict() for point in finding.curve],
+    }
+
+
+def _switch(switch: Switch, *, is_sole: bool) -> dict[str, Any]:
+    """Return a silent change; `sentence` is null where a finding has it."""
+    return {
+        "sentence": describe_switch(switch) if is_sole else None,
+        "model": switch.model,
+        "driver": switch.driver.value,
+        **_change(switch.change),
+        "streams_before": switch.streams_before,
+        "streams_after": switch.streams_after,
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """Return a change; its moment in Unix seconds."""
+    at = None if change.unix_ns is None else change.unix_ns / SECOND
+    return {"before": change.before, "after": change.after, "at": at}

@@ -1,0 +1,253 @@
+"""The sentences of an explanation, which all its forms share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import Final
+
+from otel_itl.core.timeline import SECOND
+from otel_itl.tools.explain.findings import (
+    Change,
+    Driver,
+    Explanation,
+    Finding,
+    ModelFacts,
+    Origin,
+    Switch,
+    Target,
+    Unit,
+)
+from otel_itl.tools.explain.render.amounts import (
+    Amount,
+    format_amount,
+    format_moment,
+    format_share_of_variance,
+    format_silence,
+    format_window,
+)
+from otel_itl.tools.report.certainty import Flag, describe_figures
+from otel_itl.tools.report.render.number_format import pluralize
+
+TARGETS: Final[Mapping[Target, str]] = {Target.ITL: "ITL", Target.TTFT: "TTFT"}
+
+DRIVERS: Final[Mapping[Driver, str]] = {
+    Driver.CALENDAR: "hour and weekday",
+    Driver.OWN_LOAD: "own load",
+    Driver.PROMPT: "prompt tokens",
+    Driver.CACHED_PROMPT: "cached prompt tokens",
+    Driver.POSITION: "position in the answer",
+    Driver.IDLE: "silence before the request",
+    Driver.TOKENS_PER_CHUNK: "tokens per chunk",
+    Driver.SERVER_ADDRESS: "server address",
+    Driver.RESPONSE_MODEL: "response model",
+    Driver.RETRIES: "retries",
+}
+
+ORIGINS: Final[Mapping[Origin, str]] = {
+    Origin.UPSTREAM: "Points upstream.",
+    Origin.OWN_LOAD: "It is your own load.",
+    Origin.REQUEST: "It comes with the request.",
+}
+
+_MINUTE: Final = 60
+_HOUR: Final = 3_600
+
+
+def describe_finding(finding: Finding, explanation: Explanation) -> str:
+    """Return a finding as one sentence: what, by how much, and the 95 % interval in brackets."""
+    amount = format_amount(finding.effect)
+    if finding.driver is Driver.CALENDAR and finding.window is not None:
+        return f"{format_window(finding.window)} {_slower(finding, amount)} {_same_load(explanation)}."
+    if finding.driver is Driver.IDLE and finding.idle_threshold is not None:
+        return f"After {format_silence(finding.idle_threshold)} of silence {_longer(finding, amount)}."
+    if finding.change is not None:
+        return f"{_describe_change(finding.driver, finding.model, finding.change)}: {_longer(finding, amount)}."
+    return f"{_each(finding, explanation)} {_costs(finding, amount)}."
+
+
+def describe_origin(finding: Finding) -> str:
+    """Return as a sentence whether a finding points upstream, to one's own load, or to the request."""
+    return ORIGINS[finding.origin]
+
+
+def describe_undecided(finding: Finding, explanation: Explanation) -> str:
+    """Return what depends on when chunks came: that the caller's machine decides, and what to do."""
+    return (
+        f"The caller's machine decides {TARGETS[finding.target]}: {describe_finding(finding, explanation)} "
+        f"It is not seen if all chunks came as early as they may have. {Flag.NOT_KNOWN.remedy}"
+    )
+
+
+def describe_switch(switch: Switch) -> str:
+    """Return a silent change that no finding has as one sentence."""
+    return (
+        f"{_describe_change(switch.driver, switch.model, switch.change)}; no latency is seen to have changed with it."
+    )
+
+
+def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
+    """Return which latencies of a model nothing explains, and what was examined; empty where each has a finding."""
+    if not any(facts.tested.values()):
+        return "Too few streams to explain anything."
+    findings = [*explanation.findings, *explanation.undecided]
+    found = {finding.target for finding in findings if finding.model == facts.model}
+    silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
+    if not silent:
+        return ""
+    tested = [DRIVERS[driver] for driver in Driver if any(driver in facts.tested[target] for target in silent)]
+    latencies = " or ".join(TARGETS[target] for target in silent)
+    return (
+        f"Nothing that is recorded explains {latencies}, over {pluralize(facts.streams, 'stream')}; "
+        f"examined: {', '.join(tested)}."
+    )
+
+
+def describe_too_few(explanation: Explanation, minimum: int) -> str:
+    """Return that no model has enough streams, and how many would be."""
+    most = max(explanation.models, key=lambda facts: facts.streams, default=None)
+    have = "none can be used" if most is None else f"{most.model} has {pluralize(most.streams, 'stream')}"
+    aside = _describe_set_aside(explanation)
+    return (
+        f"too few streams to explain anything: {have}, and {minimum:,} of a model are needed"
+        + (f"; set aside: {aside}; --include-buffered explains them as well" if aside else "")
+        + "."
+    )
+
+
+def describe_short_input(explanation: Explanation) -> str:
+    """Return a warning where all requests lie within an hour; empty where they do not, or nothing is explained."""
+    seconds = (explanation.last_unix_ns - explanation.first_unix_ns) / SECOND
+    if seconds >= _HOUR or not any(facts.tested.values() for facts in explanation.models):
+        return ""
+    return (
+        f"all requests lie within {pluralize(ceil(seconds / _MINUTE) or 1, 'minute')}: effects of the hour, of the "
+        f"weekday and of silences cannot be seen in them."
+    )
+
+
+def describe_shares(facts: ModelFacts) -> str:
+    """Return how much of the variance the findings of a model explain together; empty where there are none."""
+    shares = [
+        f"{format_share_of_variance(share)} of the variance of {TARGETS[target]}"
+        for target in (Target.ITL, Target.TTFT)
+        if (share := facts.explained.get(target, 0.0)) > 0
+    ]
+    return f"together {' and '.join(shares)}" if shares else ""
+
+
+def describe_basis(explanation: Explanation) -> str:
+    """Return what the sentences rest on: streams, processes, time zone, what was set aside, how well it is known."""
+    processes = f" of {explanation.instances:,} processes" if explanation.own_load_is_fleet_wide else ""
+    aside = _describe_set_aside(explanation)
+    return (
+        f"Over {pluralize(explanation.streams, 'stream')}{processes}, hours in {explanation.zone}"
+        + (f"; set aside: {aside}" if aside else "")
+        + ". Shares are of the variance between streams; in brackets, 95 % intervals."
+    ) + "".join(f" {note}." for note in describe_figures(explanation.known))
+
+
+def findings_by_model(explanation: Explanation) -> Iterator[tuple[ModelFacts, Sequence[Finding]]]:
+    """Yield each model with its findings, the largest share first; models with a larger share come first."""
+    largest = {
+        model: -share for model, share in reversed([(f.model, f.share_of_variance) for f in explanation.findings])
+    }
+    for facts in sorted(explanation.models, key=lambda facts: (largest.get(facts.model, 0.0), facts.model)):
+        yield facts, [finding for finding in explanation.findings if finding.model == facts.model]
+
+
+def undecided_of(explanation: Explanation, model: str) -> list[Finding]:
+    """Return what the caller's machine decides of a model."""
+    return [finding for finding in explanation.undecided if finding.model == model]
+
+
+def other_switches(explanation: Explanation, model: str | None = None) -> list[Switch]:
+    """Return the silent changes, of one model or of all, that no finding names."""
+    named = {(finding.driver, finding.model, finding.change) for finding in explanation.findings if finding.change}
+    return [
+        switch
+        for switch in explanation.switches
+        if (switch.driver, switch.model, switch.change) not in named and model in (None, switch.model)
+    ]
+
+
+def _describe_set_aside(explanation: Explanation) -> str:
+    """Return why streams are in no figure, and how many; empty where none are."""
+    return ", ".join(f"{count:,} {why}" for why, count in sorted(explanation.set_aside.items()))
+
+
+def _same_load(explanation: Explanation) -> str:
+    """Return of which load it is that a window is compared at."""
+    if explanation.own_load_is_fleet_wide:
+        return f"at the same load of your own {explanation.instances:,} processes"
+    return "at the same load in this file"
+
+
+def _slower(finding: Finding, amount: Amount) -> str:
+    """Return how much slower a window is, as a predicate."""
+    where = "from token to token" if finding.target is Target.ITL else "to the first token"
+    if finding.effect.unit is Unit.SECONDS:
+        return f"{_longer(finding, amount)}"
+    return f"is {amount.size} {'faster' if amount.is_negative else 'slower'} ({amount.interval}) {where}"
+
+
+def _longer(finding: Finding, amount: Amount) -> str:
+    """Return how much longer a token takes, as a clause."""
+    token = "a token" if finding.target is Target.ITL else "the first token"
+    return f"{token} takes {amount.size} {'less' if amount.is_negative else 'longer'} ({amount.interval})"
+
+
+def _costs(finding: Finding, amount: Amount) -> str:
+    """Return what a unit of a driver costs, as a predicate."""
+    plural = "" if (finding.effect.per or 1) != 1 else "s"
+    is_itl = finding.target is Target.ITL
+    if finding.effect.unit is Unit.SECONDS:
+        verb = "save" if amount.is_negative else "cost"
+        return f"{verb}{plural} {amount.size} {'a token' if is_itl else 'before the first token'} ({amount.interval})"
+    how = ("faster" if amount.is_negative else "slower") if is_itl else ("earlier" if amount.is_negative else "later")
+    return f"make{plural} {'a token' if is_itl else 'the first token'} {amount.size} {how} ({amount.interval})"
+
+
+def _each(finding: Finding, explanation: Explanation) -> str:
+    """Return the unit of a driver that an effect is for, as a subject."""
+    per = finding.effect.per or 1
+    if finding.driver is Driver.RETRIES:
+        return "Each retry" if per == 1 else f"Each further {per:,.4g} retries"
+    noun = _noun(finding, explanation)
+    return f"Each further {noun[0]}" if per == 1 else f"Each further {per:,.4g} {noun[1]}"
+
+
+def _noun(finding: Finding, explanation: Explanation) -> tuple[str, str]:
+    """Return one and several units of a driver."""
+    if finding.driver is Driver.OWN_LOAD:
+        count = explanation.instances
+        where = f"of your own {count:,} processes" if explanation.own_load_is_fleet_wide else "in this file"
+        return f"open stream {where}", f"open streams {where}"
+    if finding.driver is Driver.POSITION:
+        return "token into the answer", "tokens into the answer"
+    if finding.driver is Driver.TOKENS_PER_CHUNK:
+        return "token per chunk", "tokens per chunk"
+    if finding.driver is Driver.CACHED_PROMPT:
+        return "prompt token from the cache", "prompt tokens from the cache"
+    tested = next((facts.tested for facts in explanation.models if facts.model == finding.model), {})
+    has_cache = Driver.CACHED_PROMPT in tested.get(finding.target, ())
+    return (
+        ("prompt token outside the cache", "prompt tokens outside the cache")
+        if has_cache
+        else (
+            "prompt token",
+            "prompt tokens",
+        )
+    )
+
+
+def _describe_change(driver: Driver, model: str, change: Change) -> str:
+    """Return who answers instead of whom, and since when, as a clause."""
+    name = model.rpartition(" / ")[2]
+    if driver is Driver.RESPONSE_MODEL:
+        if change.unix_ns is None:
+            return f"Where {name} answers as {change.after} instead of {change.before}"
+        return f"From {format_moment(change.unix_ns)} {name} answered as {change.after} instead of {change.before}"
+    if change.unix_ns is None:
+        return f"Where {name} is at {change.after} instead of {change.before}"
+    return f"From {format_moment(change.unix_ns)} {name} was at {change.after} instead of {change.before}"

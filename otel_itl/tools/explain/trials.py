@@ -1,0 +1,263 @@
+"""Tests every candidate for one latency of one model, each beside all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from otel_itl.tools.explain.calendar import WindowTest, can_search, find_window
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate, make_candidates
+from otel_itl.tools.explain.facts import Facts, Floats, Integers
+from otel_itl.tools.explain.findings import Driver, Effect, Target, Unit, Window
+from otel_itl.tools.explain.robust import Estimate, Fit, Parts, Regression, estimate, fit_robustly, span
+
+MIN_STREAMS = 60
+"""Streams of one model, below which nothing is tested."""
+MIN_PER_LEVEL = 20
+"""Streams for each level of time that is adjusted for."""
+MAX_WINDOWS = 2
+SURE = 0.01
+"""A window with a smaller p is adjusted for in the tests of the others."""
+SIDE_BLOCKS = 8
+"""Blocks of time on either side of a moment that are compared."""
+MIN_SIDE_BLOCKS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Result of the test of one candidate."""
+
+    candidate: Candidate
+    effect: Effect
+    p: float
+    coefficient: float
+    """Coefficient of the candidate's column: seconds where it adds, else the logarithm of the factor."""
+    window: Window | None = None
+
+    @property
+    def driver(self) -> Driver:
+        """What was tested."""
+        return self.candidate.driver
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trials:
+    """The tests of one latency of one model."""
+
+    target: Target
+    facts: Facts
+    trials: Sequence[Trial]
+    log_latency: Floats
+    """Logarithm of the latency without outliers; see `robust.Fit`."""
+    residuals: Floats
+    """Residuals of the logarithm of the latency, without outliers, after everything that was adjusted for."""
+
+    @property
+    def typical(self) -> float:
+        """Geometric mean of the latency in seconds."""
+        return float(np.exp(self.log_latency.mean()))
+
+
+def run_trials(facts: Facts, target: Target, random: np.random.Generator) -> Trials | None:
+    """Test what may drive a latency of one model; None: it has too few streams of which the latency is known."""
+    latency = facts.ttft if target is Target.TTFT else facts.itl
+    is_known = latency > 0
+    if is_known.sum() < MIN_STREAMS:
+        return None
+    known = select(facts, is_known)
+    return _Regression(known, target, latency[is_known]).run(random)
+
+
+def select(facts: Facts, rows: np.ndarray) -> Facts:
+    """Return the facts of some of the streams."""
+    chosen = np.flatnonzero(rows)
+    columns: dict[str, Any] = {
+        name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in chosen]
+        for name in facts.__dataclass_fields__
+        if (column := getattr(facts, name)) is not facts.model
+    }
+    return replace(facts, **columns)
+
+
+class _Regression:
+    """The fit of one latency of one model, and the tests of all its candidates."""
+
+    def __init__(self, facts: Facts, target: Target, latency: Floats) -> None:
+        self._facts, self._target, self._latency = facts, target, latency
+        self._candidates = make_candidates(facts, target, latency)
+        self._adding = [one for one in self._candidates if one.adds]
+        self._steps = [one for one in self._candidates if one.has_moment]
+        self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
+        self._hours = _dummies(_merge(facts.hour))
+        is_even = target is Target.TTFT or np.ptp(facts.output_tokens) == 0
+        length = [] if is_even else [facts.output_tokens / THOUSAND]
+        self._constant = np.column_stack([np.ones(len(facts)), *length])
+        """Not of interest: of a longer answer more of the tokens come late."""
+
+    def run(self, random: np.random.Generator) -> Trials:
+        """Run the tests: find the windows, then test all others beside them."""
+        windows: list[WindowTest] = []
+        fit = self._fit(windows)
+        if can_search(self._facts):
+            while len(windows) < MAX_WINDOWS:
+                others = self._columns_beside_calendar(fit, windows)
+                known = [one.window for one in windows]
+                found = find_window(fit.response, others, self._facts, random, known)
+                if found is None:
+                    break
+                windows.append(found)
+                if found.p > SURE:
+                    break
+                fit = self._fit(windows)
+        sure = [one for one in windows if one.p <= SURE]
+        within_days = [*self._adding, *self._side_by_side]
+        estimates = self._estimate(fit, sure, within_days)
+        trials = [
+            *(_trial(one, found) for one, found in zip(within_days, estimates, strict=True)),
+            *(trial for one in self._steps if (trial := self._compare_sides(fit, sure, one)) is not None),
+            *(_window_trial(one) for one in windows),
+        ]
+        return Trials(
+            target=self._target,
+            facts=self._facts,
+            trials=trials,
+            log_latency=fit.log_latency,
+            residuals=fit.response - fit.design @ fit.coefficients,
+        )
+
+    def _fit(self, windows: Sequence[WindowTest]) -> Fit:
+        """Fit everything at once."""
+        costs = np.column_stack([self._constant, *(one.column for one in self._adding)])
+        factors = [one.column for one in self._side_by_side]
+        rows = [one.rows.astype(np.float64) for one in windows]
+        times = self._make_times(windows)
+        return fit_robustly(self._latency, Parts(costs, np.column_stack([*factors, *rows, times])))
+
+    def _make_times(self, windows: Sequence[WindowTest]) -> Floats:
+        """Make the columns of hours, of blocks of time and of the sides of a moment, all of which are adjusted for.
+
+        Their mean is 0, so that costs are those of the average time. Hours and blocks have it inside and outside of a
+        window and on either side of a moment as well, so that they do not stand for these.
+        """
+        moments = [one.column - one.column.mean() for one in self._steps]
+        rows = [one.rows.astype(np.float64) for one in windows]
+        sides = np.column_stack([np.ones(len(self._facts)), *moments, *rows])
+        times = span(_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
+        return np.column_stack([*moments, times])
+
+    def _estimate(self, fit: Fit, windows: Sequence[WindowTest], tested: Sequence[Candidate]) -> list[Estimate]:
+        """Estimate coefficients within blocks of time, at the same hour and outside of the windows."""
+        if not tested:
+            return []
+        base = self._constant.shape[1]
+        first = fit.design[:, base : base + len(self._adding)]
+        regression = Regression(
+            response=fit.response,
+            tested=np.column_stack([first, *(one.column for one in self._side_by_side)]),
+            covariates=np.column_stack([fit.design[:, :base], *(one.rows.astype(np.float64) for one in windows)]),
+            times=self._make_times(windows),
+            clusterings=[self._facts.session, self._facts.block],
+        )
+        return estimate(regression, adding=len(self._adding))
+
+    def _columns_beside_calendar(self, fit: Fit, windows: Sequence[WindowTest]) -> Floats:
+        """Return what hour and weekday are found beside: the own load, all other candidates, and known windows."""
+        load = [one.column for one in self._adding if one.driver is Driver.OWN_LOAD]
+        costs = self._constant.shape[1] + len(self._adding)
+        return np.column_stack(
+            [
+                fit.design[:, :costs],
+                *(column**2 for column in load),
+                *(one.column for one in [*self._side_by_side, *self._steps]),
+                *(one.rows.astype(np.float64) for one in windows),
+            ]
+        )
+
+    def _compare_sides(self, fit: Fit, windows: Sequence[WindowTest], step: Candidate) -> Trial | None:
+        """Compare blocks of time before a moment with blocks after it; None: there are too few.
+
+        Neighbouring days are alike as well, so a block is as long as a few of them where there are many.
+        """
+        change = step.replacement
+        if change is None:
+            return None
+        costs = self._constant.shape[1] + len(self._adding)
+        others = [one for one in [*self._side_by_side, *self._steps] if one is not step]
+        columns = np.column_stack(
+            [
+                step.column,
+                fit.design[:, :costs],
+                *(one.column for one in others),
+                *(one.rows.astype(np.float64) for one in windows),
+            ]
+        )
+        coefficients = np.linalg.lstsq(columns, fit.response, rcond=None)[0]
+        partial = fit.response - columns[:, 1:] @ coefficients[1:]
+        before, after = (_means(partial[rows], self._facts.block[rows]) for rows in (change.is_before, change.is_after))
+        if min(len(before), len(after)) < MIN_SIDE_BLOCKS:
+            return None
+        standard_error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
+        found = Estimate(float(np.mean(after) - np.mean(before)), standard_error, min(len(before), len(after)))
+        alone = np.var(_residuals(step.column, columns[:, 1:]))
+        shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
+        return _trial(step, found._replace(standard_error=found.standard_error * shared))
+
+
+def _trial(candidate: Candidate, found: Estimate) -> Trial:
+    """Make the trial of a candidate from the estimate of its coefficient."""
+    low, high = found.interval()
+    seconds = Effect(found.value, low, high, Unit.SECONDS, candidate.per)
+    effect = seconds if candidate.adds else _share(found.value, low, high)
+    p = min(found.p * candidate.tries, 1.0)
+    return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
+
+
+def _window_trial(found: WindowTest) -> Trial:
+    """Make the trial of a window."""
+    reach = found.critical_value * found.standard_error
+    return Trial(
+        candidate=Candidate(driver=Driver.CALENDAR, column=found.rows.astype(np.float64)),
+        effect=_share(found.difference, found.difference - reach, found.difference + reach),
+        p=found.p,
+        coefficient=found.difference,
+        window=found.window,
+    )
+
+
+def _share(difference: float, low: float, high: float) -> Effect:
+    """Return a difference of logarithms as a share."""
+    middle, lowest, highest = (float(np.expm1(one)) for one in (difference, low, high))
+    return Effect(middle, lowest, highest, Unit.SHARE)
+
+
+def _residuals(response: Floats, columns: Floats) -> Floats:
+    return np.asarray(response - columns @ np.linalg.lstsq(columns, response, rcond=None)[0])
+
+
+def _merge(levels: Integers) -> Integers:
+    """Join neighbouring levels, such as hours or days, until each has enough streams."""
+    values, numbers, counts = np.unique(levels, return_inverse=True, return_counts=True)
+    joined, inside = np.zeros(len(values), dtype=np.intp), 0
+    for index in range(1, len(values)):
+        inside += counts[index - 1]
+        is_full = inside >= MIN_PER_LEVEL and counts[index:].sum() >= MIN_PER_LEVEL
+        joined[index] = joined[index - 1] + is_full
+        inside = 0 if is_full else inside
+    return joined[numbers]
+
+
+def _dummies(levels: Integers) -> Floats:
+    """Return a column for each level but the first."""
+    return np.asarray(levels[:, None] == np.unique(levels)[1:], dtype=np.float64)
+
+
+def _means(values: Floats, blocks: Integers) -> Floats:
+    """Return the means of up to `SIDE_BLOCKS` groups of neighbouring blocks, each with about as many streams."""
+    _, numbers, counts = np.unique(blocks, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - counts / 2
+    groups = min(SIDE_BLOCKS, len(counts))
+    group = np.unique((middle * groups / len(values)).astype(np.intp), return_inverse=True)[1][numbers]
+    return np.asarray(np.bincount(group, values) / np.bincount(group))

@@ -1,0 +1,251 @@
+"""Reads telemetry files into streams, each with its timeline and the facts of its span."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import lt
+from typing import Any, NamedTuple
+
+from otel_itl.core import conventions as names
+from otel_itl.core.codec import MalformedEventsError, decode
+from otel_itl.core.measures import Measures, measure
+from otel_itl.core.timeline import MICROSECOND, Timeline
+from otel_itl.tools.report.reading.documents import Document, read_documents
+from otel_itl.tools.report.reading.otlp import (
+    Event,
+    OTLPSpan,
+    TokenLogRecord,
+    is_otlp,
+    iterate_spans,
+    iterate_token_logs,
+)
+from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
+from otel_itl.tools.report.reading.span_facts import NO_FACTS, SpanFacts, read_session_id, read_span_facts
+
+UNKNOWN = "unknown"
+
+SHAPE_ERRORS = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
+_SpanKey = tuple[str, str]
+"""Trace id and span id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStream:
+    """One stream that was read back from telemetry."""
+
+    provider: str
+    model: str
+    operation: str
+    trace_id: str
+    """In hex; empty where the stream had no span."""
+    span_id: str
+    where: str
+    """`FILE:LINE` of the document with the last of its token events."""
+    timeline: Timeline
+    measures: Measures
+    span_facts: SpanFacts = NO_FACTS
+    group: str | None = None
+    """The value of the attribute that streams are grouped by; None: not asked for, or neither the span nor its resource
+    has it."""
+
+
+class Identity(NamedTuple):
+    """The names that a stream is reported under."""
+
+    provider: str = UNKNOWN
+    model: str = UNKNOWN
+    operation: str = UNKNOWN
+    group: str | None = None
+
+
+class _BareSpan(NamedTuple):
+    """A span without token events; they may follow in logs."""
+
+    identity: Identity
+    facts: SpanFacts
+    where_measured: str | None
+    """Its place in the input, if it is the span of a measured stream."""
+
+
+class _LoggedStream(NamedTuple):
+    """One stream whose token events are log records."""
+
+    key: _SpanKey
+    where: str
+    events: list[Event]
+
+
+def read_streams(sources: Iterable[str], skipped: SkippedInput, group_by: str | None = None) -> Iterator[StoredStream]:
+    """Yield the streams of files.
+
+    A stream on a span is yielded as soon as it is read. Token events in logs wait for the end of the input, because
+    their span, which has the names of provider and model, may come later: 24 bytes for each chunk.
+
+    Args:
+        sources: paths of files; `-` is standard input.
+        skipped: receives what cannot be used.
+        group_by: the attribute, of the span or else of its resource, whose value is the streams' `group`.
+
+    Raises:
+        UnreadableSourceError: a source is missing, a directory, binary, or the permission is missing.
+    """
+    reader = StreamReader(skipped, group_by)
+    for source in sources:
+        for document in read_documents(source, skipped):
+            yield from reader.read(document)
+    yield from reader.finish()
+
+
+class StreamReader:
+    """Assembles streams from documents, in any order.
+
+    Args:
+        skipped: receives what cannot be used.
+        group_by: as for `read_streams`.
+    """
+
+    def __init__(self, skipped: SkippedInput, group_by: str | None = None) -> None:
+        self._skipped = skipped
+        self._group_by = group_by
+        self._seen: set[tuple[str, str, int]] = set()
+        self._bare_spans: dict[_SpanKey, _BareSpan] = {}
+        self._logged: dict[tuple[_SpanKey, int], _LoggedStream] = {}
+        self._tests: set[_SpanKey] = set()
+        """The spans of scripted streams, which are in no report."""
+
+    def read(self, document: Document) -> Iterator[StoredStream]:
+        """Yield the streams of a document that are complete."""
+        if not is_otlp(document.value):
+            self._skipped.add(SkipReason.NOT_OTLP, document.where)
+            return
+        try:
+            for span in iterate_spans(document.value):
+                yield from self._streams_of_span(span, document.where)
+            for record in iterate_token_logs(document.value):
+                self._keep(record, document.where)
+        except SHAPE_ERRORS as error:
+            self._skipped.add(SkipReason.NOT_OTLP, document.where, describe_shape_error(error))
+
+    def finish(self) -> Iterator[StoredStream]:
+        """Yield the streams whose token events are log records, once the input has been read."""
+        keys = set()
+        for key, where, events in self._logged.values():
+            keys.add(key)
+            if key in self._tests:
+                continue
+            span = self._bare_spans.get(key, _BareSpan(Identity(), NO_FACTS, None))
+            yield from self._stream(key, span.identity, span.facts, events, where)
+        for key, span in self._bare_spans.items():
+            if span.where_measured is not None and key not in keys:
+                self._skipped.add(SkipReason.WITHOUT_TOKEN_EVENTS, span.where_measured)
+
+    def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
+        """Yield the streams on a span; keep the span for token events in logs where it has none itself."""
+        key, identity = (span.trace_id, span.span_id), read_identity(span.attributes, span.resource, self._group_by)
+        if span.attributes.get(names.TEST) is True:
+            self._tests.add(key)
+            return
+        if not span.token_events:
+            is_measured = names.STREAM_OUTCOME in span.attributes
+            if is_measured or identity[:3] != Identity()[:3]:
+                facts = read_span_facts(
+                    span.attributes, [attributes for _, _, attributes in span.stall_events], span.resource
+                )
+                self._bare_spans[key] = _BareSpan(identity, facts, where if is_measured else None)
+            return
+        *earlier, last = split_streams(span.token_events)
+        # Where several streams reported to one span, its attributes are those of the last.
+        for events in earlier:
+            facts = SpanFacts(session_id=read_session_id(span.attributes))
+            yield from self._stream(key, identity, facts, events, where)
+        request_time = find_request_time(last[-1]) if earlier else 0
+        stalls = [attributes for _, start, attributes in span.stall_events if start >= request_time]
+        yield from self._stream(key, identity, read_span_facts(span.attributes, stalls, span.resource), last, where)
+
+    def _keep(self, record: TokenLogRecord, where: str) -> None:
+        key = (record.trace_id, record.span_id)
+        logged = self._logged.setdefault((key, find_request_time(record.event)), _LoggedStream(key, where, []))
+        logged.events.append(record.event)
+
+    def _stream(
+        self, key: _SpanKey, identity: Identity, facts: SpanFacts, events: Sequence[Event], where: str
+    ) -> Iterator[StoredStream]:
+        """Yield the stream of these token events, unless they do not decode or it was read before."""
+        try:
+            timeline = decode(events)
+            check_order(timeline)
+            measures = measure(timeline)
+        except SHAPE_ERRORS as error:
+            reason = str(error) if isinstance(error, MalformedEventsError) else "they do not make a timeline."
+            self._skipped.add(SkipReason.NOT_DECODABLE, where, f"span {key[1]}: {reason}" if key[1] else reason)
+            return
+        seen = (*key, timeline.request_unix_ns)
+        if seen in self._seen:
+            self._skipped.add(SkipReason.DUPLICATE, where, f"span {key[1]}")
+            return
+        if key[1]:
+            self._seen.add(seen)
+        yield StoredStream(
+            **identity._asdict(),
+            trace_id=key[0],
+            span_id=key[1],
+            where=where,
+            timeline=timeline,
+            measures=measures,
+            span_facts=facts,
+        )
+
+
+def read_identity(
+    attributes: Mapping[str, Any], resource: Mapping[str, Any] | None = None, group_by: str | None = None
+) -> Identity:
+    """Read the names of a stream from its span's attributes; `unknown` where they are missing."""
+    group = None if group_by is None else attributes.get(group_by, (resource or {}).get(group_by))
+
+    def text(*candidates: str) -> str:
+        found = (attributes.get(name) for name in candidates)
+        return next((value for value in found if isinstance(value, str) and value), UNKNOWN)
+
+    return Identity(
+        provider=text(names.PROVIDER_NAME, "gen_ai.system"),
+        model=text(names.REQUEST_MODEL, names.RESPONSE_MODEL),
+        operation=text(names.OPERATION_NAME),
+        group=None if group is None else str(group),
+    )
+
+
+def split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """Split the token events of one span by stream: the last event of each stream has its outcome."""
+    stream: list[Event] = []
+    for event in events:
+        stream.append(event)
+        if names.STREAM_OUTCOME in event[2]:
+            yield stream
+            stream = []
+    if stream:
+        yield stream
+
+
+def find_request_time(event: Event) -> int:
+    """Return the Unix time of the request (ns), which is the same for all token events of a stream."""
+    _, unix_ns, attributes = event
+    if names.STREAM_REQUEST_TIME in attributes:
+        return int(attributes[names.STREAM_REQUEST_TIME])
+    offsets = attributes.get(names.TOKENS_OFFSETS)
+    return unix_ns - int(offsets[-1]) * MICROSECOND if offsets else unix_ns
+
+
+def describe_shape_error(error: Exception) -> str:
+    """Return why a document is not OTLP, in words of OTLP rather than in Python's."""
+    if isinstance(error, KeyError) and error.args:
+        return f"a field {error.args[0]!r} is missing"
+    return "a field has a value of another type than in OTLP"
+
+
+def check_order(timeline: Timeline) -> None:
+    """Raise MalformedEventsError where events that were put together do not make one stream."""
+    if any(map(lt, timeline.arrived[1:], timeline.arrived)):
+        raise MalformedEventsError("its chunks do not arrive in order.")
+    if min(timeline.waits, default=0) < 0:
+        raise MalformedEventsError("a chunk arrives before it is asked for.")

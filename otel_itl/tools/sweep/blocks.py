@@ -1,0 +1,97 @@
+"""Cuts the steady parts of a level's rounds into blocks of time, which are resampled as a whole.
+
+Requests that are open at the same time share queues and batches, so that neighbours in time are alike: taken as
+independent, they would make every interval too narrow. Whole rounds would be the safest unit, but two or three of them
+know nothing of their own spread. A block is at least twice as long as a request, where the round has room for two of
+that length: then it shares its requests with its two neighbours alone. Blocks of all rounds of a level are
+resampled together (a block bootstrap), so that differences between rounds widen the interval as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from otel_itl.tools.sweep.records import DueRequest, Round
+
+MIN_BLOCKS = 2
+"""Blocks of a round, however short it is."""
+MAX_BLOCKS = 10
+_REQUESTS_LONG = 2.0
+"""Length of a block in durations of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of the steady part of a round."""
+
+    seconds: float
+    due: list[DueRequest] = field(default_factory=list)
+    """Steady requests that were due in the block."""
+    ended: list[DueRequest] = field(default_factory=list)
+    """Requests of the same round that ended in the block, whenever they were due."""
+    open: list[tuple[DueRequest, float]] = field(default_factory=list)
+    """Requests of the same round that received tokens in the block, each with the share of that time inside it."""
+
+
+def split_into_blocks(rounds: Iterable[Round], requests: Sequence[DueRequest]) -> list[Block]:
+    """Return the blocks of the steady parts of rounds.
+
+    Args:
+        rounds: rounds of one level that count.
+        requests: all of the sweep; those of the warm-up may end in the steady part as well.
+    """
+    return [block for one in rounds for block in _split(one, requests)]
+
+
+def _split(one: Round, requests: Sequence[DueRequest]) -> list[Block]:
+    """Return the blocks of one round."""
+    seconds = one.steady_until - one.steady_from
+    own = [request for request in requests if (request.level, request.round) == (one.level, one.round)]
+    due = [request for request in own if request.is_steady]
+    count = _count_blocks(seconds, due)
+    length = seconds / count
+    blocks = [Block(length) for _ in range(count)]
+    for request in due:
+        index = int((request.due - one.steady_from) / length)
+        blocks[min(max(index, 0), count - 1)].due.append(request)
+    for request in own:
+        if request.ended is None or request.ended < one.steady_from:
+            continue
+        if request.ended < one.steady_until:
+            index = int((request.ended - one.steady_from) / length)
+            blocks[min(index, count - 1)].ended.append(request)
+        _add_open(blocks, request, one.steady_from)
+    return blocks
+
+
+def _count_blocks(seconds: float, due: Sequence[DueRequest]) -> int:
+    """Return the number of blocks of a round: of at least two requests' durations each, where there is room."""
+    durations = [
+        request.ended - request.sent for request in due if request.ended is not None and request.sent is not None
+    ]
+    shortest = _REQUESTS_LONG * median(durations) if durations else seconds
+    return min(max(int(seconds / shortest) if shortest > 0 else MAX_BLOCKS, MIN_BLOCKS), MAX_BLOCKS)
+
+
+def _add_open(blocks: Sequence[Block], request: DueRequest, start: float) -> None:
+    """Add a request that received tokens to the blocks in which it did.
+
+    Args:
+        blocks: the blocks of one round, of equal length.
+        request: the request, which has ended.
+        start: when the first block begins, in seconds since the sweep began.
+    """
+    first = request.time_to_first_token
+    if first is None or request.ended is None:
+        return
+    began = request.due + first
+    received = max(request.ended - began, 1e-9)
+    length = blocks[0].seconds
+    for index in range(max(int((began - start) / length), 0), len(blocks)):
+        since = start + index * length
+        share = (min(request.ended, since + length) - max(began, since)) / received
+        if share <= 0:
+            break
+        blocks[index].open.append((request, share))

@@ -1,0 +1,136 @@
+"""Measures how long a request takes at the expected peak: by Little's law, the rate of a level follows from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from otel_itl.tools.sweep.failures import NO_TOKEN
+from otel_itl.tools.sweep.flight import Flight, describe_flight_failure
+from otel_itl.tools.sweep.measurement import CALIBRATION
+from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.rounds import PAUSE_AFTER_FAILURE, TICK
+from otel_itl.tools.sweep.sender import RequestSender
+
+REQUESTS_PER_CALLER: Final = 3
+"""The first of a caller opens its connection, and is left out of the mean."""
+MIN_MEASURED: Final = 10
+MAX_MEASURED: Final = 30
+"""Requests from which on no more are waited for: the mean of ten varies by a tenth or two."""
+QUICK_SECONDS: Final = 10.0
+"""After this time, `MIN_MEASURED` requests are enough."""
+MAX_USED_SHARE: Final = 0.1
+"""Share of a limit (`--max-requests`, …) from which on `MIN_MEASURED` requests are enough."""
+FIRST_CALLERS: Final = 3
+"""Callers that begin at once. The others begin as soon as one of these has got a token."""
+MAX_SECONDS: Final = 300.0
+MIN_ERRORS: Final = 3
+"""Failures from which on calibrating ends, if no request has succeeded."""
+
+
+class CannotSweepError(Exception):
+    """There is nothing to sweep; the message is one sentence with the reason."""
+
+
+class Calibration:
+    """Has as many callers as the expected peak ask one request after the other, until the mean is known.
+
+    Args:
+        plan: the options.
+        sender: sends the requests.
+        report: called several times a second.
+        random: random start of each caller.
+    """
+
+    def __init__(self, plan: SweepPlan, sender: RequestSender, report: Callable[[], None], random: Random) -> None:
+        self._plan, self._sender, self._report, self._random = plan, sender, report, random
+        self._clock = asyncio.get_running_loop().time
+        self.flights: list[Flight] = []
+        self._is_answered = asyncio.Event()
+        """A token has come."""
+        self._durations: list[float] = []
+        self._first_durations: list[float] = []
+        self._errors: list[Flight] = []
+
+    async def measure(self) -> float | None:
+        """Return the mean duration of a request (s); None: the brakes were applied before it was known.
+
+        Raises:
+            CannotSweepError: requests fail, or none ends in time.
+            PromptError: a prompt cannot be made.
+        """
+        most = self._plan.limits.max_requests
+        count = max(round(self._plan.peak), 1) if most is None else min(max(round(self._plan.peak), 1), most)
+        callers = [asyncio.ensure_future(self._ask_again(number)) for number in range(count)]
+        began = self._clock()
+        until = began + MAX_SECONDS
+        wanted = max((REQUESTS_PER_CALLER - 1) * count, MIN_MEASURED)
+        try:
+            while not self._sender.brakes.are_applied and self._clock() < until:
+                is_quick = self._clock() < began + QUICK_SECONDS and self._sender.budget.used_share < MAX_USED_SHARE
+                if len(self._durations) >= (max(wanted, MAX_MEASURED) if is_quick else wanted):
+                    break
+                await asyncio.wait(callers, timeout=TICK)
+                for caller in callers:
+                    if caller.done():
+                        caller.result()
+                self._refuse_failures()
+                if any(flight.first_token is not None for flight in self.flights[: 2 * FIRST_CALLERS]):
+                    self._is_answered.set()
+                self._report()
+        finally:
+            for caller in callers:
+                caller.cancel()
+            await asyncio.gather(*callers, return_exceptions=True)
+            await self._sender.drain(self._drain_seconds, self._report)
+        durations = self._durations or self._first_durations
+        if durations:
+            return sum(durations) / len(durations)
+        if self._sender.brakes.are_applied:
+            return None
+        message = (
+            f"no request ended within {MAX_SECONDS:g} s at the expected peak: there is no rate to derive levels of."
+        )
+        raise CannotSweepError(message)
+
+    @property
+    def _drain_seconds(self) -> float:
+        slowest = max([*self._first_durations, *self._durations, 1.0])
+        return 4 * slowest if self._plan.drain_seconds is None else self._plan.drain_seconds
+
+    async def _ask_again(self, number: int) -> None:
+        """Send one request after the other; those of `number` 3 and above only once the endpoint has sent a token."""
+        if number >= FIRST_CALLERS:
+            await self._is_answered.wait()
+        await asyncio.sleep(self._random.uniform(0, TICK))
+        is_first = True
+        while not self._sender.brakes.are_applied:
+            flight = self._sender.send(level=1.0, round_number=CALIBRATION, is_steady=False, due=self._clock())
+            if flight is None or flight.task is None:
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)  # until open requests leave room for another one
+                continue
+            self.flights.append(flight)
+            await asyncio.wait([flight.task])
+            if flight.error is not None:
+                self._errors.append(flight)
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)
+            elif flight.ended is not None and flight.sent is not None:
+                (self._first_durations if is_first else self._durations).append(flight.ended - flight.sent)
+                is_first = False
+
+    def _refuse_failures(self) -> None:
+        """Raise CannotSweepError if requests fail beyond the limit of the plan."""
+        errors, ended = len(self._errors), len(self._errors) + len(self._durations) + len(self._first_durations)
+        if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_share * ended:
+            return
+        if all(flight.error == NO_TOKEN for flight in self._errors):
+            message = (
+                f"{errors} of {ended} requests were answered without a token: is this the right base URL, "
+                "and does it stream?"
+            )
+            raise CannotSweepError(message)
+        why = describe_flight_failure(self._errors[-1])
+        message = f"{errors} of {ended} requests failed at the expected peak ({why}): there is nothing to sweep."
+        raise CannotSweepError(message)

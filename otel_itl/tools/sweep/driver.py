@@ -1,0 +1,211 @@
+"""Runs a sweep from its calibration to its last round."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from functools import partial
+from math import inf
+from random import Random
+from typing import Final
+
+from otel_itl.core.slo import Objectives
+from otel_itl.tools.sweep.brakes import Brakes, RoundEnd
+from otel_itl.tools.sweep.budget import Budget
+from otel_itl.tools.sweep.calibration import Calibration, CannotSweepError
+from otel_itl.tools.sweep.clients import open_client
+from otel_itl.tools.sweep.endpoint import Endpoint
+from otel_itl.tools.sweep.interrupts import interrupts_handled
+from otel_itl.tools.sweep.judging import judge_round, make_requests
+from otel_itl.tools.sweep.measurement import Measurement
+from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.progress import Phase, Progress
+from otel_itl.tools.sweep.records import DueRequest, Round, Sweep
+from otel_itl.tools.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver, RoundRecord
+from otel_itl.tools.sweep.schedule import Schedule
+from otel_itl.tools.sweep.sender import RequestSender
+
+REPORT_SECONDS: Final = 0.25
+"""Seconds between two reports of progress."""
+
+
+async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[Progress], None]) -> Sweep:
+    """Drive the endpoint through the levels of the plan, and return what was recorded.
+
+    Ctrl-C (SIGINT) stops sending and lets open streams end for up to 10 s; a second one cuts them off. Either way the
+    rounds that were made are returned, with `stop_reason="interrupted"`.
+
+    Args:
+        plan: the options.
+        endpoint: what is asked, and nothing else.
+        on_progress: called several times a second, on the event loop.
+
+    Raises:
+        CannotSweepError: requests fail at the expected peak, or none ends, or the model has no price.
+        CannotMeasureError: otel_itl is switched off, or measures this process already.
+        EndpointError: the SDK is not installed, there is no key, or the base URL is none.
+        PromptError: a prompt cannot be made.
+        FileExistsError, OSError: the output file exists, or cannot be written.
+    """
+    price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
+    if plan.limits.max_cost is not None and price is None:
+        message = f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
+        raise CannotSweepError(message)
+    brakes = Brakes(asyncio.get_running_loop().time, plan.limits.max_retry_after)
+    client = open_client(endpoint)
+    try:
+        with (
+            Measurement(endpoint.sdk, plan.objective, plan.output) as measurement,
+            interrupts_handled(brakes.interrupt),
+        ):
+            sender = RequestSender(client, plan.prompts, Budget(plan.limits, price), brakes)
+            sweeper = _Sweeper(plan, measurement, sender, on_progress)
+            await sweeper.run()
+    finally:
+        gc.unfreeze()
+        await client.close()
+    return Sweep(
+        endpoint=endpoint.address,
+        model=endpoint.model,
+        peak=plan.peak,
+        is_open_loop=plan.is_open_loop,
+        objective=plan.objective,
+        levels=plan.ascending_levels,
+        rounds=sweeper.rounds,
+        requests=sweeper.requests,
+        stop_reason=brakes.stop_reason or sweeper.schedule.skipped,
+        cost=sender.budget.cost,
+        request_count=sender.budget.requests,
+    )
+
+
+class _Sweeper:
+    """One run of a plan.
+
+    Args:
+        plan: the options.
+        measurement: measures and stores the streams.
+        sender: sends the requests.
+        on_progress: called several times a second.
+    """
+
+    def __init__(
+        self, plan: SweepPlan, measurement: Measurement, sender: RequestSender, on_progress: Callable[[Progress], None]
+    ) -> None:
+        self._plan, self._measurement, self._sender, self._on_progress = plan, measurement, sender, on_progress
+        self._brakes = sender.brakes
+        self._clock = asyncio.get_running_loop().time
+        self._objectives = None if plan.objective is None else Objectives((("*", plan.objective),))
+        self._began = self._clock()
+        self._reported = -inf
+        self._level, self._number = plan.ascending_levels[0], 0
+        self._round_began: float | None = None
+        self._round_seconds = 0.0
+        """Estimate of what one round takes."""
+        self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._make_random("levels"))
+        self.rounds: list[Round] = []
+        self.requests: list[DueRequest] = []
+
+    async def run(self) -> None:
+        """Find how long a request takes, and drive the rounds until none is left or the sweep is stopped.
+
+        Raises:
+            CannotSweepError, PromptError, OSError: see `run_sweep`.
+        """
+        duration = self._plan.request_duration or await self._calibrate()
+        if duration is None:
+            return
+        warm_up = self._plan.warmup_seconds
+        warm_up = WARM_UP_DURATIONS * duration if warm_up is None else warm_up
+        self._round_seconds = warm_up + self._plan.steady_seconds + 2 * duration
+        while self._brakes.stop_reason is None and (taken := self.schedule.take()) is not None:
+            self._level, self._number = taken
+            await self._pause()
+            if self._brakes.stop_reason is None:
+                self._brakes.begin_round()
+                await self._run_round(duration)
+
+    async def _calibrate(self) -> float | None:
+        """Measure how long a request takes (s); None: the sweep was stopped before."""
+        report = partial(self._report, Phase.CALIBRATION)
+        calibration = Calibration(self._plan, self._sender, report, self._make_random("calibration"))
+        try:
+            duration = await calibration.measure()
+        finally:
+            await self._measurement.collect(calibration.flights)
+            await self._measurement.store(is_counted=False)
+        if self._brakes.reason is not None:
+            self._brakes.stop(f"{self._brakes.reason} at the expected peak")
+        return duration
+
+    async def _run_round(self, duration: float) -> None:
+        """Drive one round, and record it.
+
+        Args:
+            duration: duration of a request at the expected peak (s).
+        """
+        # A full collection would block the event loop for a tenth of a second: what exists now is left out of the next.
+        gc.collect()
+        gc.freeze()
+        self._round_began = self._clock()
+        random = self._make_random(f"{self._level} {self._number}")
+        driver = RoundDriver(self._plan, self._sender, duration=duration, report=self._report, random=random)
+        record = await driver.run(self._level, self._number)
+        self._report(Phase.READING)
+        streams = await self._measurement.collect(record.flights)
+        requests = make_requests(record.flights, streams, self._began, self._objectives)
+        judged = judge_round(record, requests, self._began, self._plan.steady_seconds)
+        await self._measurement.store(is_counted=judged.void_reason is None)
+        self.requests += requests
+        self.rounds.append(judged)
+        if record.end is not None:
+            self.schedule.exclude(self._level, record.end, _reason_of(record, judged))
+        self.schedule.finish()
+        self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
+        self._round_began = None
+
+    def _make_random(self, purpose: str) -> Random:
+        """Make the random generator for one purpose: random numbers used elsewhere do not change its sequence."""
+        return Random(f"{self._plan.seed} {purpose}")  # noqa: S311 - moments and orders, no secret
+
+    async def _pause(self) -> None:
+        """Wait for as long as the endpoint asks for, or until the sweep is stopped."""
+        while self._clock() < self._brakes.not_before and self._brakes.stop_reason is None:
+            await asyncio.sleep(TICK)
+            self._report(Phase.PAUSE)
+
+    def _report(self, phase: Phase) -> None:
+        """Report progress, unless that was done a moment ago."""
+        now = self._clock()
+        if now < self._reported + REPORT_SECONDS:
+            return
+        self._reported = now
+        budget, schedule = self._sender.budget, self.schedule
+        left = (schedule.planned - schedule.over) * (self._round_seconds or self._plan.steady_seconds)
+        if self._round_began is not None:
+            left -= min(now - self._round_began, self._round_seconds)
+        left += max(self._brakes.not_before - now, 0.0)
+        self._on_progress(
+            Progress(
+                phase=phase,
+                level=self._level,
+                round=self._number,
+                elapsed=now - self._began,
+                planned=now - self._began + (left if self._brakes.stop_reason is None else 0.0),
+                rounds_over=schedule.over,
+                rounds_planned=schedule.planned,
+                requests=budget.requests,
+                open=self._sender.concurrency.open,
+                errors=self._sender.errors,
+                tokens=budget.tokens,
+                cost=budget.cost,
+                stopping=self._brakes.stop_reason,
+            )
+        )
+
+
+def _reason_of(record: RoundRecord, judged: Round) -> str:
+    """Return why a round ended before its time: a queue grows as well where this machine does not keep up."""
+    is_own = record.end is RoundEnd.SATURATED and judged.is_driver_bound
+    return (judged.void_reason if is_own else record.reason) or ""

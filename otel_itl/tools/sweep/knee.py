@@ -1,0 +1,173 @@
+"""Finds the knee of a sweep: the highest level that meets the objective while goodput still rises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from otel_itl.core.slo import SLO
+from otel_itl.tools.compare.levels import Floats
+from otel_itl.tools.sweep.records import Sweep
+from otel_itl.tools.sweep.results import Figure, LevelResult, tail_of
+
+MIN_GAIN = 0.5
+"""Share of the load added by a level that has to come out as goodput, for goodput to rise."""
+MIN_GAIN_OF_CALLERS = 0.2
+"""The same in a closed loop, whose callers ask less often as soon as the endpoint is slower."""
+_LONGEST = 3_600.0
+"""Stands for an infinite latency (s) in a fit."""
+_SHORTEST = 1e-6
+_MIN_ERROR = 0.01
+"""Smallest standard error of the logarithm of a percentile: a narrower interval is not better known than this."""
+_INTERVAL_ERRORS = 2 * 1.96
+"""Standard errors in a 95 % interval."""
+
+
+class Standing(Enum):
+    """How a level that counts stands to the objective."""
+
+    WITHIN = "within"
+    """The intervals lie within the objective, and goodput rises."""
+    UNCERTAIN = "uncertain"
+    """An interval contains the objective."""
+    BEYOND = "beyond"
+    """An interval lies beyond the objective."""
+    FAILING = "failing"
+    """More of its requests failed than `--max-errors` allows, or most of them."""
+    SATURATED = "saturated"
+    """The intervals lie within the objective, if there is one, but the added load does not come out as goodput."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLevel:
+    """A level that counts, and how it stands to the objective."""
+
+    result: LevelResult
+    standing: Standing
+    missed: str | None = None
+    """Key of the figure because of which it is beyond or uncertain; None: of none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepResult:
+    """The answers of a sweep."""
+
+    sweep: Sweep
+    levels: Sequence[LevelResult]
+    """Levels that were driven, ascending."""
+    judged: Sequence[JudgedLevel]
+    """Levels that are not void, ascending."""
+    knee: JudgedLevel | None
+    """The highest level within the objective where goodput still rises; None: there is none, or none is known."""
+
+    def judgement_of(self, result: LevelResult) -> JudgedLevel | None:
+        """Return how a level stands to the objective; None: it is void."""
+        return next((one for one in self.judged if one.result is result), None)
+
+
+def analyze(sweep: Sweep, levels: Sequence[LevelResult]) -> SweepResult:
+    """Find the knee of a sweep.
+
+    Percentiles are fitted by isotonic regression over the levels, as more load makes nothing faster, and goodput
+    likewise up to its peak: a single noisy level is pooled with its neighbours and does not decide.
+
+    Args:
+        sweep: what was recorded.
+        levels: its figures, ascending.
+    """
+    known = [level for level in levels if level.figures]
+    judged = _judge(known, sweep)
+    within = [one for one in judged if one.standing is Standing.WITHIN]
+    return SweepResult(sweep=sweep, levels=levels, judged=judged, knee=within[-1] if within else None)
+
+
+def _judge(known: Sequence[LevelResult], sweep: Sweep) -> list[JudgedLevel]:
+    """Judge the levels that count."""
+    if not known:
+        return []
+    is_rising = _find_rising(known, is_open_loop=sweep.is_open_loop)
+    limits = _limits(sweep.objective)
+    fits = {key: _fit_bounds([level.figures[key] for level in known]) for key in limits}
+    judged = []
+    for number, level in enumerate(known):
+        beyond = [key for key, (low, _) in fits.items() if low[number] > limits[key]]
+        uncertain = [key for key, (_, high) in fits.items() if high[number] > limits[key]]
+        if level.is_failing:
+            judged.append(JudgedLevel(level, Standing.FAILING))
+        elif beyond or uncertain:
+            standing = Standing.BEYOND if beyond else Standing.UNCERTAIN
+            judged.append(JudgedLevel(level, standing, _worst([*(beyond or uncertain)], level, limits)))
+        else:
+            judged.append(JudgedLevel(level, Standing.WITHIN if is_rising[number] else Standing.SATURATED))
+    return judged
+
+
+def _limits(objective: SLO | None) -> dict[str, float]:
+    """Return what the percentiles are judged by: key of the figure → seconds. The inter-token latency comes first."""
+    if objective is None:
+        return {}
+    tail = tail_of(objective)
+    limits = {f"itl_p{tail:g}": objective.itl, f"ttft_p{tail:g}": objective.ttft}
+    return {key: limit for key, limit in limits.items() if limit is not None}
+
+
+def _worst(keys: Sequence[str], level: LevelResult, limits: dict[str, float]) -> str:
+    """Return the figure that exceeds its objective by the largest factor."""
+    return max(keys, key=lambda key: (level.figures[key].value or 0.0) / limits[key])
+
+
+def _fit_bounds(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
+    """Fit the bounds of intervals so that they rise with the level, weighted by how well each level is known.
+
+    Logarithms are fitted, as the error of a latency grows with it. An unknown figure takes no part.
+
+    Returns:
+        The lower and the upper bounds in seconds, one for each level; an unknown one is 0, and meets any objective.
+    """
+    known = [number for number, figure in enumerate(figures) if figure.bounds is not None]
+    logs = np.array([[_log(end) for end in figures[number].bounds or ()] for number in known])
+    fitted = np.zeros((2, len(figures)))
+    if known:
+        errors = np.maximum((logs[:, 1] - logs[:, 0]) / _INTERVAL_ERRORS, _MIN_ERROR)
+        for side in (0, 1):
+            fitted[side, known] = np.exp(isotonic_regression(logs[:, side], weights=errors**-2.0).x)
+    return fitted[0], fitted[1]
+
+
+def _log(seconds: float) -> float:
+    return math.log(min(max(seconds, _SHORTEST), _LONGEST))
+
+
+def _find_rising(known: Sequence[LevelResult], *, is_open_loop: bool) -> list[bool]:
+    """Return for each level whether enough of the load that it adds comes out as goodput.
+
+    The load of an open loop is what was due; of a closed loop, the number of callers, where the lowest level counts as
+    all coming out.
+    """
+    goodput = np.array([level.figures["goodput"].value or 0.0 for level in known])
+    fitted = _fit_peak(goodput, np.array([level.seconds for level in known]))
+    if is_open_loop:
+        load = np.array([level.due_per_second for level in known])
+    else:
+        load = np.array([level.level for level in known]) * (fitted[0] / known[0].level)
+    gained, added = np.diff(fitted, prepend=0.0), np.diff(load, prepend=0.0)
+    share = MIN_GAIN if is_open_loop else MIN_GAIN_OF_CALLERS
+    return [bool(gain > 0 and gain >= share * more) for gain, more in zip(gained, added, strict=True)]
+
+
+def _fit_peak(values: Floats, weights: Floats) -> Floats:
+    """Fit values that rise up to one of them and fall from there on, as goodput does beyond what can be carried."""
+    fits = []
+    for peak in range(1, len(values) + 1):
+        rising = isotonic_regression(values[:peak], weights=weights[:peak]).x
+        falling = values[peak:]
+        if falling.size:
+            falling = isotonic_regression(falling, weights=weights[peak:], increasing=False).x
+        fits.append(np.concatenate([rising, falling]))
+    best: Floats = min(fits, key=lambda fit: float(weights @ np.square(fit - values)))
+    return best

@@ -1,0 +1,196 @@
+"""Measures the requests of a sweep by otel_itl itself, in this process, and stores their streams."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Final
+
+from opentelemetry._logs import NoOpLoggerProvider
+from opentelemetry.context import Context  # noqa: TC002 - annotations stay resolvable
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+import otel_itl
+from otel_itl.config import is_disabled
+from otel_itl.core import conventions as names
+from otel_itl.core.slo import SLO
+from otel_itl.export.file.encoding import Document as OTLPDocument
+from otel_itl.export.file.encoding import encode_spans, to_line
+from otel_itl.tools.report.reading.documents import Document
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.report.reading.streams import StoredStream, StreamReader
+from otel_itl.tools.sweep.endpoint import SDK
+from otel_itl.tools.sweep.flight import Flight, current_flight
+
+SERVICE_NAME: Final = "otel-itl-sweep"
+CALIBRATION: Final = -1
+"""Round of the requests that calibrate: in the file they have no level."""
+MAX_WAIT_FOR_SPAN: Final = 2.0
+"""Seconds: the span of a stream with thousands of chunks ends shortly after the stream."""
+_WAIT_SECONDS: Final = 0.01
+_STREAMS_PER_TURN: Final = 20
+"""Streams that are read before the event loop gets a turn: for Ctrl-C, and the display."""
+_OWNER_ONLY: Final = 0o600
+
+
+class CannotMeasureError(Exception):
+    """The requests cannot be measured; the message is one sentence with the reason."""
+
+
+class Measurement:
+    """Instruments the SDK for as long as it is open: `with Measurement(...) as measurement`.
+
+    Nothing is exported: spans are kept until `collect`, so that no work for the file disturbs a round.
+
+    Args:
+        sdk: SDK that sends the requests.
+        objective: recorded on the spans, so that a report judges by it; None: none.
+        output: a new file, readable by its owner only; None: no file.
+
+    Raises:
+        CannotMeasureError: otel_itl is switched off by the environment, or measures this process already.
+        OSError: the file cannot be created; FileExistsError: it exists.
+    """
+
+    def __init__(self, sdk: SDK, objective: SLO | None, output: str | None) -> None:
+        if is_disabled():
+            raise CannotMeasureError("OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true: a sweep needs it unset.")
+        if otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
+            raise CannotMeasureError("otel_itl measures this process already: a sweep needs one of its own.")
+        self._sdk, self._objective, self._output = sdk, objective, output
+        self._file = None if output is None else os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        self._reader = StreamReader(SkippedInput())
+        self._unwritten: list[OTLPDocument] = []
+        self._provider = TracerProvider(
+            sampler=ALWAYS_ON, resource=Resource.create({"service.name": SERVICE_NAME}), shutdown_on_exit=False
+        )
+        self._provider.add_span_processor(_FlightProcessor())
+
+    def __enter__(self) -> Measurement:  # noqa: PYI034 - `Self` is in typing from 3.11 on
+        """Start measuring."""
+        otel_itl.instrument(
+            sdks=[self._sdk],
+            token_events="packed",
+            slo=self._objective,
+            session_from=None,
+            file=None,
+            summary=False,
+            progress=None,
+            tracer_provider=self._provider,
+            meter_provider=NoOpMeterProvider(),
+            logger_provider=NoOpLoggerProvider(),
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop measuring, and close the file."""
+        otel_itl.uninstrument()
+        self._provider.shutdown()
+        if self._file is not None and self._output is not None:
+            is_empty = not os.fstat(self._file).st_size
+            os.close(self._file)
+            if is_empty:
+                os.unlink(self._output)  # noqa: PTH108 - as it was opened
+
+    async def collect(self, flights: Iterable[Flight]) -> dict[Flight, StoredStream]:
+        """Read the streams of requests that have ended, as a report does. Their spans are dropped.
+
+        Args:
+            flights: the requests of one round; `store` writes them.
+        """
+        streams = {}
+        for number, flight in enumerate(flights):
+            if flight.span is None:
+                continue
+            document = encode_spans([flight.span])
+            flight.span = None
+            self._unwritten.append(document)
+            for stream in self._reader.read(Document(SERVICE_NAME, document)):
+                streams[flight] = stream
+            if number % _STREAMS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return streams
+
+    async def store(self, *, is_counted: bool) -> None:
+        """Write what was collected to the file, if there is one.
+
+        Args:
+            is_counted: the round counts; else its streams are stored without their level, so that no comparison of
+                levels includes them.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        documents, self._unwritten = self._unwritten, []
+        for number, document in enumerate(documents if self._file is not None else ()):
+            self._write(document if is_counted else _without_level(document))
+            if number % _STREAMS_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    def _write(self, document: OTLPDocument) -> None:
+        """Append a line to the file, if there is one."""
+        if self._file is None:
+            return
+        rest = memoryview(to_line(document))
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+
+
+class _FlightProcessor(SpanProcessor):
+    """Marks the span of a request with its place in the sweep, and hands it over when it ends."""
+
+    def __init__(self) -> None:
+        self._flights: dict[int, Flight] = {}
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
+        """Mark the span of a request. Called where the request is sent, in its task: from here its latency counts."""
+        flight = current_flight.get()
+        if flight is None or flight.span_id is not None:
+            return
+        flight.sent = asyncio.get_running_loop().time()
+        flight.span_id = span.get_span_context().span_id
+        self._flights[flight.span_id] = flight
+        span.set_attribute(names.SWEEP_ROUND, flight.round)
+        span.set_attribute(names.SWEEP_STEADY, flight.is_steady)
+        span.set_attribute(names.SWEEP_SCHEDULE_DELAY, flight.sent - flight.due)
+        if flight.is_steady:
+            span.set_attribute(names.SWEEP_LEVEL, f"{flight.level:g}")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Hand a span over to its request. Called in any thread."""
+        context = span.get_span_context()
+        flight = None if context is None else self._flights.pop(context.span_id, None)
+        if flight is not None:
+            flight.span = span
+
+
+async def wait_for_span(flight: Flight) -> None:
+    """Wait until the span of a stream that has ended is there, for a short time."""
+    for _ in range(round(MAX_WAIT_FOR_SPAN / _WAIT_SECONDS)):
+        if flight.span is not None or flight.span_id is None:
+            return
+        await asyncio.sleep(_WAIT_SECONDS)
+
+
+def read_usage(flight: Flight) -> tuple[int | None, int | None]:
+    """Return the input and output tokens that the endpoint has reported; None: it has not."""
+    attributes: Any = {} if flight.span is None else flight.span.attributes or {}
+    usage = (attributes.get(name) for name in (names.USAGE_INPUT_TOKENS, names.USAGE_OUTPUT_TOKENS))
+    input_tokens, output_tokens = (value if isinstance(value, int) else None for value in usage)
+    return input_tokens, output_tokens
+
+
+def _without_level(document: OTLPDocument) -> OTLPDocument:
+    """Remove the level from the spans of a document."""
+    for of_resource in document["resourceSpans"]:
+        for of_scope in of_resource["scopeSpans"]:
+            for span in of_scope["spans"]:
+                span["attributes"] = [one for one in span["attributes"] if one["key"] != names.SWEEP_LEVEL]
+    return document

@@ -1,0 +1,312 @@
+"""The words and numbers of a sweep, which all its forms share."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from statistics import fmean
+from typing import Final
+
+from otel_itl.core.slo import CUSTOM, SLO
+from otel_itl.tools.report.certainty import describe_set_aside
+from otel_itl.tools.report.render.number_format import (
+    ABSENT,
+    format_duration,
+    format_edge,
+    format_milliseconds,
+    format_three_digits,
+    pluralize,
+)
+from otel_itl.tools.sweep.bottleneck import Bottleneck, find_bottleneck
+from otel_itl.tools.sweep.knee import JudgedLevel, Standing, SweepResult
+from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Unit
+
+NEVER: Final = "never"
+"""Stands for an infinite latency: the percentile falls among requests that got no token."""
+MAX_CAUSES: Final = 3
+MIN_STREAMS: Final = 0.1
+"""A smaller number of open streams is not written out."""
+STANDINGS: Final = {
+    Standing.WITHIN: "within",
+    Standing.UNCERTAIN: "not known",
+    Standing.BEYOND: "beyond",
+    Standing.FAILING: "failing",
+    Standing.SATURATED: "saturated",
+}
+"""How a level stands to the objective, as it is shown; without an objective `WITHIN` is shown as `rising`."""
+_BOTTLENECKS: Final = {
+    Bottleneck.QUEUE: "the wait is upstream's, before the first token",
+    Bottleneck.PACE: "the wait is upstream's, at every token",
+    Bottleneck.GAPS: "the wait is upstream's, in single long gaps",
+    Bottleneck.HERE: "part of the wait is this machine's",
+}
+
+
+def headline(result: SweepResult) -> str:
+    """Return the answer in one sentence."""
+    sweep = result.sweep
+    if not result.judged:
+        return f"{_describe_nothing(result)}."
+    if result.knee is None:
+        return f"{_describe_lowest(result)}."
+    knee = result.knee.result
+    carried = describe_streams(knee.concurrency)
+    within = "" if sweep.objective is None else f" within {name_objective(sweep.objective)}"
+    failing = next((one for one in result.judged if one.result.level > knee.level), None)
+    if failing is not None:
+        return f"Carries {carried}{within}; {_describe_failing(failing, result)}."
+    return f"Carries at least {carried}{within}; {_describe_end(result, knee)}."
+
+
+def _describe_nothing(result: SweepResult) -> str:
+    """Return why nothing is known, where no level counts."""
+    void = next(iter(result.levels), None)
+    if void is None:
+        return f"Nothing was measured: {result.sweep.stop_reason or 'no level was driven'}"
+    if void.is_driver_bound:
+        return (
+            f"This machine could not drive {describe_tried(void, result)}, and nothing is known of the "
+            f"endpoint: {_why_void(void)}"
+        )
+    return f"The sweep did not measure what the endpoint carries: {_why_unknown(void, result)}"
+
+
+def _describe_lowest(result: SweepResult) -> str:
+    """Return how the lowest level stands to the objective, where no level meets it."""
+    lowest = result.judged[0]
+    if lowest.standing is Standing.FAILING:
+        sentence = _describe_failed(lowest.result, result)
+        return sentence[0].upper() + sentence[1:]
+    objective = result.sweep.objective
+    streams = f"{describe_streams(lowest.result.concurrency)} ({_describe_multiple(lowest, result)})"
+    within = "" if objective is None else f" within {name_objective(objective)}"
+    if lowest.standing is Standing.UNCERTAIN:
+        figure = lowest.result.figures[lowest.missed or ""]
+        return (
+            f"It is not known whether {streams} are carried{within}: {describe_missed(lowest)} "
+            f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
+        )
+    if lowest.standing is Standing.SATURATED:
+        return f"Does not carry {streams}{within}: fewer than half of the requests are completed{within}"
+    return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_bottleneck(lowest, result)}"
+
+
+def _describe_failed(level: LevelResult, result: SweepResult) -> str:
+    """Return as a clause that requests failed at a level, and why most of them did."""
+    at = f"at {format_level(level.level)} the expected peak of {result.sweep.peak:g}"
+    if not level.errors:  # all of requests that were due in the warm-up
+        return f"too many requests failed {at}"
+    failed, due = level.errors.total(), level.due
+    which = f"all {pluralize(due, 'request')}" if failed == due else f"{failed:,} of {pluralize(due, 'request')}"
+    name = level.errors.most_common(1)[0][0]
+    return f"{which} failed {at} ({_name_with_detail(name, level)})"
+
+
+def _name_with_detail(name: str, level: LevelResult) -> str:
+    """Return the type of a failure with the endpoint's own message, if there is one."""
+    detail = level.error_details.get(name)
+    return name if detail is None else f"{name}: {detail}"
+
+
+def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
+    """Return a level as a multiple of the peak, which fewer streams may be than were open: `1x the peak of 24`."""
+    return f"{format_level(judged.result.level)} the expected peak of {result.sweep.peak:g}"
+
+
+def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
+    """Return as a clause what happens at the level above the knee."""
+    if failing.standing is Standing.FAILING:
+        return _describe_failed(failing.result, result)
+    at = f"at {format_streams(failing.result.concurrency)}"
+    if failing.standing is Standing.UNCERTAIN:
+        figure = failing.result.figures[failing.missed or ""]
+        interval = format_interval(figure, Unit.SECONDS)
+        return f"{at} it is not known, as {describe_missed(failing)} ({interval})"
+    return f"{at} {describe_missed(failing)}, {_describe_bottleneck(failing, result)}"
+
+
+def _describe_bottleneck(judged: JudgedLevel, result: SweepResult) -> str:
+    return _BOTTLENECKS[find_bottleneck(judged, result)]
+
+
+def _describe_end(result: SweepResult, knee: LevelResult) -> str:
+    """Return as a clause why nothing is known beyond the knee, where no level above it counts."""
+    void = next((level for level in result.levels if level.level > knee.level), None)
+    if void is not None and void.is_driver_bound:
+        return f"this machine could not drive more: at {describe_tried(void, result)} {_why_void(void)}"
+    if void is not None:
+        return f"at {describe_tried(void, result)} nothing is known: {_why_unknown(void, result)}"
+    if result.sweep.stop_reason is not None:
+        return f"more was not tried: {result.sweep.stop_reason}"
+    return "more was not tried"
+
+
+def _why_void(level: LevelResult) -> str:
+    """Return why a level is void, without the words that the sentence begins with already."""
+    return (level.void_reason or "").removeprefix("this machine could not drive more: ")
+
+
+def _why_unknown(level: LevelResult, result: SweepResult) -> str:
+    """Return why a level is void; where the sweep ended with it for a further reason, with that."""
+    void, stopped = level.void_reason or "", result.sweep.stop_reason
+    is_last = result.sweep.rounds[-1].level == level.level
+    if stopped is None or not is_last or stopped.startswith(void) or stopped in void:
+        return void
+    return f"{void}, and {stopped}"
+
+
+def describe_missed(judged: JudgedLevel) -> str:
+    """Return as a clause why a level is not carried: `the p99 ITL is 140 ms`."""
+    level = judged.result
+    if judged.missed is None:
+        return "the added load does not come out as more completed requests"
+    name, _, q = judged.missed.partition("_")
+    value = level.figures[judged.missed].value or 0.0
+    if math.isinf(value):
+        return f"{format_percent(level.without_token, level.due - level.set_aside)} of the requests get no token"
+    return f"the {q} {name.upper()} is {format_duration(value)}"
+
+
+def name_objective(objective: SLO) -> str:
+    """Return the name of an objective for a sentence: `chat's objective`."""
+    return "the objective" if objective.profile == CUSTOM else f"{objective.profile}'s objective"
+
+
+def describe_objective(objective: SLO | None) -> str:
+    """Return an objective with its figures: `chat: TTFT 500 ms, ITL 100 ms, for 99 %`."""
+    if objective is None:
+        return "none: the knee is where goodput no longer rises"
+    limits = {"TTFT": objective.ttft, "ITL": objective.itl}
+    parts = ", ".join(f"{name} {format_edge(limit)}" for name, limit in limits.items() if limit is not None)
+    return f"{objective.profile}: {parts}, for {objective.target * 100:.6g} %"
+
+
+def describe_streams(concurrency: float) -> str:
+    """Return a number of open streams: `48 streams`; below ten with one decimal."""
+    if concurrency < MIN_STREAMS:
+        return f"fewer than {MIN_STREAMS:g} streams"
+    if concurrency < 10 and round(concurrency, 1) != round(concurrency):  # noqa: PLR2004 - a digit that matters
+        return f"{concurrency:.1f} streams"
+    return pluralize(round(concurrency), "stream")
+
+
+def describe_tried(level: LevelResult, result: SweepResult) -> str:
+    """Return the number of streams that a void level reached, or was to reach, with the level: `72 streams (3x)`."""
+    reached = [one.concurrency for one in level.rounds if one.concurrency > 0]
+    streams = fmean(reached) if reached else level.level * result.sweep.peak
+    return f"{describe_streams(streams)} ({format_level(level.level)})"
+
+
+def describe_load(result: SweepResult) -> str:
+    """Return how requests were sent."""
+    sweep = result.sweep
+    kind = "open loop" if sweep.is_open_loop else "closed loop"
+    peak = f"an expected peak of {describe_streams(sweep.peak)}"
+    return f"{kind}, {peak}, {pluralize(sweep.request_count, 'request')} in {pluralize(len(sweep.rounds), 'round')}"
+
+
+def describe_standing(judged: JudgedLevel | None, result: SweepResult) -> str:
+    """Return how a level stands to the objective, in one or two words; the knee is named."""
+    if judged is None:
+        return "void"
+    if judged is result.knee:
+        return "knee"
+    if judged.standing is Standing.WITHIN and result.sweep.objective is None:
+        return "rising"
+    return STANDINGS[judged.standing]
+
+
+def describe_notes(result: SweepResult) -> Iterator[str]:
+    """Yield what is to be known of the figures, a sentence each."""
+    for level in result.levels:
+        yield from _describe_level(level)
+    if any(level.unreliable_figures for level in result.levels):
+        yield "Figures in parentheses are of void rounds: this machine's own delays are in them."
+    rough = [level for level in result.levels if any(figure.has_few_tail_samples for figure in level.figures.values())]
+    if rough:
+        yield "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow."
+    sweep = result.sweep
+    if sweep.stop_reason is not None:
+        yield f"It ended before the last level: {sweep.stop_reason}."
+    if sweep.cost is not None:
+        yield f"By the price table it cost {sweep.cost:,.2f}."
+
+
+def _describe_level(level: LevelResult) -> Iterator[str]:
+    """Yield what is to be known of one level, a sentence each."""
+    at = format_level(level.level)
+    if not level.figures:
+        yield f"{at} is void: {level.void_reason}."
+        return
+    void = Counter(one.void_reason for one in level.rounds if one.void_reason is not None)
+    if void:
+        reasons = "; ".join(sorted(void))
+        yield f"{at}: {sum(void.values())} of {pluralize(len(level.rounds), 'round')} void: {reasons}."
+    if level.stall_causes:
+        yield f"{at}: stalls by cause: {_describe_counts(level.stall_causes)}."
+    if level.errors:
+        errors = Counter({_name_with_detail(name, level): count for name, count in level.errors.items()})
+        yield f"{at}: failed: {_describe_counts(errors)}."
+    if level.without_token:
+        verb = "counts" if level.without_token == 1 else "count"
+        yield f"{at}: {pluralize(level.without_token, 'request')} without a token {verb} as infinitely late."
+    if level.set_aside:
+        yield f"{at}: {describe_set_aside(level.set_aside_by, level.due)}."
+
+
+def _describe_counts(counts: Counter[str]) -> str:
+    """Return the largest counts: `12 upstream, 1 process`."""
+    parts = [f"{count:,} {name}" for name, count in counts.most_common(MAX_CAUSES)]
+    rest = counts.total() - sum(count for _, count in counts.most_common(MAX_CAUSES))
+    return ", ".join(parts) + (f", {rest:,} more" if rest else "")
+
+
+def format_streams(concurrency: float) -> str:
+    """Format a concurrency: one decimal below ten."""
+    return f"{concurrency:.1f}" if concurrency < 10 else f"{concurrency:,.0f}"  # noqa: PLR2004 - digits that matter
+
+
+def format_level(level: float) -> str:
+    """Format a level: `1.5x`."""
+    return f"{level:g}x"
+
+
+def format_percent(part: int, whole: int) -> str:
+    """Format a share of requests."""
+    return f"{format_three_digits(100 * part / whole if whole else 0.0)} %"
+
+
+def format_figure(figure: Figure | None, unit: Unit) -> str:
+    """Format the value of a figure in its unit; a rough one begins with `~`."""
+    if figure is None or figure.value is None:
+        return ABSENT
+    return ("~" if figure.has_few_tail_samples else "") + format_value(figure.value, unit)
+
+
+def format_level_figure(level: LevelResult, quantity: Quantity) -> str:
+    """Format a figure of a level; one of void rounds is in parentheses."""
+    unreliable = level.unreliable_figures.get(quantity.key)
+    if unreliable is not None and unreliable.value is not None:
+        return f"({format_value(unreliable.value, quantity.unit)})"
+    return format_figure(level.figures.get(quantity.key), quantity.unit)
+
+
+def format_interval(figure: Figure | None, unit: Unit) -> str:
+    """Format the interval of a figure: `130 to 155`; of latencies in ms."""
+    if figure is None or figure.low is None or figure.high is None:
+        return ABSENT
+    return f"{format_value(figure.low, unit)} to {format_value(figure.high, unit)}"
+
+
+def format_value(value: float, unit: Unit) -> str:
+    """Format a number in the unit of its column: latencies in ms."""
+    if math.isinf(value):
+        return NEVER
+    return format_milliseconds(value) if unit is Unit.SECONDS else format_three_digits(value)
+
+
+def title_of(quantity: Quantity) -> str:
+    """Return the title of a figure with its unit."""
+    units = {Unit.SECONDS: ", ms", Unit.REQUESTS_PER_SECOND: ", 1/s", Unit.TOKENS_PER_SECOND: "/s"}
+    return quantity.title + units.get(quantity.unit, "")

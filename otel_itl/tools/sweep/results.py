@@ -1,0 +1,301 @@
+"""Computes the figures of each level of a sweep, with their intervals."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
+
+from otel_itl.core.slo import SLO
+from otel_itl.core.timeline import Outcome
+from otel_itl.tools.compare.levels import Level, Percentile, Rate
+from otel_itl.tools.compare.quantities import MIN_BEYOND
+from otel_itl.tools.compare.resampling import level_interval
+from otel_itl.tools.report.certainty import Cause, describe_set_aside
+from otel_itl.tools.sweep.blocks import Block, split_into_blocks
+from otel_itl.tools.sweep.failures import name_failure
+from otel_itl.tools.sweep.records import DueRequest, Round, Sweep
+
+DEFAULT_TARGET = 0.99
+"""Without an objective the tail that is shown is p99."""
+_RESAMPLES = 2_000
+_SEED = 1
+
+
+class Unit(Enum):
+    """What a figure is a number of."""
+
+    SECONDS = "s"
+    REQUESTS_PER_SECOND = "requests/s"
+    TOKENS_PER_SECOND = "tokens/s"
+    PER_THOUSAND_TOKENS = "per 1,000 tokens"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of one level with its 95 % interval.
+
+    Numbers may be infinite: the percentile falls among requests that got no first token. None: nothing is known.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    samples: int = 0
+    effective_samples: int = 0
+    """Number of independent samples that would give as narrow an interval; of a rate, its samples."""
+    has_few_tail_samples: bool = False
+    """Fewer than ten independent samples would lie beyond the percentile: its interval rests on a few requests, and is
+    too narrow rather than too wide."""
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Lower and upper end of the interval; the value twice where there is none; None: nothing is known."""
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        return None if self.value is None else (self.value, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelResult:
+    """What was measured at one level, over its rounds that count. Rates are per second of their steady parts."""
+
+    level: float
+    rounds: Sequence[Round]
+    """All rounds that were driven."""
+    counted: Sequence[Round]
+    """Rounds that are not void."""
+    seconds: float
+    """Length of the steady parts of the rounds that count, together."""
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    """Key of `quantities_of()` → figure; empty: the level is void."""
+    concurrency: float = 0.0
+    """Streams open at a time, on average."""
+    max_concurrency: int = 0
+    due: int = 0
+    """Requests that were due in the steady parts."""
+    set_aside_by: Counter[Cause] = field(default_factory=Counter)
+    """What held requests up that were due in the steady parts: they are in no latency."""
+    without_token: int = 0
+    """Requests due in the steady parts that got no first token: their time to first token is infinite."""
+    errors: Counter[str] = field(default_factory=Counter)
+    """Type of a failure → requests."""
+    error_details: Mapping[str, str] = field(default_factory=dict)
+    """Type of a failure → the endpoint's own message of the last one, or what became of the connection."""
+    unreliable_figures: Mapping[str, Figure] = field(default_factory=dict)
+    """Figures of the rounds that this machine could not drive, where there are no others: its delays are in them."""
+    stall_causes: Counter[str] = field(default_factory=Counter)
+    """Cause of a stall → stalls."""
+
+    @property
+    def set_aside(self) -> int:
+        """How many requests were set aside."""
+        return self.set_aside_by.total()
+
+    @property
+    def void_reason(self) -> str | None:
+        """Why the level is void (nothing is known of it), in one clause; None: it is not."""
+        if self.figures:
+            return None
+        reasons = Counter(one.void_reason for one in self.rounds if one.void_reason is not None)
+        if reasons:
+            return reasons.most_common(1)[0][0]
+        if self.set_aside:
+            return describe_set_aside(self.set_aside_by, self.due)
+        return "no request was due in its steady part"
+
+    @property
+    def is_failing(self) -> bool:
+        """More of its requests failed than are allowed, or most of them."""
+        return self.errors.total() > self.due / 2 or any(one.is_failing for one in self.counted)
+
+    @property
+    def is_driver_bound(self) -> bool:
+        """The level is void, because this machine could not drive it."""
+        return not self.figures and any(one.is_driver_bound for one in self.rounds)
+
+    @property
+    def due_per_second(self) -> float:
+        """Requests that were due, per second."""
+        return self.due / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """One figure of a level."""
+
+    key: str
+    """Its identifier in JSON."""
+    title: str
+    unit: Unit
+
+
+def tail_of(objective: SLO | None) -> float:
+    """Return the percentile that an objective is about: 99, unless its target is another share than 0.99."""
+    return round(100 * (DEFAULT_TARGET if objective is None else objective.target), 6)
+
+
+def quantities_of(objective: SLO | None) -> tuple[Quantity, ...]:
+    """Return the figures of a level, in their order."""
+    latencies = [
+        Quantity(f"{key}_p{q:g}", f"{key.upper()} p{q:g}", Unit.SECONDS)
+        for key in ("ttft", "itl")
+        for q in (50, tail_of(objective))
+    ]
+    title = "goodput" if objective is not None else "completed"
+    return (
+        *latencies,
+        Quantity("goodput", title, Unit.REQUESTS_PER_SECOND),
+        Quantity("tokens", "tokens", Unit.TOKENS_PER_SECOND),
+        Quantity("stalls", "stalls/1,000 tokens", Unit.PER_THOUSAND_TOKENS),
+    )
+
+
+def compute_levels(sweep: Sweep) -> list[LevelResult]:
+    """Return the figures of each level that was driven, ascending. The same sweep gives the same figures."""
+    driven = sorted({one.level for one in sweep.rounds})
+    return [_compute_level(level, sweep) for level in driven]
+
+
+def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
+    """Return whether a request was completed within the TTFT and the ITL objective; a caller's own delay counts.
+
+    As many gaps may be longer than the ITL objective as its target allows. Without an objective, it was completed.
+    """
+    measured = request.measured
+    if measured is None or measured.outcome is not Outcome.COMPLETED:
+        return False
+    if objective is None:
+        return True
+    if objective.ttft is not None:
+        first = request.time_to_first_token
+        if first is None or first > objective.ttft:
+            return False
+    if objective.itl is None:
+        return True
+    missed = len(measured.gaps) - bisect_right(measured.gaps, objective.itl)
+    return missed <= round((1 - objective.target) * len(measured.gaps), 6)  # in binary 10 % of 10 is less than 1
+
+
+def _compute_level(level: float, sweep: Sweep) -> LevelResult:
+    """Return the figures of one level."""
+    rounds = [one for one in sweep.rounds if one.level == level]
+    has_steady = [one for one in rounds if one.steady_until > one.steady_from]
+    result = _compute_rounds(level, sweep, rounds, [one for one in has_steady if one.void_reason is None])
+    if not result.is_driver_bound:
+        return result
+    bound = _compute_rounds(level, sweep, rounds, [one for one in has_steady if one.is_driver_bound])
+    return replace(result, unreliable_figures=bound.figures)
+
+
+def _compute_rounds(level: float, sweep: Sweep, rounds: Sequence[Round], counted: Sequence[Round]) -> LevelResult:
+    """Return the figures of some rounds of a level.
+
+    Args:
+        level: multiple of the peak.
+        sweep: what was recorded.
+        rounds: all rounds of the level.
+        counted: the rounds whose requests are in the figures.
+    """
+    seconds = sum(one.steady_until - one.steady_from for one in counted)
+    blocks = split_into_blocks(counted, sweep.requests)
+    due = [request for block in blocks for request in block.due]
+    judged = [request for request in due if not request.is_held_up]
+    causes = Counter(request.held_up_by for request in due if request.held_up_by is not None)
+    if not judged:
+        return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside_by=causes)
+    stall_causes = sum((request.stall_causes for request in judged), Counter[str]())
+    return LevelResult(
+        level=level,
+        rounds=rounds,
+        counted=counted,
+        seconds=seconds,
+        figures=_compute_figures(blocks, sweep.objective, np.random.default_rng(_SEED)),
+        concurrency=sum(one.concurrency * (one.steady_until - one.steady_from) for one in counted) / seconds,
+        max_concurrency=max(one.max_concurrency for one in counted),
+        due=len(due),
+        set_aside_by=causes,
+        without_token=sum(request.time_to_first_token is None for request in judged),
+        errors=Counter(name for request in due if (name := name_failure(request.error, request.status)) is not None),
+        error_details={
+            name_failure(request.error, request.status) or "": request.detail for request in due if request.detail
+        },
+        stall_causes=stall_causes,
+    )
+
+
+def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.random.Generator) -> dict[str, Figure]:
+    """Return the figures of blocks by their keys."""
+    judged = [[request for request in block.due if not request.is_held_up] for block in blocks]
+    firsts = [[_first_token(request) for request in of_block] for of_block in judged]
+    gaps = [
+        np.concatenate([*(request.measured.gaps for request in of_block if request.measured), np.empty(0)])
+        for of_block in judged
+    ]
+    tail = tail_of(objective)
+    levels: dict[str, tuple[Level, int, float | None]] = {}
+    for key, samples in (("ttft", firsts), ("itl", gaps)):
+        count = sum(map(len, samples))
+        for q in (50.0, tail):
+            levels[f"{key}_p{q:g}"] = Percentile(samples, q), count, q
+    seconds = [block.seconds for block in blocks]
+    good = [sum(_is_good(request, objective) for request in block.ended) for block in blocks]
+    tokens = [
+        sum(share * request.measured.tokens for request, share in block.open if request.measured) for block in blocks
+    ]
+    stalls = [sum(_count_stalls(request) for request in of_block) for of_block in judged]
+    thousands = [
+        sum(request.measured.tokens for request in of_block if request.measured) / 1_000 for of_block in judged
+    ]
+    scale = _scale_for_set_aside(blocks)
+    levels["goodput"] = Rate(np.multiply(good, scale), seconds, is_count=False), round(sum(good)), None
+    levels["tokens"] = Rate(tokens, seconds, is_count=False), round(sum(tokens)), None
+    levels["stalls"] = Rate(stalls, thousands, is_count=False), sum(stalls), None
+    return {key: _figure(level, count, q, len(blocks), random) for key, (level, count, q) in levels.items()}
+
+
+def _figure(level: Level, samples: int, q: float | None, clusters: int, random: np.random.Generator) -> Figure:
+    """Return one figure with its interval; `q` is the percentile that it is, None: none."""
+    everything = np.ones(clusters)
+    value = level.shown(everything)
+    if math.isnan(value):
+        return Figure(value=None)
+    interval = level_interval(level, clusters, _RESAMPLES, random)
+    low, high = (None, None) if interval is None else interval
+    effective = float(samples) if q is None else level.count_samples(everything)[1]
+    return Figure(
+        value=value,
+        low=low,
+        high=high,
+        samples=samples,
+        effective_samples=round(effective),
+        has_few_tail_samples=q is not None and effective * (1 - q / 100) < MIN_BEYOND and q > 50,  # noqa: PLR2004 - the median
+    )
+
+
+def _first_token(request: DueRequest) -> float:
+    """Return the time to first token; infinity, where none came: a request that waits in vain is no fast one."""
+    first = request.time_to_first_token
+    return math.inf if first is None else first
+
+
+def _is_good(request: DueRequest, objective: SLO | None) -> bool:
+    """Return whether a request counts for the goodput as it is; those set aside are scaled for instead."""
+    return not request.is_held_up and meets_objective(request, objective)
+
+
+def _scale_for_set_aside(blocks: Sequence[Block]) -> float:
+    """Return the factor by which requests that were not set aside stand for all."""
+    ended = [request for block in blocks for request in block.ended]
+    judged = sum(not request.is_held_up for request in ended)
+    return len(ended) / judged if judged else 1.0
+
+
+def _count_stalls(request: DueRequest) -> int:
+    """Return the number of stalls of a request, with or without a known cause."""
+    return max(request.stall_causes.total(), request.measured.stalls if request.measured else 0)

@@ -1,0 +1,189 @@
+"""Describes a stream as one JSON object for the page: who, when, the figures of the report, and its packed chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from otel_itl.core.measures import Measures
+from otel_itl.core.timeline import MICROSECOND
+from otel_itl.tools.report.certainty import find_cause, find_error, is_known_well_enough
+from otel_itl.tools.report.reading.span_facts import StallFacts
+from otel_itl.tools.report.reading.streams import UNKNOWN, StoredStream
+from otel_itl.tools.report.slo import Verdict, read_verdict
+from otel_itl.tools.report.stalls import collect_stalls
+from otel_itl.tools.view.moments import draw_chunks
+from otel_itl.tools.view.packing import pack_chunks
+
+MAX_TEXT: Final = 200
+"""Characters of a name or an id; a longer one is cut. The page shows them, and they may come from anywhere."""
+
+_MICROSECONDS: Final = 1_000_000
+
+_FIGURES: Final = {
+    "ttfc": "time_to_first_chunk",
+    "ttft": "time_to_first_token",
+    "ttfa": "time_to_first_answer_token",
+    "p50": "itl_p50",
+    "p90": "itl_p90",
+    "p95": "itl_p95",
+    "p99": "itl_p99",
+    "max": "itl_max",
+    "mean": "itl_mean",
+    "stddev": "itl_stddev",
+    "tpot": "time_per_output_token",
+    "speed": "output_speed",
+    "tpc": "tokens_per_chunk",
+    "decode": "decode_time",
+    "held": "consumer_time",
+    "tokens": "token_count",
+    "usage": "has_reported_token_count",
+    "chunks": "chunk_count",
+    "outputs": "output_chunk_count",
+    "exact": "exact",
+    "imputed": "imputed",
+    "excluded": "excluded",
+    "bound": "is_consumer_bound",
+    "burst": "burst_ratio",
+    "buffered": "is_buffered",
+    "pace": "buffered_pace",
+    "drift": "drift",
+}
+"""Key in the object → the field of `Measures` that it carries; absent where that is None, zero or False."""
+_UNCERTAIN: Final = {
+    "ttft": "time_to_first_token",
+    "ttfa": "time_to_first_answer_token",
+    "tpot": "time_per_output_token",
+    "p99": "itl_p99",
+    "max": "itl_max",
+}
+"""Likewise of the figures that are shown with what they may be less by."""
+_ABOVE: Final = {key: _UNCERTAIN[key] for key in ("tpot", "p99")}
+"""Likewise of those that are shown with what they may be more by."""
+_POOLED: Final = {"ttft": "time_to_first_token", "itl": "itl_p99", "tpot": "time_per_output_token"}
+"""Likewise of those that are pooled over streams."""
+
+
+def describe_stream(stream: StoredStream) -> dict[str, Any]:
+    """Describe a stream that has ended. Times are seconds; moments are microseconds after the request.
+
+    A key is absent where its value is not known.
+    """
+    timeline, facts = stream.timeline, stream.span_facts
+    stalls = collect_stalls(stream)
+    described: dict[str, Any] = {
+        "id": stream_id(stream.trace_id, stream.span_id, timeline.request_unix_ns),
+        "trace": stream.trace_id,
+        "span": stream.span_id,
+        "provider": cut(stream.provider),
+        "model": cut(stream.model),
+        "operation": cut(stream.operation),
+        "start": timeline.request_unix_ns // MICROSECOND,
+        "end": timeline.end // MICROSECOND,
+        "headers": None if timeline.headers is None else timeline.headers // MICROSECOND,
+        "outcome": timeline.outcome.value,
+        "error": facts.error_type and cut(facts.error_type),
+        "input": timeline.input_tokens,
+        "reasoning": timeline.reasoning_tokens,
+        "attempts": timeline.attempts,
+        "m": describe_measures(stream.measures),
+        "host_bound": facts.is_host_bound or None,
+        "stalls": [describe_stall(stall) for stall in stalls if stall.start is not None],
+        "more_stalls": sum(stall.count for stall in stalls if stall.start is None) or None,
+        "t": pack_chunks(draw_chunks(timeline), timeline.choices),
+        "thinned": sum(timeline.skipped) + timeline.unrecorded or None,
+    }
+    if facts.session_id is not None:
+        described["session"] = cut(facts.session_id)
+    if facts.session is not None:
+        described |= {"turn": facts.session.request_index, "ratio": _rounded(facts.session.latency_ratio)}
+        described |= {"degraded": facts.session.degraded or None, "scope": facts.session.scope}
+    if facts.slo is not None:
+        verdict = read_verdict(stream)
+        described["slo"] = without_none(
+            {
+                "profile": cut(facts.slo.profile),
+                "verdict": verdict and verdict.value,
+                "met": None if verdict in {None, Verdict.NOT_KNOWN} else verdict is Verdict.MET,
+                "ttft": facts.slo.ttft,
+                "itl": facts.slo.itl,
+            }
+        )
+    return without_none(described | describe_errors(stream.measures, facts.host_delay))
+
+
+def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, Any]:
+    """Return by how much figures of a stream may be off, why, and which are not known; empty where all are exact."""
+    errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
+    above = {key: _rounded(find_error(measures, field, is_above=True)) for key, field in _ABOVE.items()}
+    uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
+    left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_known_well_enough(measures, field)]
+    described = {
+        "errors": without_none(errors) or None,
+        "above": without_none(above) or None,
+        "why": uncertain and find_cause(measures, host_delay, uncertain).words,
+        "left_out": left_out or None,
+    }
+    return without_none(described)
+
+
+def describe_measures(measures: Measures) -> dict[str, Any]:
+    """Return the figures of a stream, without those that are unknown, zero or False."""
+    figures = {key: _rounded(getattr(measures, field)) for key, field in _FIGURES.items()}
+    return {key: value for key, value in figures.items() if value not in (None, False) and value != 0}
+
+
+def describe_stall(stall: StallFacts) -> dict[str, Any]:
+    """Return a stall of which it is known when it began. `waited` is without the time for which the caller held."""
+    start = round((stall.start or 0.0) * _MICROSECONDS)
+    return without_none(
+        {
+            "at": start,
+            "waited": round(stall.duration * _MICROSECONDS),
+            "phase": stall.phase and cut(stall.phase),
+            "cause": stall.cause and cut(stall.cause),
+            "alive": stall.is_alive or None,
+        }
+    )
+
+
+def describe_page(
+    streams: Sequence[dict[str, Any]], *, name: str, made_unix_us: int, more: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the document of a page that shows these streams and no others.
+
+    Args:
+        streams: as `describe_stream` returns them.
+        name: of the input, for the title.
+        made_unix_us: when the page was made, in microseconds since the epoch.
+        more: further keys.
+    """
+    newest_first = sorted(streams, key=lambda stream: -stream["start"])
+    return {"schema": "otel-itl.view.v1", "name": cut(name), "made": made_unix_us, "streams": newest_first} | (
+        more or {}
+    )
+
+
+def describe_streams(streams: Iterable[StoredStream]) -> list[dict[str, Any]]:
+    """Describe streams, one at a time."""
+    return [describe_stream(stream) for stream in streams]
+
+
+def stream_id(trace_id: str, span_id: str, request_unix_ns: int) -> str:
+    """Return the identifier of a stream on the page: its span, and the request's time, as a span may have several."""
+    return f"{trace_id or UNKNOWN}-{span_id}-{request_unix_ns // MICROSECOND:x}"
+
+
+def cut(text: str) -> str:
+    """Return a text of at most `MAX_TEXT` characters."""
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def without_none(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of which the value is known."""
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _rounded(value: Any) -> Any:
+    """Return a float with six digits behind the point, which is microseconds; anything else as it is."""
+    return round(value, 6) if isinstance(value, float) else value

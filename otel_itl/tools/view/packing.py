@@ -1,0 +1,73 @@
+"""Packs a stream's drawn chunks into a few short strings, which the page's `packed.js` reads."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from otel_itl.core.timeline import MICROSECOND
+from otel_itl.tools.view.moments import DrawnChunks
+
+MIN_DRAWN_HOLD = 1_000_000
+"""A hold below this (ns) is not drawn: it cannot have hidden an arrival that matters."""
+
+_CONTINUES = 0x80
+
+
+def pack_chunks(drawn: DrawnChunks, choices: bytes = b"", since: int = 0) -> dict[str, Any]:
+    """Pack drawn chunks, with microseconds as the resolution.
+
+    Args:
+        drawn: the chunks.
+        choices: the choice of each; empty: all are of the first.
+        since: the moment of the chunk before them, in microseconds after the request.
+
+    Returns:
+        `n`: the number of chunks; `d`: the differences of their moments, zigzag varints in base64; `k`: codes as runs;
+        and where they are not trivial `w`: shares as runs, `c`: choices as runs, `h`: start and length of each hold.
+    """
+    moments = [round(moment / MICROSECOND) for moment in drawn.moments]
+    packed: dict[str, Any] = {
+        "n": len(moments),
+        "d": b64encode(encode_varints(differences(moments, since))).decode(),
+        "k": encode_runs(drawn.codes),
+    }
+    if any(share != 1 for share in drawn.shares):
+        packed["w"] = encode_runs(drawn.shares)
+    if any(choices):
+        packed["c"] = encode_runs(choices)
+    holds = [
+        number
+        for asked, hold in zip(drawn.asked, drawn.holds, strict=True)
+        if hold >= MIN_DRAWN_HOLD
+        for number in ((asked - hold) // MICROSECOND, hold // MICROSECOND)
+    ]
+    if holds:
+        packed["h"] = holds
+    return packed
+
+
+def differences(values: Iterable[int], since: int = 0) -> Iterable[int]:
+    """Yield the difference of each value to the one before it; `since` stands before the first."""
+    for value in values:
+        yield value - since
+        since = value
+
+
+def encode_runs(values: Sequence[int] | bytes) -> list[int]:
+    """Encode values as runs: `[value, count, value, count, …]`."""
+    return [number for value, run in groupby(values) for number in (value, sum(1 for _ in run))]
+
+
+def encode_varints(values: Iterable[int]) -> bytes:
+    """Encode integers as zigzag varints: seven bits a byte, the lowest first; small ones of either sign are short."""
+    out = bytearray()
+    for value in values:
+        rest = value << 1 if value >= 0 else (-value << 1) - 1
+        while rest >= _CONTINUES:
+            out.append(rest & (_CONTINUES - 1) | _CONTINUES)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)

@@ -1,0 +1,180 @@
+"""The ASGI application: the page and its files, its events, a saved copy of it, and the OTLP receiver over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from secrets import token_hex
+from time import time_ns
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from otel_itl.tools.view.bundle import join_modules, read_glossary, read_page_file
+from otel_itl.tools.view.document import describe_page
+from otel_itl.tools.view.server.assembler import Assembler
+from otel_itl.tools.view.server.events import generate_events
+from otel_itl.tools.view.server.protobuf import read_protobuf
+from otel_itl.tools.view.server.records import Records, read_json
+from otel_itl.tools.view.server.safety import HEADERS, Guard, RefusedError, read_body
+from otel_itl.tools.view.server.store import Store
+from otel_itl.tools.view.single_file import DATA, HEAD, render_single_file
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+PROTOBUF: Final = "application/x-protobuf"
+SCRIPT: Final = "page.js"
+"""All modules of the page as one file: a browser that fetches each would begin later."""
+MAX_READERS: Final = 32
+"""Pages that are connected at once."""
+
+_TYPES: Final = {"js": "text/javascript", "css": "text/css", "html": "text/html", "json": "application/json"}
+
+
+class ViewApp:
+    """The page's server.
+
+    Args:
+        store: the streams.
+        assembler: takes what is received.
+        guard: decides who is answered.
+        describe: returns the facts that the page shows of this server: `name`, `status`, `skipped`, `hints`.
+        receives: telemetry is received over HTTP.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        assembler: Assembler,
+        guard: Guard,
+        describe: Callable[[], dict[str, Any]],
+        *,
+        receives: bool,
+    ) -> None:
+        self._store = store
+        self._assembler = assembler
+        self._guard = guard
+        self._describe = describe
+        self._run = token_hex(8)
+        self._readers = 0
+        self._is_closing = asyncio.Event()
+        routes = [
+            Route("/", self._guarded(self._get_page, needs_token=False)),
+            Route("/page/{name}", self._guarded(self._get_file, needs_token=False)),
+            Route("/facts", self._guarded(self._get_facts)),
+            Route("/events", self._guarded(self._get_events)),
+            Route("/save", self._guarded(self._save)),
+        ]
+        if receives:
+            routes.append(Route("/v1/{signal}", self._guarded(self._receive), methods=["POST"]))
+        self.asgi = Starlette(routes=routes)
+
+    def close(self) -> None:
+        """End the events of every page, so that the server can end. Called on its event loop."""
+        self._is_closing.set()
+
+    def _guarded(self, handler: Handler, *, needs_token: bool = True) -> Handler:
+        """Return a handler that answers only whom the guard lets through, with the headers of safety."""
+
+        async def answer(request: Request) -> Response:
+            """Answer a request."""
+            try:
+                self._guard.check(request, needs_token=needs_token)
+                response = await handler(request)
+            except RefusedError as refusal:
+                # In OTLP an error is a google.rpc.Status; its JSON form is what a person reads in a log, too.
+                response = JSONResponse({"message": refusal.sentence}, refusal.status)
+            for name, value in HEADERS:
+                response.headers[name] = value
+            return response
+
+        return answer
+
+    async def _get_page(self, _request: Request) -> Response:
+        head = '<link rel="stylesheet" href="page/page.css">'
+        script = '<script type="module" src="page/page.js"></script>'
+        text = read_page_file("index.html").replace(HEAD, head, 1).replace(DATA, script, 1)
+        return Response(text, media_type="text/html")
+
+    async def _get_file(self, request: Request) -> Response:
+        """Return a file of the page."""
+        name = request.path_params["name"]
+        try:
+            text = join_modules() if name == SCRIPT else read_page_file(name)
+        except FileNotFoundError as error:
+            raise RefusedError(404, "there is no such file.") from error
+        return Response(text, media_type=_TYPES[name.rpartition(".")[2]])
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what the page shows of the server."""
+        return {"live": True, **self._describe(), "keep": self._store.keep}
+
+    async def _get_facts(self, _request: Request) -> Response:
+        return JSONResponse({**self._facts(), "glossary": read_glossary(), "made": time_ns() // 1_000})
+
+    async def _get_events(self, request: Request) -> Response:
+        """Return the page's events, which do not end."""
+        if self._readers >= MAX_READERS:
+            raise RefusedError(503, f"{MAX_READERS} pages are connected already: close one.")
+        last = request.headers.get("last-event-id", "")
+        events = generate_events(self._store, self._facts, self._run, last, self._is_closing.is_set)
+
+        async def count_reader() -> Any:
+            """Yield the events, and count the page among the readers meanwhile."""
+            self._readers += 1
+            try:
+                async for event in events:
+                    yield event
+            finally:
+                self._readers -= 1
+
+        return StreamingResponse(count_reader(), media_type="text/event-stream")
+
+    async def _save(self, _request: Request) -> Response:
+        """Return the page with all that is kept, as one file."""
+        text = await run_in_threadpool(self._render)
+        response = Response(text, media_type="text/html")
+        response.headers["Content-Disposition"] = 'attachment; filename="otel-itl.html"'
+        return response
+
+    def _render(self) -> str:
+        name = str(self._describe().get("name", "otel-itl"))
+        more = {"let_go": self._store.let_go}
+        page = describe_page(self._store.documents(), name=name, made_unix_us=time_ns() // 1_000, more=more)
+        return render_single_file(page)
+
+    async def _receive(self, request: Request) -> Response:
+        """Take in one OTLP request, in protobuf or JSON."""
+        signal = request.path_params["signal"]
+        if signal not in {"traces", "logs", "metrics"}:
+            raise RefusedError(404, "there is /v1/traces, /v1/logs and /v1/metrics.")
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type not in {PROTOBUF, "application/json"}:
+            accepted = f"{PROTOBUF} or application/json"
+            raise RefusedError(415, f"Content-Type {media_type[:60]!r} is not accepted: it takes {accepted}.")
+        body = await read_body(request)
+        try:
+            await run_in_threadpool(self._take_in, signal, body, is_json=media_type != PROTOBUF)
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+            raise RefusedError(400, f"the body is no OTLP request of {signal}.") from error
+        if media_type == PROTOBUF:
+            return Response(b"", media_type=PROTOBUF)
+        return JSONResponse({})
+
+    def _take_in(self, signal: str, body: bytes, *, is_json: bool) -> None:
+        """Read a request and add its streams; runs on a thread."""
+        records: Records = read_json(_parse_object(body)) if is_json else read_protobuf(signal, body)
+        self._assembler.add(records)
+
+
+def _parse_object(body: bytes) -> dict[str, Any]:
+    """Parse a JSON object; raises ValueError where it is none."""
+    document = json.loads(body)
+    if not isinstance(document, dict):
+        raise TypeError("no JSON object")
+    return document

@@ -1,0 +1,269 @@
+"""`otel-itl compare`: sides, forms, exit codes, and bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from otel_itl.cli import main
+from otel_itl.tools.compare.otava import make_series
+from otel_itl.tools.compare.sides import read_runs
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from tests.tools.report.conftest import REQUESTED
+
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def slower(session_file: Write) -> list[str]:
+    return [session_file("before", 20), session_file("after.", 40)]
+
+
+def test_a_slower_side_is_named_first(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["compare", *slower])
+    printed = capsys.readouterr()
+    first = printed.out.splitlines()[0]
+    assert (code, first.startswith("B is slower in 4 of 5 rows: "), "of openai / gpt-4o" in first) == (1, True, True)
+
+
+@pytest.mark.parametrize(("sessions", "late"), [("abcdefgh", 0), ("abcdefgh", 150), ("a", 150)])
+def test_the_same_file_on_both_sides_is_the_same(
+    sessions: str, late: float, session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = session_file("one", 20, sessions=sessions, late=late)
+    code = main(["compare", "--json", file, file])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, data["answer"], {row["answer"] for row in data["rows"]}) == (
+        0,
+        "B is the same as A: both sides have the same streams.",
+        {"same"},
+    )
+
+
+def test_names_and_figures_are_whole_in_a_narrow_terminal(
+    session_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["compare", session_file("one", 20, late=150), session_file("two", 20, late=190)])
+    lines = capsys.readouterr().out.splitlines()
+    assert (lines.count("openai / gpt-4o"), max(map(len, lines)) <= 80) == (2, True)
+    assert any(line.split()[:7] == ["TTFT", "p50,", "ms", "201", "(-150)", "201", "(-190)"] for line in lines)
+
+
+def test_what_is_missing_for_the_same_reason_is_one_note(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["compare", session_file("one", 20, sessions="a"), session_file("two", 20, sessions="b")])
+    notes = " ".join(capsys.readouterr().out.partition("What is missing")[2].split())
+    assert "3 rows, such as TTFT p50 of openai / gpt-4o: a single session or request has no spread." in notes
+
+
+def test_json_has_the_answers(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["compare", "--json", *slower])
+    data = json.loads(capsys.readouterr().out)
+    row = next(row for row in data["rows"] if row["quantity"] == "itl_p50")
+    assert (data["schema"], data["exit_code"], row["answer"], row["interval"][0] > 1.05) == (
+        "otel-itl.compare.v1",
+        1,
+        "slower",
+        True,
+    )
+
+
+def test_markdown_is_a_table_for_a_pull_request(slower: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(["compare", "--markdown", *slower])
+    lines = capsys.readouterr().out.splitlines()
+    table = [line for line in lines if line.startswith("| ITL p50, ms |")]
+    assert (lines[0].startswith("**B is slower"), len(table), table[0].count("|")) == (True, 1, 8)
+
+
+def test_a_page_is_written_without_scripts(slower: list[str], tmp_path: Path) -> None:
+    main(["compare", "--html", str(tmp_path / "out.html"), *slower])
+    page = (tmp_path / "out.html").read_text()
+    assert (page.count("<polyline"), "<script" in page, "default-src 'none'" in page) == (4, False, True)
+
+
+def test_a_name_from_the_input_is_text_on_the_page(made: Any, write: Write, tmp_path: Path) -> None:
+    spans = made.spans(*(made.span(made.timeline(*[20] * 30), model="<script>") for _ in range(3)))
+    file = write(spans)
+    main(["compare", "--html", str(tmp_path / "out.html"), file, file])
+    page = (tmp_path / "out.html").read_text()
+    assert ("<script" in page, "&lt;script&gt;" in page) == (False, True)
+
+
+def test_one_file_is_split_by_an_attribute(
+    session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [session_file("a", 20, version="1.0"), session_file("bb", 40, version="1.1")]
+    both = write("".join(Path(part).read_text() for part in parts), name="both")
+    code = main(["compare", "--by", "version", "--json", both])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, data["a"]["name"], data["b"]["name"]) == (1, "1.0", "1.1")
+
+
+def test_the_sides_of_an_attribute_are_chosen(session_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [session_file("x" * (1 + number), 20 + number, version=f"{number}") for number in range(3)]
+    main(["compare", "--by", "version=2,0", "--json", *files])
+    data = json.loads(capsys.readouterr().out)
+    assert (data["a"]["name"], data["b"]["name"]) == ("2", "0")
+
+
+def test_one_file_is_split_by_time(session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    both = write(
+        "".join(Path(part).read_text() for part in (session_file("a", 20), session_file("bb", 40))), name="both"
+    )
+    second = REQUESTED // 1_000_000_000
+    main(["compare", "--before", str(second + 49), "--json", both])
+    data = json.loads(capsys.readouterr().out)
+    assert (data["a"]["streams"] + data["b"]["streams"], data["b"]["streams"] > 0) == (48, True)
+
+
+def test_streams_that_their_machine_held_up_are_compared(
+    made: Any, session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bound = made.spans(made.span(made.timeline(*[20] * 30), **{"itl.host.bound": True}))
+    file = session_file("one", 20)
+    both = write(Path(file).read_text(), bound, name="both")
+    main(["compare", "--json", file, both])
+    data = json.loads(capsys.readouterr().out)
+    assert (data["a"]["streams"], data["b"]["streams"]) == (24, 25)
+
+
+def test_a_side_says_how_many_streams_are_uncertain_and_why(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["compare", session_file("one", 20), session_file("two", 20, late=50)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "   TTFT: 24 of 24 known to 50 ms only: the caller was busy" in lines
+
+
+def test_the_callers_machine_decides_where_the_answer_depends_on_it(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [session_file("one", 20), session_file("two", 20, first=300, late=100)]
+    code = main(["compare", "--json", "--fail-on", "ttft_p50", *sides])
+    data = json.loads(capsys.readouterr().out)
+    row = next(row for row in data["rows"] if row["quantity"] == "ttft_p50")
+    assert (code, row["answer"], row["lowest"]["answer"], row["lowest"]["sides"]) == (
+        3,
+        "machine decides",
+        "same",
+        ["B"],
+    )
+    assert [row["b"]["value"], row["b"]["lowest"]] == pytest.approx([0.30115, 0.20115])
+    assert data["answer"].startswith("The caller's machine decides whether B is slower: TTFT p50 of openai / gpt-4o is")
+
+
+def test_a_side_that_is_slower_with_and_without_its_error_is_slower(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sides = [session_file("one", 20), session_file("two", 20, first=460, late=50)]
+    code = main(["compare", "--fail-on", "ttft_p50", *sides])
+    printed = capsys.readouterr().out
+    assert (code, printed.startswith("B is slower: TTFT p50"), "461 (-50)" in printed) == (1, True, True)
+
+
+BAD = [
+    (["FILE"], "name two files, A and B, or split one with --by, --before or --after: got 1."),
+    (["--by", "service.version", "FILE"], "no stream has the attribute 'service.version', neither on its span nor"),
+    (["--by", "service.name", "FILE"], "all streams have the same service.name: 'shop' (24 streams)."),
+    (["--by", "session.id", "FILE"], "session.id has 8 values, 'one a' (3 streams)"),
+    (["--by", "session.id=one a,x", "FILE"], "no stream has session.id='x'."),
+    (["--by", "=1,2", "FILE"], "--by '=1,2' is not accepted: it takes an attribute, or ATTRIBUTE=A,B."),
+    (["--by", "a", "--before", "1", "FILE"], "--by and --before or --after both split the input: leave one out."),
+    (["--before", "2", "--after", "1", "FILE"], "--before is later than --after: a stream would be on both sides."),
+    (["FILE", "missing"], "missing does not exist."),
+    (["--slo", "x*=chat", "FILE", "FILE"], "--slo is for 'x*', which is no model of the input: it has gpt-4o."),
+    (
+        ["--html", "/nowhere/x.html", "FILE", "FILE"],
+        "/nowhere/x.html cannot be written to (No such file",
+    ),
+    (["--otava", "/nowhere/x.csv", "FILE"], "/nowhere/x.csv cannot be written to (No such file or directory)."),
+]
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), BAD, ids=[" ".join(arguments) for arguments, _ in BAD])
+def test_bad_input_gets_one_sentence(
+    arguments: list[str], sentence: str, session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = session_file("one", 20)
+    code = main(["compare", *(file if word == "FILE" else word for word in arguments)])
+    printed = capsys.readouterr().err
+    assert (code, printed.startswith(f"otel-itl compare: {sentence}"), printed.count("\n")) == (2, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--margin", "5", "'5' is not a margin: it takes a share such as 0.05, or 5%"),
+        ("--fail-on", "itl_p90", "'itl_p90' is not a row: it takes ttft_p50,"),
+        ("--before", "noon", "'noon' is not a time: it takes ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds"),
+    ],
+)
+def test_a_bad_option_gets_one_sentence(
+    option: str, value: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["compare", option, value, "a", "b"])
+    assert (code, sentence in capsys.readouterr().err) == (2, True)
+
+
+def test_models_that_the_sides_do_not_share_are_compared_to_each_other(
+    session_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"gen_ai.request.model": "other"}
+    files = [session_file("a", 20), session_file("bb", 40, **other)]
+    code = main(["compare", "--by", "gen_ai.request.model=gpt-4o,other", "--json", *files])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, {row["model"] for row in data["rows"]}) == (1, {"openai / gpt-4o → openai / other"})
+
+
+@pytest.mark.parametrize("option", ["--html", "--otava"])
+def test_an_input_is_never_overwritten(
+    option: str, session_file: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = session_file("one", 20)
+    (tmp_path / "link").symlink_to(file)
+    before = Path(file).read_text()
+    code = main(["compare", option, str(tmp_path / "link"), file, file])
+    assert (code, "is an input, and is left as it is" in capsys.readouterr().err) == (2, True)
+    assert Path(file).read_text() == before
+
+
+def test_a_configuration_of_somebody_else_is_left_as_it_is(session_file: Write, tmp_path: Path) -> None:
+    configuration = tmp_path / "runs.csv.otava.yaml"
+    configuration.write_text("mine")
+    code = main(["compare", "--otava", str(tmp_path / "runs.csv"), session_file("one", 20)])
+    assert (code, configuration.read_text(), (tmp_path / "runs.csv").exists()) == (2, "mine", False)
+
+
+def test_a_side_without_streams_is_bad_input(
+    session_file: Write, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = write("{}", name="empty")
+    code = main(["compare", session_file("one", 20), empty])
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert (code, said) == (2, f"otel-itl compare: no usable stream in {empty}: there is nothing to compare.")
+
+
+def test_without_numpy_the_extra_is_named() -> None:
+    code = (
+        "import sys; sys.modules['numpy'] = None; from otel_itl.cli import main; sys.exit(main(['compare', 'a', 'b']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "otel-itl needs numpy for this: pip install 'otel-itl[cli,compare]'\n",
+    )
+
+
+def test_a_series_has_a_row_for_each_run_in_order_of_time(session_file: Write, tmp_path: Path) -> None:
+    files = [session_file(name, gap) for name, gap in (("a", 20), ("bb", 20), ("ccc", 40))]
+    series = make_series(read_runs(files[::-1], SkippedInput(), None), tmp_path / "runs.csv")
+    lines = series.table.splitlines()
+    assert [line.split(",")[1].rsplit("/", 1)[-1] for line in lines] == ["run", "a", "bb", "ccc"]

@@ -1,0 +1,246 @@
+"""The answers on simulated sides."""
+
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from otel_itl.core.timeline import Outcome
+from otel_itl.tools.compare.comparison import POOLED, Comparison, Row, compare
+from otel_itl.tools.compare.gate import exit_code
+from otel_itl.tools.compare.quantities import QUANTITIES
+from otel_itl.tools.compare.render.words import headline
+from otel_itl.tools.compare.resampling import Interval
+from otel_itl.tools.compare.rows import COMPARED
+from otel_itl.tools.compare.verdicts import Answer, adjust_p_values, explain_unknown
+
+Sides = Callable[..., Any]
+QUIET: dict[str, Any] = {"between_sessions": 0.02, "between_requests": 0.02, "between_gaps": 0.1, "sessions": 24}
+
+
+def row_of(comparison: Comparison, key: str, model: str = "model 0") -> Row:
+    return next(row for row in comparison.rows if (row.quantity.key, row.model) == (key, model))
+
+
+def test_twice_the_time_is_slower(sides: Sides) -> None:
+    row = row_of(compare(*sides(2.0)), "itl_p50")
+    assert (row.answer, row.low is not None and row.low > 1.05) == (Answer.SLOWER, True)
+
+
+def test_half_the_time_is_faster(sides: Sides) -> None:
+    assert row_of(compare(*sides(0.5)), "itl_p50").answer is Answer.FASTER
+
+
+def test_the_same_upstream_with_little_spread_is_the_same(sides: Sides) -> None:
+    assert row_of(compare(*sides(1.0, **QUIET)), "itl_p50").answer is Answer.SAME
+
+
+def test_a_difference_inside_the_margin_is_the_same(sides: Sides) -> None:
+    assert row_of(compare(*sides(1.03, **QUIET), margin=0.1), "itl_p50").answer is Answer.SAME
+
+
+def test_a_spread_beyond_the_margin_is_not_enough_data(sides: Sides) -> None:
+    row = row_of(compare(*sides(1.0)), "itl_p50")
+    assert (row.answer, row.why, (row.enough or 0) > 10) == (
+        Answer.NOT_ENOUGH_DATA,
+        "the interval is wider than the margin",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "why"),
+    [
+        (0.2, 0.3, "the interval is beyond the margin, but p, adjusted for all rows, is not below 0.05"),
+        (-0.3, -0.2, "the interval is beyond the margin, but p, adjusted for all rows, is not below 0.05"),
+        (-0.1, 0.1, "the interval is wider than the margin"),
+        (0.0, 0.06, "the interval crosses the margin"),
+    ],
+)
+def test_the_reason_is_that_of_the_interval_beside_it(low: float, high: float, why: str) -> None:
+    assert explain_unknown(Interval(low=low, high=high, standard_error=0.01), 0.05) == why
+
+
+def test_what_would_be_enough_is_enough(sides: Sides) -> None:
+    spread = {"between_sessions": 0.05, "between_requests": 0.05, "between_gaps": 0.1}
+    enough = row_of(compare(*sides(1.0, sessions=6, **spread)), "itl_p50").enough or 0
+    answers = [
+        row_of(compare(*sides(1.0, seed, sessions=2 * enough, **spread)), "itl_p50").answer for seed in (2, 3, 4)
+    ]
+    assert answers == [Answer.SAME] * 3
+
+
+def test_p99_of_few_gaps_is_refused(sides: Sides) -> None:
+    row = row_of(compare(*sides(2.0, sessions=6, requests=2)), "itl_p99")
+    assert (row.answer, row.why, row.enough) == (Answer.NOT_ENOUGH_DATA, "960 of the 1,000 gaps that ITL p99 needs", 7)
+
+
+def test_p99_of_few_sessions_is_refused(sides: Sides) -> None:
+    row = row_of(compare(*sides(2.0, sessions=4)), "itl_p99")
+    assert (row.answer, row.why) == (Answer.NOT_ENOUGH_DATA, "4 of the 5 sessions or requests that it needs")
+
+
+def test_sessions_count_as_one_and_their_gaps_as_fewer(sides: Sides) -> None:
+    figure = row_of(compare(*sides(1.0)), "itl_p50").a
+    assert (figure.clusters, figure.samples, figure.effective_samples < 500) == (10, 4_800, True)
+
+
+def test_the_same_seed_gives_the_same_answers(sides: Sides) -> None:
+    a, b = sides(1.2)
+    assert compare(a, b, resamples=199).rows == compare(a, b, resamples=199).rows
+
+
+def test_sessions_of_the_same_script_are_compared_with_themselves(sides: Sides) -> None:
+    comparison = compare(*sides(1.1, between_sessions=0.6, between_gaps=0.1, paired=True))
+    assert (comparison.is_paired, row_of(comparison, "itl_p50").answer) == (True, Answer.SLOWER)
+
+
+def test_more_requests_to_a_slow_model_do_not_make_all_models_slower(sides: Sides) -> None:
+    a, b = sides(1.0, models=2, **QUIET)
+    slow = [one for one in b.requests if one.model == "model 1"]
+    b.requests.extend(dataclasses.replace(one, cluster=f"more {one.cluster}") for one in slow * 3)
+    assert row_of(compare(a, b), "itl_p50", POOLED).answer is Answer.SAME
+
+
+def test_a_model_of_one_side_is_named_and_not_compared(sides: Sides) -> None:
+    a, b = sides(1.0)
+    b.requests.append(dataclasses.replace(b.requests[0], model="new"))
+    comparison = compare(a, b, resamples=99)
+    assert (comparison.only_in, {row.model for row in comparison.rows}) == ([("new", "B")], {"model 0"})
+
+
+def test_many_clusters_are_joined(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("otel_itl.tools.compare.clusters.MAX_CLUSTERS", 20)
+    figure = row_of(compare(*sides(2.0, sessions=60, requests=1), resamples=199), "itl_p50").a
+    assert (figure.clusters, figure.samples) == (20, 4_800)
+
+
+def test_errors_that_become_frequent_are_slower(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    b.requests[:] = [
+        dataclasses.replace(one, outcome=Outcome.ERROR if number % 2 else one.outcome)
+        for number, one in enumerate(b.requests)
+    ]
+    comparison = compare(a, b)
+    assert (row_of(comparison, "errors").answer, exit_code(comparison)) == (Answer.SLOWER, 1)
+
+
+def test_what_never_happened_has_no_row(sides: Sides) -> None:
+    keys = {row.quantity.key for row in compare(*sides(1.0), resamples=99).rows}
+    assert keys == {"ttft_p50", "itl_p50", "itl_p95", "itl_p99", "tpot"}
+
+
+def test_gaps_over_an_objective_are_counted(sides: Sides) -> None:
+    a, b = sides(2.0, between_gaps=0.1, between_sessions=0.01, between_requests=0.01)
+    for side in (a, b):
+        side.requests[:] = [dataclasses.replace(one, itl_objective=0.03) for one in side.requests]
+    row = row_of(compare(a, b), "over_objective")
+    assert (row.a.value is not None and row.a.value < 0.01, row.b.value is not None and row.b.value > 0.99) == (
+        True,
+        True,
+    )
+
+
+def lower(side: Any, factor: float) -> None:
+    """Let the gaps of a side be uncertain: they may be shorter by a factor."""
+    side.requests[:] = [
+        dataclasses.replace(one, lowest=dataclasses.replace(one, gaps=array("d", [gap * factor for gap in one.gaps])))
+        for one in side.requests
+    ]
+
+
+def test_an_answer_that_the_error_of_a_side_could_change_is_not_known(sides: Sides) -> None:
+    a, b = sides(1.3, **QUIET)
+    lower(b, 1 / 1.3)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and (row.lowest.answer, row.lowest.sides)) == (
+        Answer.MACHINE_DECIDES,
+        (Answer.SAME, ["B"]),
+    )
+    assert row.why == "slower as measured, same if all chunks came as early as they may have; side B is uncertain"
+
+
+def test_an_answer_that_no_error_could_change_is_given(sides: Sides) -> None:
+    a, b = sides(2.0, **QUIET)
+    lower(b, 0.8)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and row.lowest.answer) == (Answer.SLOWER, Answer.SLOWER)
+
+
+def test_errors_that_are_alike_on_both_sides_change_no_answer(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    lower(a, 0.8)
+    lower(b, 0.8)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and (row.lowest.ratio, row.lowest.sides)) == (
+        Answer.SAME,
+        (pytest.approx(row.ratio), ["A", "B"]),
+    )
+
+
+def test_tpot_says_what_it_may_be_more_by(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    b.requests[:] = [dataclasses.replace(one, decode_time_above=one.decode_time / 10) for one in b.requests]
+    row = row_of(compare(a, b, resamples=99), "tpot")
+    assert (row.a.above, row.b.above) == (None, pytest.approx((row.b.value or 0) / 10))
+
+
+def test_figures_that_may_be_nothing_on_both_sides_are_the_same(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    lower(a, 0)
+    lower(b, 0)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.lowest is not None and row.lowest.ratio) == (Answer.SAME, 1.0)
+
+
+def test_more_data_are_needed_first_where_they_would_decide_as_measured(sides: Sides) -> None:
+    a, b = sides(1.0)
+    lower(b, 0.5)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.why) == (Answer.NOT_ENOUGH_DATA, "the interval is wider than the margin")
+
+
+def test_the_sentence_is_what_most_rows_say(sides: Sides) -> None:
+    assert headline(compare(*sides(1.0, **QUIET), margin=0.15), COMPARED) == (
+        "B is not slower, as far as the data show: of 5 rows 4 are the same, 1 has not enough data. "
+        "TTFT p50 of model 0: the interval crosses the margin; about 72 sessions a side would be enough."
+    )
+
+
+def test_the_caller_s_machine_decides_is_exit_code_3(sides: Sides) -> None:
+    a, b = sides(1.3, **QUIET)
+    lower(b, 1 / 1.3)
+    comparison = compare(a, b)
+    assert (exit_code(comparison, ("itl_p50",)), headline(comparison, ("itl_p50",)).partition(":")[0]) == (
+        3,
+        "The caller's machine decides whether B is slower",
+    )
+
+
+@pytest.mark.parametrize(("factor", "fleet", "code"), [(2.0, {}, 1), (1.0, QUIET, 0), (1.0, {}, 3)])
+def test_the_exit_code_says_what_a_pipeline_has_to_do(
+    sides: Sides, factor: float, fleet: dict[str, Any], code: int
+) -> None:
+    quick = ("itl_p50", "itl_p95", "tpot") if fleet else COMPARED
+    comparison = compare(*sides(factor, **fleet), margin=0.15 if fleet else 0.05)
+    assert exit_code(comparison, quick) == code
+
+
+def test_the_sentence_agrees_with_the_exit_code_where_a_chosen_rate_is_not_known(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    b.requests[0] = dataclasses.replace(b.requests[0], outcome=Outcome.TRUNCATED)
+    comparison = compare(a, b, resamples=199)
+    sentence = headline(comparison, ("truncated",))
+    assert (exit_code(comparison, ("truncated",)), sentence.startswith("Not enough data")) == (3, True)
+
+
+def test_the_names_on_the_command_line_are_those_of_the_rows() -> None:
+    assert tuple(quantity.key for quantity in QUANTITIES) == COMPARED
+
+
+def test_p_values_are_adjusted_by_holm() -> None:
+    assert adjust_p_values([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
