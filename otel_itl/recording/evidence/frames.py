@@ -23,7 +23,7 @@ MIN_WAIT_NS: Final = 5_000_000
 SAME_READ_NS: Final = 500_000
 """Events of one read come at shorter intervals than this."""
 MAX_UNASKED: Final = 16
-"""So many frames of a stream whose frames nobody has asked for are kept: it may be a download."""
+"""Frames that are kept of a stream before its reader is known: it may be a download."""
 _HAS_WHOLE_STATEMENTS: Final = sys.version_info >= (3, 11)
 """No other thread runs within a statement that calls nothing, as those by which httpcore adds a stream to its table."""
 _HAS_LOCK: Final = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
@@ -58,7 +58,7 @@ class Frame(NamedTuple):
 
     @property
     def since(self) -> int:
-        """From when on it may have been there, as far as nobody read the connection (ns)."""
+        """From when on it may have been there, as far as no reader read the connection (ns)."""
         return self.came if self.is_awaited or self.is_awaited_by_own else self.read_before
 
 
@@ -114,7 +114,7 @@ class FrameLog(list[Any]):
         self._former = former
         self._waiting: deque[Frame] = deque()
         self.reader: Reader | None = None
-        """Who reads the stream; None: nobody has asked for its frames yet."""
+        """Who reads the stream; None: its frames are not asked for yet."""
         self.streams = len(events)
         """As many as were read from the connection at a time: each takes its turn at reading it."""
         self.frames: list[Frame | None] = []
