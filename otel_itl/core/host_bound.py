@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from otel_itl.core.measures import Measures
+from otel_itl.core.measures import DECIDED_SHARE, Measures
 
 MIN_DELAY_SECONDS: Final = 0.001
 """An uncertainty that is smaller decides no figure that matters."""
-MIN_SHARE: Final = 0.05
-"""Likewise one that is a smaller share of the figure."""
 
 
 def find_host_part(delay: float | None, measures: Measures, figure: str) -> float:
@@ -28,11 +26,11 @@ def find_host_part(delay: float | None, measures: Measures, figure: str) -> floa
 
 
 def is_host_bound(delay: float | None, measures: Measures) -> bool:
-    """Return whether the host may have decided the p99 or the TTFT of a stream: more than 1 ms and 5 % of either.
+    """Return whether the host may have decided the p99 or the TTFT of a stream: more than 1 ms and a tenth of either.
 
     Arguments are those of `find_host_part`.
     """
     return any(
-        find_host_part(delay, measures, figure) > max(MIN_DELAY_SECONDS, MIN_SHARE * (getattr(measures, figure) or 0.0))
-        for figure in ("itl_p99", "time_to_first_token")
+        find_host_part(delay, measures, figure) > max(MIN_DELAY_SECONDS, DECIDED_SHARE * (value or 0.0))
+        for figure, value in (("itl_p99", measures.itl_p99), ("time_to_first_token", measures.time_to_first_token))
     )

@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from otel_itl.core.arrivals import Arrivals, find_arrivals
 from otel_itl.core.bursts import find_bursts
-from otel_itl.core.gaps import EXACT_SHARE, EXACT_WITHIN, Gaps, add_up_gaps, find_gaps
+from otel_itl.core.gaps import EXACT_WITHIN, Gaps, add_up_gaps, find_gaps
 from otel_itl.core.intervals import Interval, RankBounds, find_gap
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.samples import LatencySamples
@@ -43,6 +43,8 @@ MIN_DRIFT_CHUNKS = 32
 MAX_DRIFT_SAMPLES = 128
 """About how many gaps of each outer third the drift is computed from."""
 
+DECIDED_SHARE = 0.1
+"""A figure that may be off by more than this share of it may have been decided by what it is off by."""
 MAX_HELD_WIDTH = 0.5
 """Metrics and sessions take a figure of which the caller's holds leave less than this share open."""
 MAX_TTFT_WIDTH = 0.1
@@ -262,7 +264,7 @@ def measure(timeline: Timeline) -> Measures:
         exact=exact,
         imputed=gaps.imputed,
         excluded=gaps.excluded,
-        is_consumer_bound=inexact > exact or (outputs > 0 and len(bounds) > 0 and not _is_exact(arrivals, first)),
+        is_consumer_bound=inexact > exact or (outputs > 0 and len(bounds) > 0 and _is_callers(arrivals, first)),
         consumer_time=arrivals.held / SECOND,
         time_to_last_token=arrived[last] / SECOND if decode is not None else None,
         decode_time=None if decode is None else decode / SECOND,
@@ -286,10 +288,10 @@ def measure(timeline: Timeline) -> Measures:
     )
 
 
-def _is_exact(arrivals: Arrivals, chunk: int) -> bool:
-    """Return whether the time from the request to a chunk is known to 1 ms or to 5 %."""
+def _is_callers(arrivals: Arrivals, chunk: int) -> bool:
+    """Return whether the time from the request to a chunk is known neither to 1 ms nor to a tenth of it."""
     earliest, latest = arrivals.find_bounds(chunk)
-    return latest - earliest <= max(EXACT_WITHIN, EXACT_SHARE * latest)
+    return latest - earliest > max(EXACT_WITHIN, DECIDED_SHARE * latest)
 
 
 def _find_bounds(timeline: Timeline, arrivals: Arrivals, pace: TokenPace) -> dict[str, Interval]:

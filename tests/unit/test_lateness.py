@@ -60,6 +60,11 @@ def test_a_chunk_that_came_while_a_long_block_is_caught_up_with_is_late() -> Non
     assert late(moments(0, 10), moments(10, 320), lag(20, 310)) == [0, 300]
 
 
+def test_a_loop_with_many_streams_catches_up_for_as_long_as_its_lag_says() -> None:
+    block = lag(100, 130)._replace(catch_up=11 * MS)
+    assert late(moments(90), moments(138), block) == [38]
+
+
 def test_chunks_that_are_handed_out_right_after_a_late_one_may_have_come_with_it() -> None:
     asked, arrived = moments(0, 10, 312.1, 340, 360), moments(10, 312, 312.2, 340.1, 380)
     assert late(asked, arrived, lag(20, 310)) == [0, 292, 292.2, 320.1, 0]

@@ -82,6 +82,21 @@ def test_after_a_block_the_timer_fires_so_often_that_no_other_one_falls_between(
     assert (interval, len(lags)) == (seconds, seconds == CLOSE_TIMER_SECONDS)
 
 
+@pytest.mark.parametrize(("streams", "milliseconds"), [(1, 5), (8, 8), (40, 11)])
+def test_the_more_streams_a_loop_has_the_longer_it_catches_up_after_a_block(streams: int, milliseconds: int) -> None:
+    async def blocked() -> Lag:
+        lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
+        for stream in range(streams):
+            lag.add_stream(stream, [])
+        lag._due = time.perf_counter_ns() - 30 * MS
+        lag._fire()
+        for stream in range(streams):
+            lag.remove_stream(stream)
+        return lag._lags[-1]
+
+    assert asyncio.run(blocked()).catch_up == milliseconds * MS
+
+
 def test_the_beat_stops_when_no_stream_is_open() -> None:
     async def beaten() -> bool:
         lag = LoopLag(asyncio.get_running_loop(), InternalErrors())
