@@ -16,7 +16,12 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stalls import NEVER
-from otel_itl.recording.evidence.lags import CATCH_UP_NS, MAX_ITERATIONS, Lag, find_earliest_before
+from otel_itl.recording.evidence.lags import (
+    CATCH_UP_NS,
+    MAX_ITERATIONS,
+    Lag,
+    find_earliest_before,
+)
 from otel_itl.recording.evidence.windows import SATURATED, Window, end_of
 
 T = TypeVar("T")
@@ -69,7 +74,7 @@ def find_lateness(asked: array[int], arrived: array[int], requested: int, delays
             is_draining = came <= drained and came - asked[index] < MAX_DRAINING_WAIT_NS
             if index >= after and not is_draining:
                 break
-            late = came - (earliest if is_draining else max(earliest, reaches.find(asked[index], came)))
+            late = came - (earliest if is_draining else max(earliest, reaches.find(came)))
             if late >= MIN_LATENESS_NS:
                 lateness[index] = late
                 if not is_draining:  # what has gathered meanwhile is handed out sooner than it came
@@ -123,24 +128,23 @@ class _Reaches:
         for index, window in enumerate(self._windows):
             self._awake_since.append(self._follow(index - 1, window.start)[0])
 
-    def find(self, asked: int, arrived: int) -> int:
-        """Return the earliest moment (ns) at which a chunk may have come that was asked for, and arrived, then."""
-        reach = min(self._find_by_windows(arrived), self._find_by_lags(asked, arrived))
+    def find(self, arrived: int) -> int:
+        """Return the earliest moment (ns) at which a chunk may have come that arrived then."""
+        reach = min(self._find_by_windows(arrived), self._find_by_lags(arrived))
         for index in self._waits.find_around(arrived):
             reach = min(reach, arrived - self._turns * self._waits.delays[index].excess)
         return reach
 
-    def _find_by_lags(self, asked: int, arrived: int) -> int:
+    def _find_by_lags(self, arrived: int) -> int:
         """Return the start of the lag in which the chunk came, and of those before which it followed at once.
 
-        A loop that was asked for the chunk in a lag has run then.
+        When it was asked for does not matter: a loop hands out what it has no sooner than in its next iteration.
         """
         reach = arrived
         for index in self._lags.find_around(arrived):
             if index not in self._since:
                 self._since[index] = find_earliest_before(self._lags.delays, index, self._iterations)
-            since = min(arrived, self._since[index])
-            reach = min(reach, max(since, asked) if asked < self._lags.delays[index].end else since)
+            reach = min(reach, self._since[index])
         return reach
 
     def _find_by_windows(self, arrived: int) -> int:
