@@ -85,4 +85,4 @@ def select_steady(jobs: list[Job], sweep: Sweep, level: float) -> list[Job]:
 
 
 def _is_within(moment: float, one: Round) -> bool:
-    return one.steady_from <= moment < one.steady_until
+    return one.steady_from is not None and one.steady_from <= moment < one.steady_from + one.seconds

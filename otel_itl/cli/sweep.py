@@ -28,7 +28,6 @@ from otel_itl.tools.sweep.render.json import sweep_to_json
 from otel_itl.tools.sweep.render.progress import ProgressDisplay
 from otel_itl.tools.sweep.render.terminal import print_sweep
 from otel_itl.tools.sweep.render.words import headline
-from otel_itl.tools.sweep.results import compute_levels
 from otel_itl.tools.sweep.traffic import NoTrafficError
 
 _REFUSALS: Final = (
@@ -48,7 +47,7 @@ def run_sweep_command(arguments: argparse.Namespace) -> int:
         if not arguments.yes and not endpoint.is_loopback and not _is_consented(plan, endpoint):
             return BAD_USAGE
         sweep = _drive(plan, endpoint, is_quiet=arguments.json)
-        result = analyze(sweep, compute_levels(sweep))
+        result = analyze(sweep)
         code = INTERRUPTED if is_interrupted(sweep) else exit_code(result)
         if arguments.html is not None:
             with open_output(arguments.html) as file:

@@ -59,13 +59,6 @@ def describe_failure(error: Exception) -> Failure:
     return Failure(type(error).__name__, status, read_retry_after(headers, time.time()), detail)
 
 
-def name_failure(error: str | None, status: int | None) -> str | None:
-    """Return the type of a failure, with its HTTP status: `500 InternalServerError`; None: the request did not fail."""
-    if status is not None and error != str(status):
-        return f"{status} {error or ''}".strip()
-    return error
-
-
 def shorten(text: str) -> str:
     """Return a text from outside as one printable line of at most `MAX_MESSAGE` characters."""
     line = " ".join(text[: 4 * MAX_MESSAGE].split())

@@ -23,7 +23,7 @@ from otel_itl.tools.sweep.calibration import CannotSweepError
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.gate import exit_code
-from otel_itl.tools.sweep.knee import Standing, analyze
+from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.measurement import CannotMeasureError
 from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.tools.sweep.prices import parse_prices
@@ -31,7 +31,7 @@ from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.prompts import FillerPrompts, PromptError, load_prompts
 from otel_itl.tools.sweep.records import DueRequest, Sweep
 from otel_itl.tools.sweep.render.words import headline
-from otel_itl.tools.sweep.results import compute_levels
+from otel_itl.tools.sweep.results import Standing
 from otel_itl.tools.sweep.self_check import describe_driver_limit
 from otel_itl.tools.sweep.traffic import read_traffic
 
@@ -201,14 +201,14 @@ def test_a_redirect_is_not_followed(drive: Callable[..., Sweep], server: Scripte
 
 def test_an_endpoint_that_dies_in_a_round_is_failing_at_its_level(drive: Callable[..., Sweep]) -> None:
     sweep = drive(Script((faults.close(),)), *[QUICK] * 8, steady_seconds=1.0)
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     assert (result.knee, result.judged[0].standing, exit_code(result)) == (None, Standing.FAILING, 1)
     assert not any(one.is_held_up for one in sweep.requests if one.error is not None)
 
 
 def test_an_endpoint_that_fails_in_the_warm_up_does_not_hold(drive: Callable[..., Sweep]) -> None:
     sweep = drive(faults.status(500), warmup_seconds=3.0)
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     assert (result.judged, exit_code(result)) == ([], 1)
     assert "it ended in its warm-up: 100% of the requests failed (500 InternalServerError: " in headline(result)
 
@@ -322,7 +322,7 @@ def test_ctrl_c_ends_the_measurement_of_a_request(
 
 def test_an_endpoint_that_dies_is_described_by_its_failures(drive: Callable[..., Sweep]) -> None:
     sweep = drive(Script((faults.close(),)), limits=SweepLimits(max_error_share=1.0))
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     sentence = headline(result)
     assert re.fullmatch(
         r"All \d requests failed at 1x the expected peak of 2 \(APIConnectionError: the connection was closed in the "

@@ -4,43 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.sweep.endpoint import Endpoint, EndpointError
-from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.tools.sweep.prompts import CalledPrompts, FillerPrompts, Prompt, PromptError, load_prompts, read_prompts
 from otel_itl.tools.sweep.traffic import NoTrafficError, RecordedRequest, find_peak, read_traffic
 
 FILLER = FillerPrompts([(100, 20)])
-
-# --- Plan ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"peak": 0}, "peak=0 is not accepted: it takes a number above 0."),
-        ({"levels": (1, -2)}, "levels[1]=-2 is not accepted: it takes a number above 0."),
-        ({"levels": (1, 1)}, "levels=(1, 1) is not accepted: it takes different multiples of the peak."),
-        ({"rounds": 0}, "rounds=0 is not accepted: it takes a whole number from 1 up."),
-        ({"warmup_seconds": -1}, "warmup_seconds=-1 is not accepted: it takes a number from 0 up."),
-        ({"arrivals": "recorded"}, "arrivals='recorded' needs the times between recorded requests: there are none."),
-        ({"limits": SweepLimits(max_cost=1)}, "max_cost=1 needs a price table: there is none."),
-    ],
-)
-def test_a_plan_names_the_option_that_it_does_not_accept(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        SweepPlan(**{"peak": 4, "prompts": FILLER, **options})
-    assert str(raised.value) == message
-
-
-def test_a_limit_that_is_not_positive_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^max_tokens=0 is not accepted: it takes a number above 0\.$"):
-        SweepLimits(max_tokens=0)
-
 
 # --- Endpoint --------------------------------------------------------------------------------------------------------
 

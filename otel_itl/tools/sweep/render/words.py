@@ -19,8 +19,8 @@ from otel_itl.tools.report.render.number_format import (
     pluralize,
 )
 from otel_itl.tools.sweep.bottleneck import Bottleneck, find_bottleneck
-from otel_itl.tools.sweep.knee import JudgedLevel, Standing, SweepResult
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Unit
+from otel_itl.tools.sweep.knee import SweepResult
+from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, Unit
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
@@ -50,10 +50,10 @@ def headline(result: SweepResult) -> str:
         return f"{_describe_nothing(result)}."
     if result.knee is None:
         return f"{_describe_lowest(result)}."
-    knee = result.knee.result
+    knee = result.knee
     carried = describe_streams(knee.concurrency)
     within = "" if sweep.objective is None else f" within {name_objective(sweep.objective)}"
-    failing = next((one for one in result.judged if one.result.level > knee.level), None)
+    failing = next((one for one in result.judged if one.level > knee.level), None)
     if failing is not None:
         return f"Carries {carried}{within}; {_describe_failing(failing, result)}."
     return f"Carries at least {carried}{within}; {_describe_end(result, knee)}."
@@ -76,13 +76,13 @@ def _describe_lowest(result: SweepResult) -> str:
     """Return how the lowest level stands to the objective, where no level meets it."""
     lowest = result.judged[0]
     if lowest.standing is Standing.FAILING:
-        sentence = _describe_failed(lowest.result, result)
+        sentence = _describe_failed(lowest, result)
         return sentence[0].upper() + sentence[1:]
     objective = result.sweep.objective
-    streams = f"{describe_streams(lowest.result.concurrency)} ({_describe_multiple(lowest, result)})"
+    streams = f"{describe_streams(lowest.concurrency)} ({_describe_multiple(lowest, result)})"
     within = "" if objective is None else f" within {name_objective(objective)}"
     if lowest.standing is Standing.UNCERTAIN:
-        figure = lowest.result.figures[lowest.missed or ""]
+        figure = lowest.figures[lowest.missed or ""]
         return (
             f"It is not known whether {streams} are carried{within}: {describe_missed(lowest)} "
             f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
@@ -94,7 +94,7 @@ def _describe_lowest(result: SweepResult) -> str:
 
 def _describe_failed(level: LevelResult, result: SweepResult) -> str:
     """Return as a clause that requests failed at a level, and why most of them did."""
-    at = f"at {format_level(level.level)} the expected peak of {result.sweep.peak:g}"
+    at = f"at {_describe_multiple(level, result)}"
     if not level.errors:  # all of requests that were due in the warm-up
         return f"too many requests failed {at}"
     failed, due = level.errors.total(), level.due
@@ -109,24 +109,24 @@ def _name_with_detail(name: str, level: LevelResult) -> str:
     return name if detail is None else f"{name}: {detail}"
 
 
-def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
+def _describe_multiple(level: LevelResult, result: SweepResult) -> str:
     """Return a level as a multiple of the peak, which fewer streams may be than were open: `1x the peak of 24`."""
-    return f"{format_level(judged.result.level)} the expected peak of {result.sweep.peak:g}"
+    return f"{format_level(level.level)} the expected peak of {result.sweep.peak:g}"
 
 
-def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
+def _describe_failing(failing: LevelResult, result: SweepResult) -> str:
     """Return as a clause what happens at the level above the knee."""
     if failing.standing is Standing.FAILING:
-        return _describe_failed(failing.result, result)
-    at = f"at {format_streams(failing.result.concurrency)}"
+        return _describe_failed(failing, result)
+    at = f"at {format_streams(failing.concurrency)}"
     if failing.standing is Standing.UNCERTAIN:
-        figure = failing.result.figures[failing.missed or ""]
+        figure = failing.figures[failing.missed or ""]
         interval = format_interval(figure, Unit.SECONDS)
         return f"{at} it is not known, as {describe_missed(failing)} ({interval})"
     return f"{at} {describe_missed(failing)}, {_describe_bottleneck(failing, result)}"
 
 
-def _describe_bottleneck(judged: JudgedLevel, result: SweepResult) -> str:
+def _describe_bottleneck(judged: LevelResult, result: SweepResult) -> str:
     return _BOTTLENECKS[find_bottleneck(judged, result)]
 
 
@@ -156,13 +156,12 @@ def _why_unknown(level: LevelResult, result: SweepResult) -> str:
     return f"{void}, and {stopped}"
 
 
-def describe_missed(judged: JudgedLevel) -> str:
+def describe_missed(level: LevelResult) -> str:
     """Return as a clause why a level is not carried: `the p99 ITL is 140 ms`."""
-    level = judged.result
-    if judged.missed is None:
+    if level.missed is None:
         return "the added load does not come out as more completed requests"
-    name, _, q = judged.missed.partition("_")
-    value = level.figures[judged.missed].value or 0.0
+    name, _, q = level.missed.partition("_")
+    value = level.figures[level.missed].value or 0.0
     if math.isinf(value):
         return f"{format_percent(level.without_token, level.due - level.set_aside)} of the requests get no token"
     return f"the {q} {name.upper()} is {format_duration(value)}"
@@ -206,15 +205,15 @@ def describe_load(result: SweepResult) -> str:
     return f"{kind}, {peak}, {pluralize(sweep.request_count, 'request')} in {pluralize(len(sweep.rounds), 'round')}"
 
 
-def describe_standing(judged: JudgedLevel | None, result: SweepResult) -> str:
+def describe_standing(level: LevelResult, result: SweepResult) -> str:
     """Return how a level stands to the objective, in one or two words; the knee is named."""
-    if judged is None:
+    if level.standing is None:
         return "void"
-    if judged is result.knee:
+    if level is result.knee:
         return "knee"
-    if judged.standing is Standing.WITHIN and result.sweep.objective is None:
+    if level.standing is Standing.WITHIN and result.sweep.objective is None:
         return "rising"
-    return STANDINGS[judged.standing]
+    return STANDINGS[level.standing]
 
 
 def describe_notes(result: SweepResult) -> Iterator[str]:
@@ -294,9 +293,9 @@ def format_level_figure(level: LevelResult, quantity: Quantity) -> str:
 
 def format_interval(figure: Figure | None, unit: Unit) -> str:
     """Format the interval of a figure: `130 to 155`; of latencies in ms."""
-    if figure is None or figure.low is None or figure.high is None:
+    if figure is None or figure.interval is None:
         return ABSENT
-    return f"{format_value(figure.low, unit)} to {format_value(figure.high, unit)}"
+    return " to ".join(format_value(end, unit) for end in figure.interval)
 
 
 def format_value(value: float, unit: Unit) -> str:
