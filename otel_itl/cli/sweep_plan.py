@@ -18,7 +18,7 @@ from otel_itl.tools.stderr import print_line
 from otel_itl.tools.sweep.endpoint import SDK, Endpoint
 from otel_itl.tools.sweep.plan import MAX_STREAMS, Arrivals, SweepLimits, SweepPlan
 from otel_itl.tools.sweep.prices import Prices, parse_prices
-from otel_itl.tools.sweep.prompts import FillerPrompts, Prompts, load_prompts, read_prompts
+from otel_itl.tools.sweep.prompts import Prompts, load_prompts, make_filler, read_prompts
 from otel_itl.tools.sweep.traffic import Traffic, read_traffic
 
 DEFAULT_PROMPT_TOKENS: Final = 256
@@ -146,7 +146,7 @@ def _make_prompts(arguments: argparse.Namespace, traffic: Traffic | None) -> Pro
         raise BadPlanError(f"--prompts {name} cannot be read ({error.strerror or error}).") from error
 
 
-def _make_filler(arguments: argparse.Namespace, traffic: Traffic | None) -> FillerPrompts:
+def _make_filler(arguments: argparse.Namespace, traffic: Traffic | None) -> Prompts:
     """Return prompts of random words: as long as the arguments ask, else as recorded.
 
     Raises:
@@ -157,7 +157,7 @@ def _make_filler(arguments: argparse.Namespace, traffic: Traffic | None) -> Fill
     if traffic is not None and not (prompt_tokens and answer_tokens):
         recorded = traffic.find_lengths()
     lengths = [(prompt_tokens or of_prompt, answer_tokens or of_answer) for of_prompt, of_answer in recorded]
-    return FillerPrompts(lengths, arguments.seed)
+    return make_filler(lengths, arguments.seed)
 
 
 def _check_streams(levels: Sequence[float], peak: float) -> None:

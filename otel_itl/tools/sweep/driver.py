@@ -14,7 +14,7 @@ from otel_itl.core.slo import Objectives
 from otel_itl.tools.sweep.brakes import Brakes, RoundEnd
 from otel_itl.tools.sweep.budget import Budget
 from otel_itl.tools.sweep.calibration import Calibration, CannotSweepError
-from otel_itl.tools.sweep.clients import open_client
+from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.interrupts import interrupts_handled
 from otel_itl.tools.sweep.judging import add_stream, judge_round
@@ -54,7 +54,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
             f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
         )
     brakes = Brakes(asyncio.get_running_loop().time, plan.limits.max_retry_after)
-    client = open_client(endpoint)
+    client = Client(endpoint)
     try:
         with (
             Measurement(endpoint.sdk, plan.objective, plan.output) as measurement,

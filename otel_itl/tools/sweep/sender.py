@@ -49,7 +49,7 @@ class RequestSender:
             PromptError: there is none.
         """
         if self._next is None:
-            self._next = self._prompts.make(self._numbers)
+            self._next = self._prompts(self._numbers)
             self._numbers += 1
         return self._next
 

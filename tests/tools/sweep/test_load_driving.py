@@ -28,7 +28,7 @@ from otel_itl.tools.sweep.measurement import CannotMeasureError
 from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.tools.sweep.prices import parse_prices
 from otel_itl.tools.sweep.progress import Phase, Progress
-from otel_itl.tools.sweep.prompts import FillerPrompts, PromptError, load_prompts
+from otel_itl.tools.sweep.prompts import PromptError, load_prompts, make_filler
 from otel_itl.tools.sweep.records import DueRequest, Sweep
 from otel_itl.tools.sweep.render.words import headline
 from otel_itl.tools.sweep.results import Standing
@@ -40,7 +40,7 @@ pytest.importorskip("openai")
 QUICK = chat.reply(3, first=0.02, gaps=0.01)
 PLAN: dict[str, Any] = {
     "peak": 2,
-    "prompts": FillerPrompts([(20, 5)]),
+    "prompts": make_filler([(20, 5)]),
     "levels": (1,),
     "rounds": 1,
     "arrivals": "constant",

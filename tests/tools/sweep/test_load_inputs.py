@@ -9,10 +9,10 @@ import pytest
 
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.sweep.endpoint import Endpoint, EndpointError
-from otel_itl.tools.sweep.prompts import CalledPrompts, FillerPrompts, Prompt, PromptError, load_prompts, read_prompts
+from otel_itl.tools.sweep.prompts import Prompt, PromptError, load_prompts, make_filler, read_prompts
 from otel_itl.tools.sweep.traffic import NoTrafficError, RecordedRequest, find_peak, read_traffic
 
-FILLER = FillerPrompts([(100, 20)])
+FILLER = make_filler([(100, 20)])
 
 # --- Endpoint --------------------------------------------------------------------------------------------------------
 
@@ -57,12 +57,12 @@ def test_a_remote_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_filler_prompts_never_begin_alike() -> None:
-    begins = {str(FILLER.make(number).messages[0]["content"])[:12] for number in range(200)}
+    begins = {str(FILLER(number).messages[0]["content"])[:12] for number in range(200)}
     assert len(begins) == 200
 
 
 def test_filler_prompts_have_the_length_that_is_asked_for() -> None:
-    made = FILLER.make(7)
+    made = FILLER(7)
     assert (len(str(made.messages[0]["content"]).split()), made.max_tokens) == (95, 20)
 
 
@@ -71,7 +71,7 @@ def test_a_file_of_prompts_has_text_and_json(tmp_path: Path) -> None:
     lines = ["Why?", '{"prompt": "How?", "max_tokens": 5, "temperature": 0}', '{"messages": [{"role": "user"}]}', ""]
     file.write_text("\n".join(lines))
     prompts = read_prompts(str(file), max_tokens=9)
-    assert [prompts.make(number) for number in range(4)] == [
+    assert [prompts(number) for number in range(4)] == [
         Prompt([{"role": "user", "content": "Why?"}], 9),
         Prompt([{"role": "user", "content": "How?"}], 5, {"temperature": 0}),
         Prompt([{"role": "user"}], 9),
@@ -97,7 +97,7 @@ def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
 def test_a_function_gets_the_number_of_its_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_prompts.py").write_text("def make(number):\n    return f'number {number}'\n")
     monkeypatch.chdir(tmp_path)
-    assert load_prompts("my_prompts:make").make(3).messages == [{"role": "user", "content": "number 3"}]
+    assert load_prompts("my_prompts:make")(3).messages == [{"role": "user", "content": "number 3"}]
 
 
 @pytest.mark.parametrize("name", ["no_such_module:make", "json:no_such_function", "json"])
@@ -107,8 +107,8 @@ def test_a_function_that_there_is_not_is_named(name: str) -> None:
 
 
 def test_a_function_that_fails_is_named() -> None:
-    with pytest.raises(PromptError, match=r"^my:make\(0\) raised ZeroDivisionError"):
-        CalledPrompts(lambda number: 1 // number, "my:make").make(0)
+    with pytest.raises(PromptError, match=r"^json:loads\(0\) raised TypeError"):
+        load_prompts("json:loads")(0)
 
 
 # --- Recorded traffic ------------------------------------------------------------------------------------------------

@@ -224,7 +224,7 @@ def test_the_question_about_one_round_of_one_stream_is_in_the_singular() -> None
 def test_the_question_counts_tokens_as_the_brake_does() -> None:
     given = parse_arguments(["sweep", *ELSEWHERE, "--peak", "4", "--max-requests", "10"])
     plan = make_plan(given, make_endpoint(given))
-    reserved = Budget(plan.limits).reserve(plan.prompts.make(0))
+    reserved = Budget(plan.limits).reserve(plan.prompts(0))
     assert reserved is not None
     tokens = 10 * (reserved.input_tokens + reserved.output_tokens)
     assert f"  about {tokens:,} tokens at most" in demand("--max-requests", "10")
@@ -320,7 +320,7 @@ def test_the_peak_and_the_lengths_are_those_of_recorded_streams(made: Any, write
     usage = {"gen_ai.usage.input_tokens": 300}
     file = write(made.spans(*(made.span(made.timeline(*[20] * 9), **usage) for _ in range(12))))
     plan = plan_of("--from", file)
-    assert (plan.peak, plan.prompts.make(0).max_tokens, plan.arrivals, len(plan.inter_arrivals)) == (
+    assert (plan.peak, plan.prompts(0).max_tokens, plan.arrivals, len(plan.inter_arrivals)) == (
         1.0,
         10,
         "recorded",
@@ -332,13 +332,13 @@ def test_lengths_that_are_given_replace_recorded_ones(made: Any, write: Any) -> 
     usage = {"gen_ai.usage.input_tokens": 300}
     file = write(made.spans(*(made.span(made.timeline(*[20] * 9), **usage) for _ in range(12))))
     plan = plan_of("--from", file, "--peak", "3", "--answer-tokens", "70")
-    assert (plan.peak, plan.prompts.make(0).max_tokens) == (3.0, 70)
+    assert (plan.peak, plan.prompts(0).max_tokens) == (3.0, 70)
 
 
 def test_a_file_of_prompts_is_asked_line_by_line(tmp_path: Path) -> None:
     (tmp_path / "prompts.txt").write_text("one\ntwo\n")
     plan = plan_of("--peak", "1", "--prompts", str(tmp_path / "prompts.txt"))
-    assert [plan.prompts.make(number).messages[0]["content"] for number in range(3)] == ["one", "two", "one"]
+    assert [plan.prompts(number).messages[0]["content"] for number in range(3)] == ["one", "two", "one"]
 
 
 def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

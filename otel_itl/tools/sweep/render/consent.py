@@ -67,5 +67,5 @@ def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
 def _tokens_of_a_request(plan: SweepPlan) -> tuple[int, int]:
     """Return how many input and output tokens a request has at most, by the first prompts, as the budget counts it."""
     budget = Budget(plan.limits)
-    estimates = [budget.estimate(plan.prompts.make(number)) for number in range(_SAMPLE)]
+    estimates = [budget.estimate(plan.prompts(number)) for number in range(_SAMPLE)]
     return max(one.input_tokens for one in estimates), max(one.output_tokens for one in estimates)
