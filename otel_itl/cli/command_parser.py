@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+from otel_itl.cli.argument_types import Kind
 from otel_itl.core.spelling import did_you_mean
 
 _LONG_OPTION: Final = re.compile(r"--[a-z][a-z-]*")
@@ -44,11 +45,18 @@ class CommandParser(argparse.ArgumentParser):
         print(f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
-    def add_commands(self) -> Any:
-        """Return what commands are added to."""
+    def add_commands(self) -> None:
+        """Take one of the commands that `add_command` adds as the first argument."""
         self._commands = self.add_subparsers(title="commands", metavar="COMMAND")
         self.set_defaults(run=lambda _: self.error(f"name a command: {self._names_of_commands()}"))
-        return self._commands
+
+    def add_command(self, name: str, short: str, description: str, epilog: str) -> CommandParser:
+        """Add a command, whose help has the description and the epilog as they are written; return its parser."""
+        raw = argparse.RawDescriptionHelpFormatter
+        made: CommandParser = self._commands.add_parser(
+            name, help=short, description=description, epilog=epilog, formatter_class=raw
+        )
+        return made
 
     def parse_command_line(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse arguments; unlike `parse_args`, name what was probably meant.
@@ -90,3 +98,13 @@ class CommandParser(argparse.ArgumentParser):
     def _names_of_commands(self) -> str:
         *others, last = self._commands.choices
         return f"{', '.join(others)} or {last}"
+
+
+def add_option(parser: Any, name: str, kind: Kind, text: str, **more: Any) -> None:
+    """Add an argument of a kind to a parser or to a group of it; `text` is its help."""
+    parser.add_argument(name, type=kind.convert, metavar=kind.metavar, help=text, **more)
+
+
+def add_flag(parser: Any, name: str, text: str) -> None:
+    """Add an option without a value to a parser or to a group of it; `text` is its help."""
+    parser.add_argument(name, action="store_true", help=text)

@@ -12,12 +12,13 @@ from typing import Final
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 from otel_itl.testing import ScriptedServer
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.doctor.checks import Check, State, check
 from otel_itl.tools.doctor.collect import collect_facts
 from otel_itl.tools.doctor.facts import Facts
 from otel_itl.tools.doctor.inspector import SERVER_VARIABLE
 from otel_itl.tools.doctor.scripted_stream import scripts, send_scripted_stream
-from otel_itl.tools.launch.command import resolve_command
+from otel_itl.tools.launch.command import CannotLaunchError, resolve_command
 from otel_itl.tools.launch.environment import launch_environment
 from otel_itl.tools.launch.notes import Notes, open_notes
 from otel_itl.tools.launch.process import run_program
@@ -57,7 +58,10 @@ def examine_program(words: Sequence[str], module: str | None) -> tuple[Facts | N
     Raises:
         CannotLaunchError: it cannot be started.
     """
-    command = resolve_command(words, module=module)
+    try:
+        command = resolve_command(words, module=module)
+    except CannotLaunchError as error:
+        raise CommandError(str(error)) from error  # exit code 2: the doctor has not the program's codes
     print("otel-itl doctor: the findings follow at the end of the program; Ctrl-C ends a server.", file=sys.stderr)
     with _run_scripted_server() as server, open_notes() as notes:
         environ = launch_environment(os.environ, notes.path, inspector=INSPECTOR)

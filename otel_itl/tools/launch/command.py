@@ -10,6 +10,7 @@ from pathlib import Path
 from shutil import which
 from typing import Final, NamedTuple
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.exit_codes import BAD_USAGE
 
 CANNOT_EXECUTE: Final = 126
@@ -19,7 +20,7 @@ NOT_FOUND: Final = 127
 _PYTHON_SUFFIXES: Final = (".py", ".pyw", ".pyz")
 
 
-class CannotLaunchError(Exception):
+class CannotLaunchError(CommandError):
     """The program cannot be started.
 
     Args:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.failures import NO_TOKEN
 from otel_itl.tools.sweep.measurement import CALIBRATION
 from otel_itl.tools.sweep.plan import SweepPlan
@@ -30,7 +31,7 @@ MIN_ERRORS: Final = 3
 """Failures from which on calibrating ends, if no request has succeeded."""
 
 
-class CannotSweepError(Exception):
+class CannotSweepError(CommandError):
     """There is nothing to sweep; the message is one sentence with the reason."""
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from otel_itl.core.without_secrets import show_address
+from otel_itl.tools.command_error import CommandError
 
 SDK = Literal["openai", "anthropic"]
 
@@ -19,7 +20,7 @@ _BASE_URLS: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https:
 _KEY_VARIABLES: Final = {"openai": ("OPENAI_API_KEY",), "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")}
 
 
-class EndpointError(Exception):
+class EndpointError(CommandError):
     """The endpoint cannot be asked; the message is one sentence with the reason and what to do."""
 
 

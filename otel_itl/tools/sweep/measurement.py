@@ -22,6 +22,7 @@ from otel_itl.core import conventions as names
 from otel_itl.core.slo import SLO
 from otel_itl.export.file.encoding import Document as OTLPDocument
 from otel_itl.export.file.encoding import encode_spans, to_line
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.documents import Document
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, StreamReader
@@ -39,7 +40,7 @@ _STREAMS_PER_TURN: Final = 20
 _OWNER_ONLY: Final = 0o600
 
 
-class CannotMeasureError(Exception):
+class CannotMeasureError(CommandError):
     """The requests cannot be measured; the message is one sentence with the reason."""
 
 

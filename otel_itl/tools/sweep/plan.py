@@ -16,6 +16,10 @@ MAX_STREAMS: Final = 10_000
 DEFAULT_STEADY_SECONDS: Final = 30.0
 DEFAULT_MAX_ERROR_SHARE: Final = 0.1
 DEFAULT_MAX_RETRY_AFTER: Final = 120.0
+DEFAULT_PROMPT_TOKENS: Final = 256
+DEFAULT_ANSWER_TOKENS: Final = 256
+MAX_REQUESTS_ELSEWHERE: Final = 5_000
+"""Requests at most to a host that is not this machine, unless `--max-requests` is given."""
 
 Arrivals = Literal["poisson", "constant", "recorded"]
 

@@ -12,7 +12,8 @@ from random import Random
 from secrets import token_hex
 from typing import Any, Final
 
-DEFAULT_MAX_TOKENS: Final = 256
+from otel_itl.tools.command_error import CommandError
+
 TEMPLATE_TOKENS: Final = 32
 """Tokens that an endpoint may add to each message: role, separators."""
 
@@ -52,7 +53,7 @@ class Prompt:
         return self.max_tokens * (choices if isinstance(choices, int) and choices > 0 else 1)
 
 
-class PromptError(Exception):
+class PromptError(CommandError):
     """A prompt cannot be made; the message is one sentence that names what was given and what is accepted."""
 
 
@@ -78,7 +79,7 @@ def make_filler(lengths: Sequence[tuple[int, int]], seed: int = 0) -> Prompts:
     return make
 
 
-def read_prompts(path: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> Prompts:
+def read_prompts(path: str, max_tokens: int) -> Prompts:
     """Read a file with one prompt a line: text, or a JSON object with `prompt` or `messages` and any further arguments.
 
     The prompts are asked one after the other, and again from the first.
@@ -105,7 +106,7 @@ def read_prompts(path: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> Prompts:
     return lambda number: prompts[number % len(prompts)]
 
 
-def load_prompts(name: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> Prompts:
+def load_prompts(name: str, max_tokens: int) -> Prompts:
     """Load a function that makes prompts, given as `module:function`. The current directory is looked into first.
 
     It is called on the event loop with the number of each request, and has to be fast.

@@ -9,6 +9,7 @@ from typing import Final
 
 from otel_itl.core.conventions import USAGE_INPUT_TOKENS
 from otel_itl.core.timeline import SECOND
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 
@@ -16,7 +17,7 @@ MAX_LENGTHS: Final = 10_000
 """Pairs of lengths that are kept, evenly chosen."""
 
 
-class NoTrafficError(Exception):
+class NoTrafficError(CommandError):
     """The files hold no request; the message is one sentence."""
 
 

@@ -344,7 +344,7 @@ def test_the_requests_of_the_calibration_are_counted(drive: Callable[..., Sweep]
 
 def test_a_prompt_that_cannot_be_made_ends_the_sweep(drive: Callable[..., Sweep]) -> None:
     with pytest.raises(PromptError, match=r"^json:loads\(0\) raised TypeError"):
-        drive(prompts=load_prompts("json:loads"))
+        drive(prompts=load_prompts("json:loads", 9))
 
 
 def test_an_output_file_that_exists_is_left_as_it_is(drive: Callable[..., Sweep], tmp_path: Path) -> None:

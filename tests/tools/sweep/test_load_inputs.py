@@ -84,31 +84,31 @@ def test_a_line_that_is_no_prompt_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "prompts"
     file.write_text(f"good\n{line}\n")
     with pytest.raises(PromptError, match=f"^{file}:2 is no prompt"):
-        read_prompts(str(file))
+        read_prompts(str(file), 9)
 
 
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "prompts"
     file.write_text("\n\n")
     with pytest.raises(PromptError, match=f"^{file} is not accepted: it has no prompt.$"):
-        read_prompts(str(file))
+        read_prompts(str(file), 9)
 
 
 def test_a_function_gets_the_number_of_its_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_prompts.py").write_text("def make(number):\n    return f'number {number}'\n")
     monkeypatch.chdir(tmp_path)
-    assert load_prompts("my_prompts:make")(3).messages == [{"role": "user", "content": "number 3"}]
+    assert load_prompts("my_prompts:make", 9)(3).messages == [{"role": "user", "content": "number 3"}]
 
 
 @pytest.mark.parametrize("name", ["no_such_module:make", "json:no_such_function", "json"])
 def test_a_function_that_there_is_not_is_named(name: str) -> None:
     with pytest.raises(PromptError, match=f"^'{name}' cannot be loaded"):
-        load_prompts(name)
+        load_prompts(name, 9)
 
 
 def test_a_function_that_fails_is_named() -> None:
     with pytest.raises(PromptError, match=r"^json:loads\(0\) raised TypeError"):
-        load_prompts("json:loads")(0)
+        load_prompts("json:loads", 9)(0)
 
 
 # --- Recorded traffic ------------------------------------------------------------------------------------------------

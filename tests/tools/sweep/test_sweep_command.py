@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from otel_itl.cli import main, sweep
+from otel_itl.cli import main
 from otel_itl.cli.arguments import parse_arguments
-from otel_itl.cli.sweep_plan import make_endpoint, make_plan
 from otel_itl.testing import ScriptedServer, chat
+from otel_itl.tools.sweep import command as sweep
 from otel_itl.tools.sweep.budget import Budget
+from otel_itl.tools.sweep.from_arguments import make_endpoint, make_plan
 from otel_itl.tools.sweep.render.consent import describe_demand
 from tests.tools.report.conftest import made, write
 
@@ -148,7 +149,7 @@ def run_with_answer(monkeypatch: pytest.MonkeyPatch, stdin: Stdin, *arguments: s
 
     def drive(*_: Any, **__: Any) -> Any:
         sent.append(True)
-        raise sweep.CannotSweepError("the test ends here.")
+        raise sweep.CommandError("the test ends here.")
 
     monkeypatch.setattr(sweep, "_drive", drive)
     monkeypatch.setattr(sys, "stdin", stdin)
@@ -177,7 +178,7 @@ def test_yes_sweeps_another_host_without_a_question(monkeypatch: pytest.MonkeyPa
 
 
 def test_this_machine_is_swept_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "_is_consented", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(sweep, "_ask_for_consent", lambda *_: pytest.fail("asked"))
     monkeypatch.setattr(sys.modules[__name__], "ELSEWHERE", LOCAL)
     assert run_with_answer(monkeypatch, Stdin("", is_terminal=False)) == (2, True)
 
@@ -186,7 +187,7 @@ def test_a_missing_key_is_reported_before_the_question(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(sweep, "_is_consented", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(sweep, "_ask_for_consent", lambda *_: pytest.fail("asked"))
     code = main(["sweep", *ELSEWHERE, "--peak", "2"])
     sentence = "otel-itl sweep: https://api.example.com/v1 needs an API key: set OPENAI_API_KEY.\n"
     assert (code, capsys.readouterr().err) == (2, sentence)

@@ -10,24 +10,29 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from otel_itl.cli.sweep_arguments import MAX_REQUESTS_ELSEWHERE
 from otel_itl.core.slo import SLO
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.lines import check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.stderr import print_line
 from otel_itl.tools.sweep.endpoint import SDK, Endpoint
-from otel_itl.tools.sweep.plan import MAX_STREAMS, Arrivals, SweepLimits, SweepPlan
+from otel_itl.tools.sweep.plan import (
+    DEFAULT_ANSWER_TOKENS,
+    DEFAULT_PROMPT_TOKENS,
+    MAX_REQUESTS_ELSEWHERE,
+    MAX_STREAMS,
+    SweepLimits,
+    SweepPlan,
+)
 from otel_itl.tools.sweep.prices import Prices, parse_prices
 from otel_itl.tools.sweep.prompts import Prompts, load_prompts, make_filler, read_prompts
 from otel_itl.tools.sweep.traffic import Traffic, read_traffic
 
-DEFAULT_PROMPT_TOKENS: Final = 256
-DEFAULT_ANSWER_TOKENS: Final = 256
 _ANTHROPIC_HOST: Final = "anthropic.com"
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-class BadPlanError(Exception):
+class BadPlanError(CommandError):
     """The arguments do not go together, or name what is not there; the message is one sentence."""
 
 
@@ -67,14 +72,13 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         max_error_share=arguments.max_errors,
     )
     has_arrivals = traffic is not None and any(traffic.inter_arrivals) and not arguments.closed
-    arrivals: Arrivals = arguments.rate or ("recorded" if has_arrivals else "poisson")
     return SweepPlan(
         peak=peak,
         prompts=_make_prompts(arguments, traffic),
         levels=arguments.levels,
         rounds=arguments.rounds,
         is_open_loop=not arguments.closed,
-        arrivals=arrivals,
+        arrivals=arguments.rate or ("recorded" if has_arrivals else "poisson"),
         inter_arrivals=() if traffic is None else traffic.inter_arrivals,
         steady_seconds=arguments.seconds,
         warmup_seconds=arguments.warm_up,
