@@ -31,10 +31,6 @@ MIN_ERRORS: Final = 3
 """Failures from which on calibrating ends, if no request has succeeded."""
 
 
-class CannotSweepError(CommandError):
-    """There is nothing to sweep; the message is one sentence with the reason."""
-
-
 class Calibration:
     """Has as many callers as the expected peak ask one request after the other, until the mean is known.
 
@@ -59,8 +55,8 @@ class Calibration:
         """Return the mean duration of a request (s); None: the brakes were applied before it was known.
 
         Raises:
-            CannotSweepError: requests fail, or none ends in time.
-            PromptError: a prompt cannot be made.
+            CommandError: requests fail, or none ends in time.
+            CommandError: a prompt cannot be made.
         """
         count = self._plan.callers_at(1.0)
         count = min(count, self._plan.limits.max_requests or count)
@@ -79,7 +75,7 @@ class Calibration:
             return sum(durations) / len(durations)
         if self._sender.brakes.are_applied:
             return None
-        raise CannotSweepError(
+        raise CommandError(
             f"no request ended within {MAX_SECONDS:g} s at the expected peak: there is no rate to derive levels of."
         )
 
@@ -120,16 +116,16 @@ class Calibration:
         return request
 
     def _refuse_failures(self) -> None:
-        """Raise CannotSweepError if requests fail beyond the limit of the plan."""
+        """Raise CommandError if requests fail beyond the limit of the plan."""
         errors, ended = len(self._errors), len(self._errors) + len(self._durations) + len(self._first_durations)
         if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_share * ended:
             return
         if all(request.error == NO_TOKEN for request in self._errors):
-            raise CannotSweepError(
+            raise CommandError(
                 f"{errors} of {ended} requests were answered without a token: is this the right base URL, "
                 "and does it stream?"
             )
         why = self._errors[-1].failure_with_detail
-        raise CannotSweepError(
+        raise CommandError(
             f"{errors} of {ended} requests failed at the expected peak ({why}): there is nothing to sweep."
         )

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from otel_itl.tools.sweep.endpoint import Endpoint, EndpointError
+from otel_itl.tools.command_error import CommandError
+from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.prompts import Prompt
 
 MAX_IDLE_CONNECTIONS: Final = 1_000
@@ -24,7 +25,7 @@ class Client:
     """Sends requests to one endpoint: chat completions of an OpenAI-compatible one, or Anthropic's messages.
 
     Raises:
-        EndpointError: the SDK is not installed, there is no key, or the base URL is none.
+        CommandError: the SDK is not installed, there is no key, or the base URL is none.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -33,7 +34,7 @@ class Client:
         try:
             sdk = import_module(endpoint.sdk)
         except ImportError as error:
-            raise EndpointError(f"{endpoint.sdk} is not installed: pip install 'otel-itl[sweep]'.") from error
+            raise CommandError(f"{endpoint.sdk} is not installed: pip install 'otel-itl[sweep]'.") from error
         make = sdk.AsyncOpenAI if is_openai else sdk.AsyncAnthropic
         # Untyped: the arguments are the user's, for whatever release is installed.
         self._client: Any = make(**_client_options(sdk, endpoint))

@@ -11,9 +11,10 @@ from random import Random
 from typing import Final
 
 from otel_itl.core.slo import Objectives
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import Brakes, RoundEnd
 from otel_itl.tools.sweep.budget import Budget
-from otel_itl.tools.sweep.calibration import Calibration, CannotSweepError
+from otel_itl.tools.sweep.calibration import Calibration
 from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.interrupts import interrupts_handled
@@ -42,15 +43,13 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         on_progress: called several times a second, on the event loop.
 
     Raises:
-        CannotSweepError: requests fail at the expected peak, or none ends, or the model has no price.
-        CannotMeasureError: otel_itl is switched off, or measures this process already.
-        EndpointError: the SDK is not installed, there is no key, or the base URL is none.
-        PromptError: a prompt cannot be made.
+        CommandError: requests fail at the expected peak, or none ends; the model has no price, a prompt cannot be made,
+            the endpoint cannot be asked, or this process cannot be measured.
         FileExistsError, OSError: the output file exists, or cannot be written.
     """
     price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
     if plan.limits.max_cost is not None and price is None:
-        raise CannotSweepError(
+        raise CommandError(
             f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
         )
     brakes = Brakes(asyncio.get_running_loop().time, plan.limits.max_retry_after)
@@ -111,7 +110,7 @@ class _Sweeper:
         """Find how long a request takes, and drive the rounds until none is left or the sweep is stopped.
 
         Raises:
-            CannotSweepError, PromptError, OSError: see `run_sweep`.
+            CommandError, OSError: see `run_sweep`.
         """
         duration = self._plan.request_duration or await self._calibrate()
         if duration is None:
@@ -192,15 +191,12 @@ class _Sweeper:
             Progress(
                 phase=phase,
                 level=self._level,
-                round=self._number,
-                elapsed=now - self.began,
-                planned=now - self.began + (left if self._brakes.stop_reason is None else 0.0),
+                seconds_left=max(left, 0.0) if self._brakes.stop_reason is None else 0.0,
                 rounds_over=schedule.over,
                 rounds_planned=schedule.planned,
                 requests=budget.requests,
                 open=self._sender.concurrency.open,
                 errors=self._sender.errors,
-                tokens=budget.tokens,
                 cost=budget.cost,
                 stopping=self._brakes.stop_reason,
             )

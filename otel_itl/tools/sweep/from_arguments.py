@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from otel_itl.core.slo import SLO
+from otel_itl.core.slo import SLO, Objectives
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.lines import check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
@@ -24,7 +24,7 @@ from otel_itl.tools.sweep.plan import (
     SweepLimits,
     SweepPlan,
 )
-from otel_itl.tools.sweep.prices import Prices, parse_prices
+from otel_itl.tools.sweep.prices import parse_prices
 from otel_itl.tools.sweep.prompts import Prompts, load_prompts, make_filler, read_prompts
 from otel_itl.tools.sweep.traffic import Traffic, read_traffic
 
@@ -32,21 +32,17 @@ _ANTHROPIC_HOST: Final = "anthropic.com"
 _FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-class BadPlanError(CommandError):
-    """The arguments do not go together, or name what is not there; the message is one sentence."""
-
-
 def make_endpoint(arguments: argparse.Namespace) -> Endpoint:
     """Return the endpoint that the arguments name.
 
     Raises:
-        BadPlanError: its SDK is not installed.
+        CommandError: its SDK is not installed.
     """
     host = urlsplit(arguments.base_url).hostname or ""
     is_anthropic = host == _ANTHROPIC_HOST or host.endswith(f".{_ANTHROPIC_HOST}")
     sdk: SDK = arguments.api or ("anthropic" if is_anthropic else "openai")
     if find_spec(sdk) is None:
-        raise BadPlanError(f"{sdk} is not installed: pip install {sdk}")
+        raise CommandError(f"{sdk} is not installed: pip install {sdk}")
     return Endpoint(sdk=sdk, model=arguments.model, base_url=arguments.base_url)
 
 
@@ -54,26 +50,18 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
     """Return the plan that the arguments describe.
 
     Raises:
-        BadPlanError: they do not go together, or a file cannot be read.
-        PromptError: there are no prompts where they are to come from.
-        NoTrafficError, UnreadableSourceError: the recorded streams are too few, or cannot be read.
+        CommandError: they do not go together, a file cannot be read, or has no prompt, price or stream.
     """
-    prices = _read_prices(arguments)
-    traffic = _read_traffic(arguments)
-    peak = _find_peak(arguments, traffic)
+    if arguments.max_cost is not None and arguments.prices is None:
+        raise CommandError(f"--max-cost {arguments.max_cost:g} needs --prices, as in=3,out=15 or a JSON file.")
+    prices = None if arguments.prices is None else parse_prices(arguments.prices)
+    traffic = None if arguments.recorded is None else _read_recorded(arguments.recorded)
     max_requests = arguments.max_requests
     if max_requests is None and not endpoint.is_loopback:
         max_requests = MAX_REQUESTS_ELSEWHERE
-    _check_streams(arguments.levels, peak)
-    limits = SweepLimits(
-        max_requests=max_requests,
-        max_tokens=arguments.max_tokens,
-        max_cost=arguments.max_cost,
-        max_error_share=arguments.max_errors,
-    )
     has_arrivals = traffic is not None and any(traffic.inter_arrivals) and not arguments.closed
     return SweepPlan(
-        peak=peak,
+        peak=_find_peak(arguments, traffic),
         prompts=_make_prompts(arguments, traffic),
         levels=arguments.levels,
         rounds=arguments.rounds,
@@ -82,9 +70,14 @@ def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
         inter_arrivals=() if traffic is None else traffic.inter_arrivals,
         steady_seconds=arguments.seconds,
         warmup_seconds=arguments.warm_up,
-        limits=limits,
+        limits=SweepLimits(
+            max_requests=max_requests,
+            max_tokens=arguments.max_tokens,
+            max_cost=arguments.max_cost,
+            max_error_share=arguments.max_errors,
+        ),
         prices=prices,
-        objective=_find_objective(arguments),
+        objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
         seed=arguments.seed,
         output=arguments.output,
     )
@@ -96,113 +89,48 @@ def find_inputs(arguments: argparse.Namespace) -> list[str]:
     return [name for name in named if name is not None and Path(name).exists()]
 
 
-def _find_objective(arguments: argparse.Namespace) -> SLO | None:
-    """Return the objective for the model; None: none is given.
-
-    Raises:
-        BadPlanError: `--slo` has none for this model.
-    """
-    if arguments.slo is None:
-        return None
-    objective: SLO | None = arguments.slo.for_model(arguments.model)
-    if objective is None or (objective.ttft is None and objective.itl is None):
-        raise BadPlanError(f"--slo has no objective for the model {arguments.model!r}: name one, as *=chat.")
-    return objective
-
-
-def _read_prices(arguments: argparse.Namespace) -> Prices | None:
-    """Return the price table; None: none is given.
-
-    Raises:
-        BadPlanError: it cannot be read, or has no price of the model that is to be limited.
-    """
-    if arguments.prices is None:
-        if arguments.max_cost is not None:
-            raise BadPlanError(f"--max-cost {arguments.max_cost:g} needs --prices, as in=3,out=15 or a JSON file.")
-        return None
-    try:
-        return parse_prices(arguments.prices)
-    except ValueError as error:
-        raise BadPlanError(f"--prices {error}") from error
-    except OSError as error:
-        raise BadPlanError(f"--prices {arguments.prices} cannot be read ({error.strerror or error}).") from error
-
-
-def _make_prompts(arguments: argparse.Namespace, traffic: Traffic | None) -> Prompts:
-    """Return what is asked.
-
-    Raises:
-        NoTrafficError: no recorded request has its lengths.
-        BadPlanError: `--prompts` does not go with `--prompt-tokens`, or names no file and no function.
-        PromptError: there is no prompt in the file, or no such function.
-    """
-    answer_tokens = arguments.answer_tokens or DEFAULT_ANSWER_TOKENS
-    name = arguments.prompts
-    if name is None:
-        return _make_filler(arguments, traffic)
-    if arguments.prompt_tokens is not None:
-        raise BadPlanError("--prompts and --prompt-tokens both set the length of prompts: leave one out.")
-    if not Path(name).exists() and _FUNCTION.fullmatch(name):
-        return load_prompts(name, answer_tokens)
-    try:
-        return read_prompts(name, answer_tokens)
-    except OSError as error:
-        raise BadPlanError(f"--prompts {name} cannot be read ({error.strerror or error}).") from error
-
-
-def _make_filler(arguments: argparse.Namespace, traffic: Traffic | None) -> Prompts:
-    """Return prompts of random words: as long as the arguments ask, else as recorded.
-
-    Raises:
-        NoTrafficError: no recorded request has its lengths.
-    """
-    prompt_tokens, answer_tokens = arguments.prompt_tokens, arguments.answer_tokens
-    recorded: Sequence[tuple[int, int]] = [(DEFAULT_PROMPT_TOKENS, DEFAULT_ANSWER_TOKENS)]
-    if traffic is not None and not (prompt_tokens and answer_tokens):
-        recorded = traffic.find_lengths()
-    lengths = [(prompt_tokens or of_prompt, answer_tokens or of_answer) for of_prompt, of_answer in recorded]
-    return make_filler(lengths, arguments.seed)
-
-
-def _check_streams(levels: Sequence[float], peak: float) -> None:
-    """Refuse more streams than one process can hold.
-
-    Raises:
-        BadPlanError: a level has more.
-    """
-    level = max(*levels, 1.0)
-    if level * peak > MAX_STREAMS:
-        raise BadPlanError(
-            f"a peak of {peak:,.10g} is {level * peak:,.10g} streams at {level:g}x: one process can hold at most "
-            f"{MAX_STREAMS:,}; name a lower --peak, or lower --levels."
-        )
-
-
-def _read_traffic(arguments: argparse.Namespace) -> Traffic | None:
-    """Return the recorded traffic that is to be repeated, of all its models; None: none is given.
-
-    Raises:
-        NoTrafficError, UnreadableSourceError: there is none in the file, or it cannot be read.
-    """
-    if arguments.recorded is None:
-        return None
+def _read_recorded(source: str) -> Traffic:
+    """Return the recorded traffic that is to be repeated, of all its models."""
     skipped = SkippedInput()
-    check_readable(arguments.recorded)
+    check_readable(source)
     try:
-        return read_traffic([arguments.recorded], skipped)
+        return read_traffic([source], skipped)
     finally:
         for line in skipped.describe():
             print_line(line)
 
 
 def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:
-    """Return the expected peak.
+    """Return the expected peak; refuse one of which a level is more streams than one process can hold."""
+    if arguments.peak is None and traffic is None:
+        raise CommandError("name the expected peak with --peak, or recorded streams with --from.")
+    peak = float(traffic.peak if arguments.peak is None and traffic is not None else arguments.peak)
+    level = max(*arguments.levels, 1.0)
+    if level * peak > MAX_STREAMS:
+        raise CommandError(
+            f"a peak of {peak:,.10g} is {level * peak:,.10g} streams at {level:g}x: one process can hold at most "
+            f"{MAX_STREAMS:,}; name a lower --peak, or lower --levels."
+        )
+    return peak
 
-    Raises:
-        BadPlanError: it is not given.
-    """
-    if arguments.peak is not None:
-        return float(arguments.peak)
-    if traffic is None:
-        raise BadPlanError("name the expected peak with --peak, or recorded streams with --from.")
-    return float(traffic.peak)
+
+def _make_prompts(arguments: argparse.Namespace, traffic: Traffic | None) -> Prompts:
+    """Return what is asked: prompts of random words are as long as the arguments ask, else as recorded."""
+    name, prompt_tokens, answer_tokens = arguments.prompts, arguments.prompt_tokens, arguments.answer_tokens
+    if name is None:
+        lengths: Sequence[tuple[int, int]] = [(DEFAULT_PROMPT_TOKENS, DEFAULT_ANSWER_TOKENS)]
+        if traffic is not None and not (prompt_tokens and answer_tokens):
+            lengths = traffic.find_lengths()
+        return make_filler([(prompt_tokens or one[0], answer_tokens or one[1]) for one in lengths], arguments.seed)
+    if prompt_tokens is not None:
+        raise CommandError("--prompts and --prompt-tokens both set the length of prompts: leave one out.")
+    is_function = not Path(name).exists() and _FUNCTION.fullmatch(name)
+    return (load_prompts if is_function else read_prompts)(name, answer_tokens or DEFAULT_ANSWER_TOKENS)
+
+
+def _find_objective(slo: Objectives, model: str) -> SLO:
+    """Return the objective for the model."""
+    objective = slo.for_model(model)
+    if objective is None or (objective.ttft is None and objective.itl is None):
+        raise CommandError(f"--slo has no objective for the model {model!r}: name one, as *=chat.")
+    return objective

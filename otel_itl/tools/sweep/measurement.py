@@ -40,10 +40,6 @@ _STREAMS_PER_TURN: Final = 20
 _OWNER_ONLY: Final = 0o600
 
 
-class CannotMeasureError(CommandError):
-    """The requests cannot be measured; the message is one sentence with the reason."""
-
-
 class Measurement:
     """Instruments the SDK for as long as it is open: `with Measurement(...) as measurement`.
 
@@ -55,15 +51,15 @@ class Measurement:
         output: a new file, readable by its owner only; None: no file.
 
     Raises:
-        CannotMeasureError: otel_itl is switched off by the environment, or measures this process already.
+        CommandError: otel_itl is switched off by the environment, or measures this process already.
         OSError: the file cannot be created; FileExistsError: it exists.
     """
 
     def __init__(self, sdk: SDK, objective: SLO | None, output: str | None) -> None:
         if is_disabled():
-            raise CannotMeasureError("OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true: a sweep needs it unset.")
+            raise CommandError("OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true: a sweep needs it unset.")
         if otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
-            raise CannotMeasureError("otel_itl measures this process already: a sweep needs one of its own.")
+            raise CommandError("otel_itl measures this process already: a sweep needs one of its own.")
         self._sdk, self._objective, self._output = sdk, objective, output
         self._file = None if output is None else os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         self._reader = StreamReader(SkippedInput())

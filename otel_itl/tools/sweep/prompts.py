@@ -53,12 +53,8 @@ class Prompt:
         return self.max_tokens * (choices if isinstance(choices, int) and choices > 0 else 1)
 
 
-class PromptError(CommandError):
-    """A prompt cannot be made; the message is one sentence that names what was given and what is accepted."""
-
-
 Prompts = Callable[[int], Prompt]
-"""Makes the prompt of a request, given its number from 0; raises PromptError where there is none."""
+"""Makes the prompt of a request, given its number from 0; raises CommandError where there is none."""
 
 
 def make_filler(lengths: Sequence[tuple[int, int]], seed: int = 0) -> Prompts:
@@ -89,20 +85,21 @@ def read_prompts(path: str, max_tokens: int) -> Prompts:
         max_tokens: most tokens of an answer, where a line has no `max_tokens` of its own.
 
     Raises:
-        PromptError: a line is no prompt, or there is none.
-        OSError: the file cannot be read.
+        CommandError: a line is no prompt, there is none, or the file cannot be read.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise PromptError(f"{path} is not accepted: it is no UTF-8 text.") from error
+        raise CommandError(f"{path} is not accepted: it is no UTF-8 text.") from error
+    except OSError as error:
+        raise CommandError(f"--prompts {path} cannot be read ({error.strerror or error}).") from error
     prompts = [
         parse_prompt(_parse_line(line, f"{path}:{number}"), max_tokens, f"{path}:{number}")
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
     if not prompts:
-        raise PromptError(f"{path} is not accepted: it has no prompt.")
+        raise CommandError(f"{path} is not accepted: it has no prompt.")
     return lambda number: prompts[number % len(prompts)]
 
 
@@ -112,7 +109,7 @@ def load_prompts(name: str, max_tokens: int) -> Prompts:
     It is called on the event loop with the number of each request, and has to be fast.
 
     Raises:
-        PromptError: there is no such function; of the prompts: it raises, or returns no prompt.
+        CommandError: there is no such function; of the prompts: it raises, or returns no prompt.
     """
     module_name, _, function_name = name.partition(":")
     here = str(Path.cwd())
@@ -121,15 +118,15 @@ def load_prompts(name: str, max_tokens: int) -> Prompts:
     try:
         function = getattr(import_module(module_name), function_name)
     except Exception as error:
-        raise PromptError(f"{name!r} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise CommandError(f"{name!r} cannot be loaded: {type(error).__name__}: {error}") from error
     if not callable(function):
-        raise PromptError(f"{name!r} is not accepted: it takes the name of a function, as module:function.")
+        raise CommandError(f"{name!r} is not accepted: it takes the name of a function, as module:function.")
 
     def make(number: int) -> Prompt:
         try:
             value = function(number)
         except Exception as error:
-            raise PromptError(f"{name}({number}) raised {type(error).__name__}: {error}") from error
+            raise CommandError(f"{name}({number}) raised {type(error).__name__}: {error}") from error
         return parse_prompt(value, max_tokens, f"{name}({number})")
 
     return make
@@ -144,7 +141,7 @@ def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
         where: file and line, or call, that an error message names.
 
     Raises:
-        PromptError: it is no prompt.
+        CommandError: it is no prompt.
     """
     if isinstance(value, str) and value.strip():
         return Prompt([{"role": "user", "content": value}], max_tokens)
@@ -154,7 +151,7 @@ def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
         limit = value.get("max_completion_tokens", value.get("max_tokens", max_tokens))
         if isinstance(messages, list) and messages and isinstance(limit, int) and limit > 0:
             return Prompt(messages, limit, arguments)
-    raise PromptError(
+    raise CommandError(
         f"{where} is no prompt: it takes text, or an object with 'prompt' or 'messages' and a positive max_tokens."
     )
 
@@ -171,11 +168,11 @@ def _parse_line(line: str, where: str) -> object:
     """Parse a line of a file: JSON where it begins as an object, else text.
 
     Raises:
-        PromptError: it begins as an object and is none.
+        CommandError: it begins as an object and is none.
     """
     if not line.lstrip().startswith("{"):
         return line
     try:
         return json.loads(line)
     except ValueError as error:
-        raise PromptError(f"{where} is no prompt: it begins as a JSON object and is none.") from error
+        raise CommandError(f"{where} is no prompt: it begins as a JSON object and is none.") from error

@@ -73,7 +73,7 @@ class RoundDriver:
         The rate of an open loop follows from Little's law: streams open at a time over the duration of a request.
 
         Raises:
-            PromptError: a prompt cannot be made.
+            CommandError: a prompt cannot be made.
         """
         rate = level * self._plan.peak / self._duration if self._plan.is_open_loop else None
         one = Round(level=level, round=number, rate=rate)

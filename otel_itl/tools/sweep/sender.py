@@ -46,7 +46,7 @@ class RequestSender:
         """Make the prompt of the next request ahead of time, so that sending it takes no longer than it has to.
 
         Raises:
-            PromptError: there is none.
+            CommandError: there is none.
         """
         if self._next is None:
             self._next = self._prompts(self._numbers)
@@ -61,7 +61,7 @@ class RequestSender:
             requests reserve what is left of a limit: as soon as some have ended, it may fit.
 
         Raises:
-            PromptError: there is no prompt for it.
+            CommandError: there is no prompt for it.
         """
         if self.brakes.are_applied:
             return False

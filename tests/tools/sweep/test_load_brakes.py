@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import DEFAULT_PAUSE, INTERRUPTED_DRAIN, Brakes, RoundEnd
 from otel_itl.tools.sweep.budget import Budget
 from otel_itl.tools.sweep.plan import SweepLimits
@@ -190,5 +191,7 @@ def test_a_price_table_is_by_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["in=3", "in=3,out=x", "in=3,out=-1", "in=3,out=nan", "in=3,up=2"])
 def test_other_prices_are_refused_with_what_is_accepted(text: str) -> None:
-    with pytest.raises(ValueError, match=f"^'{text}' is not accepted: it takes a price of a million tokens each"):
+    with pytest.raises(
+        CommandError, match=f"^--prices '{text}' is not accepted: it takes a price of a million tokens each"
+    ):
         parse_prices(text)

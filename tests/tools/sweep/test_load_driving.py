@@ -15,20 +15,19 @@ import pytest
 
 from otel_itl.core.timeline import Outcome
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.sides import ByAttribute, read_by_attribute
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.sweep import brakes, judging
-from otel_itl.tools.sweep.calibration import CannotSweepError
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.gate import exit_code
 from otel_itl.tools.sweep.knee import analyze
-from otel_itl.tools.sweep.measurement import CannotMeasureError
 from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.tools.sweep.prices import parse_prices
 from otel_itl.tools.sweep.progress import Phase, Progress
-from otel_itl.tools.sweep.prompts import PromptError, load_prompts, make_filler
+from otel_itl.tools.sweep.prompts import load_prompts, make_filler
 from otel_itl.tools.sweep.records import DueRequest, Sweep
 from otel_itl.tools.sweep.render.words import headline
 from otel_itl.tools.sweep.results import Standing
@@ -277,7 +276,7 @@ def test_a_second_ctrl_c_cuts_open_streams_off(drive: Callable[..., Sweep]) -> N
 
 
 def test_an_endpoint_that_refuses_everything_is_not_swept(drive: Callable[..., Sweep]) -> None:
-    with pytest.raises(CannotSweepError, match=r"failed at the expected peak \(401 AuthenticationError: "):
+    with pytest.raises(CommandError, match=r"failed at the expected peak \(401 AuthenticationError: "):
         drive(faults.status(401), request_duration=None)
 
 
@@ -293,7 +292,7 @@ def test_an_endpoint_that_refuses_everything_is_not_swept(drive: Callable[..., S
 def test_an_endpoint_that_answers_without_a_token_gets_a_handful_of_requests(
     drive: Callable[..., Sweep], server: ScriptedServer, answer: Script
 ) -> None:
-    with pytest.raises(CannotSweepError, match=r"answered without a token: is this the right base URL, and does it"):
+    with pytest.raises(CommandError, match=r"answered without a token: is this the right base URL, and does it"):
         drive(answer, request_duration=None, peak=50)
     assert len(server.exchanges) <= 6
 
@@ -343,7 +342,7 @@ def test_the_requests_of_the_calibration_are_counted(drive: Callable[..., Sweep]
 
 
 def test_a_prompt_that_cannot_be_made_ends_the_sweep(drive: Callable[..., Sweep]) -> None:
-    with pytest.raises(PromptError, match=r"^json:loads\(0\) raised TypeError"):
+    with pytest.raises(CommandError, match=r"^json:loads\(0\) raised TypeError"):
         drive(prompts=load_prompts("json:loads", 9))
 
 
@@ -357,5 +356,5 @@ def test_an_output_file_that_exists_is_left_as_it_is(drive: Callable[..., Sweep]
 
 def test_a_switch_that_forbids_measuring_is_named(drive: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_ITL_DISABLED", "true")
-    with pytest.raises(CannotMeasureError, match="OTEL_ITL_DISABLED"):
+    with pytest.raises(CommandError, match="OTEL_ITL_DISABLED"):
         drive()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
-from otel_itl.tools.sweep.endpoint import Endpoint, EndpointError
-from otel_itl.tools.sweep.prompts import Prompt, PromptError, load_prompts, make_filler, read_prompts
-from otel_itl.tools.sweep.traffic import NoTrafficError, RecordedRequest, find_peak, read_traffic
+from otel_itl.tools.sweep.endpoint import Endpoint
+from otel_itl.tools.sweep.prompts import Prompt, load_prompts, make_filler, read_prompts
+from otel_itl.tools.sweep.traffic import RecordedRequest, find_peak, read_traffic
 
 FILLER = make_filler([(100, 20)])
 
@@ -37,7 +38,7 @@ def test_only_this_machine_is_loopback(
 
 
 def test_a_base_url_without_host_is_refused() -> None:
-    with pytest.raises(EndpointError, match=r"^base URL 'localhost:8000' is not accepted"):
+    with pytest.raises(CommandError, match=r"^base URL 'localhost:8000' is not accepted"):
         _ = Endpoint(sdk="openai", model="m", base_url="localhost:8000").is_loopback
 
 
@@ -49,7 +50,7 @@ def test_no_secret_is_shown() -> None:
 
 def test_a_remote_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(EndpointError, match=r"^https://h\.example needs an API key: set OPENAI_API_KEY\.$"):
+    with pytest.raises(CommandError, match=r"^https://h\.example needs an API key: set OPENAI_API_KEY\.$"):
         Endpoint(sdk="openai", model="m", base_url="https://h.example").find_key()
 
 
@@ -83,14 +84,14 @@ def test_a_file_of_prompts_has_text_and_json(tmp_path: Path) -> None:
 def test_a_line_that_is_no_prompt_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "prompts"
     file.write_text(f"good\n{line}\n")
-    with pytest.raises(PromptError, match=f"^{file}:2 is no prompt"):
+    with pytest.raises(CommandError, match=f"^{file}:2 is no prompt"):
         read_prompts(str(file), 9)
 
 
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "prompts"
     file.write_text("\n\n")
-    with pytest.raises(PromptError, match=f"^{file} is not accepted: it has no prompt.$"):
+    with pytest.raises(CommandError, match=f"^{file} is not accepted: it has no prompt.$"):
         read_prompts(str(file), 9)
 
 
@@ -102,12 +103,12 @@ def test_a_function_gets_the_number_of_its_request(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("name", ["no_such_module:make", "json:no_such_function", "json"])
 def test_a_function_that_there_is_not_is_named(name: str) -> None:
-    with pytest.raises(PromptError, match=f"^'{name}' cannot be loaded"):
+    with pytest.raises(CommandError, match=f"^'{name}' cannot be loaded"):
         load_prompts(name, 9)
 
 
 def test_a_function_that_fails_is_named() -> None:
-    with pytest.raises(PromptError, match=r"^json:loads\(0\) raised TypeError"):
+    with pytest.raises(CommandError, match=r"^json:loads\(0\) raised TypeError"):
         load_prompts("json:loads", 9)(0)
 
 
@@ -122,5 +123,5 @@ def test_the_peak_is_the_most_requests_at_a_time() -> None:
 def test_a_file_without_requests_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_text(json.dumps({"resourceSpans": []}) + "\n")
-    with pytest.raises(NoTrafficError, match=f"^no request of model 'm' is recorded in {file}.$"):
+    with pytest.raises(CommandError, match=f"^no request of model 'm' is recorded in {file}.$"):
         read_traffic([str(file)], SkippedInput(), model="m")

@@ -292,15 +292,12 @@ def test_progress_has_the_level_the_round_and_an_estimate_of_the_end() -> None:
     progress = Progress(
         phase=Phase.STEADY,
         level=1.5,
-        round=1,
-        elapsed=60.0,
-        planned=420.0,
+        seconds_left=360.0,
         rounds_over=4,
         rounds_planned=15,
         requests=1_540,
         open=36,
         errors=2,
-        tokens=100,
         cost=None,
         stopping=None,
     )

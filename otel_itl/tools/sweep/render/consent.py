@@ -27,7 +27,7 @@ def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
     """Yield lines with what an endpoint would get: about how much is planned, and how much it is at most.
 
     Raises:
-        PromptError: a prompt cannot be made.
+        CommandError: a prompt cannot be made.
     """
     yield f"{endpoint.host} is not this machine. It would get, from {endpoint.model},"
     limits = plan.limits
