@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from otel_itl.cli import commands, help_texts
+from otel_itl.cli import commands
 from otel_itl.cli.argument_types import (
     DEMO_SDKS,
     MARGIN,
@@ -20,7 +20,7 @@ from otel_itl.cli.argument_types import (
     ZONE,
     number,
 )
-from otel_itl.cli.command_parser import CommandParser, add_flag, add_option
+from otel_itl.cli.command_parser import CommandParser, add_flag, add_option, read_help
 from otel_itl.cli.sweep_arguments import add_sweep_arguments
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.demo.sdks import DEFAULT_SDKS, SDKS
@@ -35,12 +35,8 @@ _WITH_VALUE = ("-o", "--output", "-m")
 
 def build_parser() -> CommandParser:
     """Build the parser. In its namespace, `run` is a function that takes the namespace and returns an exit code."""
-    made = CommandParser(
-        prog="otel-itl",
-        description="Token-level latency of streaming LLM clients over OpenTelemetry.",
-        epilog=help_texts.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    description, epilog = read_help("otel-itl")
+    made = CommandParser(prog="otel-itl", description=description, epilog=epilog)
     made.add_argument("--version", action="version", version=f"otel-itl {_version()}")
     made.add_commands()
     commands_by_name = (
@@ -53,7 +49,7 @@ def build_parser() -> CommandParser:
         ("view", "show streams on a page, while they run", _add_view_arguments, commands.run_view),
     )
     for name, short, add_arguments, run in commands_by_name:
-        command = made.add_command(name, short, *help_texts.BY_COMMAND[name])
+        command = made.add_command(name, short)
         add_arguments(command)
         command.set_defaults(run=run, command=name)
     return made

@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any, Final, NoReturn
 
 from otel_itl.cli.argument_types import Kind
@@ -22,6 +23,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
         # argparse takes `-1` for a value, and `-1/0.05` or `-5%` for an option.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
@@ -50,12 +52,10 @@ class CommandParser(argparse.ArgumentParser):
         self._commands = self.add_subparsers(title="commands", metavar="COMMAND")
         self.set_defaults(run=lambda _: self.error(f"name a command: {self._names_of_commands()}"))
 
-    def add_command(self, name: str, short: str, description: str, epilog: str) -> CommandParser:
-        """Add a command, whose help has the description and the epilog as they are written; return its parser."""
-        raw = argparse.RawDescriptionHelpFormatter
-        made: CommandParser = self._commands.add_parser(
-            name, help=short, description=description, epilog=epilog, formatter_class=raw
-        )
+    def add_command(self, name: str, short: str) -> CommandParser:
+        """Add a command, which one line describes in the list of all; return its parser."""
+        description, epilog = read_help(name)
+        made: CommandParser = self._commands.add_parser(name, help=short, description=description, epilog=epilog)
         return made
 
     def parse_command_line(self, arguments: Sequence[str]) -> argparse.Namespace:
@@ -98,6 +98,13 @@ class CommandParser(argparse.ArgumentParser):
     def _names_of_commands(self) -> str:
         *others, last = self._commands.choices
         return f"{', '.join(others)} or {last}"
+
+
+def read_help(name: str) -> tuple[str, str]:
+    """Return what `help/NAME.txt` has for the help: the text above the options, and the one below."""
+    text = (files("otel_itl.cli") / "help" / f"{name}.txt").read_text(encoding="utf-8")
+    above, _, below = text.partition("---\n")
+    return above, below
 
 
 def add_option(parser: Any, name: str, kind: Kind, text: str, **more: Any) -> None:
