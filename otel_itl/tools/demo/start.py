@@ -133,6 +133,14 @@ class Stage(Enum):
     """Exporters may still be sending: the process ends at once."""
 
 
+_LAST_SENTENCES: Final = {
+    Stage.STARTING: "otel-itl demo: interrupted before a stream was measured.\n",
+    Stage.ENDING: "otel-itl demo: interrupted before the report was made.\n",
+    Stage.OVER: "",
+}
+"""Stage at which Ctrl-C ends the process → what is printed."""
+
+
 class Interrupts:
     """Handles Ctrl-C from the demo's first moment to the end of the process.
 
@@ -169,14 +177,10 @@ class Interrupts:
         if self.stage is Stage.MEASURING:
             self.is_requested = True
             self.stage = Stage.ENDING
-        elif self.stage is Stage.STARTING:
-            self._leave("otel-itl demo: interrupted before a stream was measured.\n")
-        elif self.stage is Stage.ENDING:
-            self._leave("otel-itl demo: interrupted before the report was made.\n")
         elif self.stage is Stage.SHOWING:
             self._clean_up()
-        elif self.stage is Stage.OVER:
-            self._leave("")
+        elif self.stage in _LAST_SENTENCES:
+            self._leave(_LAST_SENTENCES[self.stage])
 
     def _clean_up(self) -> None:
         for clean_up in self._clean_ups:

@@ -44,8 +44,7 @@ def examine_here() -> tuple[str | None, list[Check]]:
             import_module(REGISTRY[name].package)
     with _run_scripted_server() as server:
         stream = send_scripted_stream(server.url, usable)
-    facts = collect_facts(stream=stream, streams=None, has_program=False)
-    return None if stream is None else stream.trace_id, check(facts)
+    return None if stream is None else stream.trace_id, check(collect_facts(stream))
 
 
 def examine_program(words: Sequence[str], module: str | None) -> tuple[str | None, list[Check]]:

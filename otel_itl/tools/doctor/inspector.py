@@ -56,8 +56,7 @@ class Inspector:
             url = os.environ.get(SERVER_VARIABLE, "")
             # A program that made no stream may be at its exit, where the OpenTelemetry SDK can no more be set up.
             stream = send_scripted_stream(url, sdks) if url and streams else None
-            facts = collect_facts(stream=stream, streams=streams, has_program=True)
-            write_note({"pid": os.getpid(), **describe_findings(facts)})
+            write_note({"pid": os.getpid(), **describe_findings(collect_facts(stream, streams))})
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever the doctor comes upon
             write_note({"pid": os.getpid(), "inspection_error": f"{type(error).__name__} at {locate(error)}"})
 

@@ -84,7 +84,7 @@ def _ask_for_consent(plan: SweepPlan, endpoint: Endpoint) -> None:
     """Ask whether a host that is not this machine may be swept, with what it would get at most.
 
     Raises:
-        CommandError: it may not, or there is nobody to ask.
+        CommandError: it may not, or no terminal is there to ask on.
     """
     if not sys.stdin.isatty():
         raise CommandError(f"{endpoint.host} is not this machine: with --yes it is swept without a question.")

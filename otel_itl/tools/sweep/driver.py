@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from math import inf
 from random import Random
@@ -56,7 +57,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
     client = Client(endpoint)
     try:
         with (
-            Measurement(endpoint.sdk, plan.objective, plan.output) as measurement,
+            closing(Measurement(endpoint.sdk, plan.objective, plan.output)) as measurement,
             interrupts_handled(brakes.interrupt),
         ):
             sender = RequestSender(client, plan.prompts, Budget(plan.limits, price), brakes)

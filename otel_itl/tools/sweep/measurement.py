@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterable
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Final
 
 from opentelemetry._logs import NoOpLoggerProvider
@@ -41,7 +40,7 @@ _OWNER_ONLY: Final = 0o600
 
 
 class Measurement:
-    """Instruments the SDK for as long as it is open: `with Measurement(...) as measurement`.
+    """Instruments the SDK from here on, until it is closed.
 
     Nothing is exported: spans are kept until `collect`, so that no work for the file disturbs a round.
 
@@ -60,21 +59,17 @@ class Measurement:
             raise CommandError("OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true: a sweep needs it unset.")
         if otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
             raise CommandError("otel_itl measures this process already: a sweep needs one of its own.")
-        self._sdk, self._objective, self._output = sdk, objective, output
+        self._output = output
         self._file = None if output is None else os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         self._reader = StreamReader(SkippedInput())
         self._unwritten: list[OTLPDocument] = []
-        self._provider = TracerProvider(
-            sampler=ALWAYS_ON, resource=Resource.create({"service.name": SERVICE_NAME}), shutdown_on_exit=False
-        )
+        resource = Resource.create({"service.name": SERVICE_NAME})
+        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(_RequestProcessor())
-
-    def __enter__(self) -> Measurement:  # noqa: PYI034 - `Self` is in typing from 3.11 on
-        """Start measuring."""
         otel_itl.instrument(
-            sdks=[self._sdk],
+            sdks=[sdk],
             token_events="packed",
-            slo=self._objective,
+            slo=objective,
             session_from=None,
             file=None,
             summary=False,
@@ -83,12 +78,9 @@ class Measurement:
             meter_provider=NoOpMeterProvider(),
             logger_provider=NoOpLoggerProvider(),
         )
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop measuring, and close the file."""
+    def close(self) -> None:
+        """Stop measuring, and close the file; an empty one is removed."""
         otel_itl.uninstrument()
         self._provider.shutdown()
         if self._file is not None and self._output is not None:
