@@ -51,7 +51,9 @@ def describe_failure(error: Exception) -> Failure:
     headers = headers if isinstance(headers, Mapping) else {}
     status = status if isinstance(status, int) else None
     if status in _REDIRECTS:
-        detail: str | None = f"a redirect to {_show_redirect(headers)}, which is not followed"
+        detail: str | None = (
+            f"a redirect to {shorten(show_address(headers.get('location', '?')))}, which is not followed"
+        )
     elif status is not None or getattr(error, "body", None) is not None:
         detail = _find_message(getattr(error, "body", None), _find_keys(response))
     else:
@@ -64,11 +66,6 @@ def shorten(text: str) -> str:
     line = " ".join(text[: 4 * MAX_MESSAGE].split())
     printable = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
     return printable if len(printable) <= MAX_MESSAGE else f"{printable[: MAX_MESSAGE - 1]}…"
-
-
-def _show_redirect(headers: Mapping[str, str]) -> str:
-    """Return the address that a request was redirected to, without what may be a secret."""
-    return shorten(show_address(headers.get("location", "?")))
 
 
 def _find_keys(response: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -71,14 +70,10 @@ def _judge(known: Sequence[LevelResult], sweep: Sweep) -> Iterator[LevelResult]:
             yield replace(level, standing=Standing.FAILING)
         elif beyond or uncertain:
             standing = Standing.BEYOND if beyond else Standing.UNCERTAIN
-            yield replace(level, standing=standing, missed=_worst(beyond or uncertain, level, limits))
+            factors = {key: (level.figures[key].value or 0.0) / limits[key] for key in beyond or uncertain}
+            yield replace(level, standing=standing, missed=max(factors, key=factors.__getitem__))
         else:
             yield replace(level, standing=Standing.WITHIN if is_rising[number] else Standing.SATURATED)
-
-
-def _worst(keys: Sequence[str], level: LevelResult, limits: dict[str, float]) -> str:
-    """Return the figure that exceeds its objective by the largest factor."""
-    return max(keys, key=lambda key: (level.figures[key].value or 0.0) / limits[key])
 
 
 def _fit_bounds(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
@@ -90,17 +85,13 @@ def _fit_bounds(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
         The lower and the upper bounds in seconds, one for each level; an unknown one is 0, and meets any objective.
     """
     known = [number for number, figure in enumerate(figures) if figure.bounds is not None]
-    logs = np.array([[_log(end) for end in figures[number].bounds or ()] for number in known])
+    logs = np.log(np.clip([figures[number].bounds or (0.0, 0.0) for number in known], _SHORTEST, _LONGEST))
     fitted = np.zeros((2, len(figures)))
     if known:
         errors = np.maximum((logs[:, 1] - logs[:, 0]) / _INTERVAL_ERRORS, _MIN_ERROR)
         for side in (0, 1):
             fitted[side, known] = np.exp(isotonic_regression(logs[:, side], weights=errors**-2.0).x)
     return fitted[0], fitted[1]
-
-
-def _log(seconds: float) -> float:
-    return math.log(min(max(seconds, _SHORTEST), _LONGEST))
 
 
 def _find_rising(known: Sequence[LevelResult], *, is_open_loop: bool) -> list[bool]:

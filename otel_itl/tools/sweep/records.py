@@ -67,6 +67,11 @@ class DueRequest:
         return self.sent - self.due + self.measured.time_to_first_token
 
     @property
+    def stalls(self) -> int:
+        """Number of its stalls, with or without a known cause."""
+        return max(self.stall_causes.total(), self.measured.stalls if self.measured else 0)
+
+    @property
     def failure(self) -> str | None:
         """Type of its failure, with the HTTP status: `500 InternalServerError`; None: the request did not fail."""
         if self.status is not None and self.error != str(self.status):

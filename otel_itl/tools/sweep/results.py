@@ -245,15 +245,19 @@ def _compute_rounds(rounds: Sequence[Round], counted: Sequence[Round], sweep: Sw
 def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.random.Generator) -> dict[str, Figure]:
     """Return the figures of blocks by their keys."""
     judged = [[request for request in block.due if not request.is_held_up] for block in blocks]
-    firsts = [[_first_token(request) for request in of_block] for of_block in judged]
+    # Infinity, where no token came: a request that waits in vain is no fast one.
+    firsts = [
+        [math.inf if request.time_to_first_token is None else request.time_to_first_token for request in of_block]
+        for of_block in judged
+    ]
     measured = [[request.measured for request in of_block if request.measured] for of_block in judged]
     gaps = [np.concatenate([*(request.gaps for request in of_block), np.empty(0)]) for of_block in measured]
     seconds = [block.seconds for block in blocks]
-    good = [sum(_is_good(request, objective) for request in block.ended) for block in blocks]
+    good = [sum(not one.is_held_up and meets_objective(one, objective) for one in block.ended) for block in blocks]
     tokens = [
         sum(share * request.measured.tokens for request, share in block.open if request.measured) for block in blocks
     ]
-    stalls = [sum(_count_stalls(request) for request in of_block) for of_block in judged]
+    stalls = [sum(request.stalls for request in of_block) for of_block in judged]
     thousands = [sum(request.tokens for request in of_block) / 1_000 for of_block in measured]
     goodput = np.multiply(good, _scale_for_set_aside(blocks))
     tail = tail_of(objective)
@@ -284,24 +288,8 @@ def _figure(level: Level, samples: int, q: float | None, clusters: int, random: 
     )
 
 
-def _first_token(request: DueRequest) -> float:
-    """Return the time to first token; infinity, where none came: a request that waits in vain is no fast one."""
-    first = request.time_to_first_token
-    return math.inf if first is None else first
-
-
-def _is_good(request: DueRequest, objective: SLO | None) -> bool:
-    """Return whether a request counts for the goodput as it is; those set aside are scaled for instead."""
-    return not request.is_held_up and meets_objective(request, objective)
-
-
 def _scale_for_set_aside(blocks: Sequence[Block]) -> float:
     """Return the factor by which requests that were not set aside stand for all."""
     ended = [request for block in blocks for request in block.ended]
     judged = sum(not request.is_held_up for request in ended)
     return len(ended) / judged if judged else 1.0
-
-
-def _count_stalls(request: DueRequest) -> int:
-    """Return the number of stalls of a request, with or without a known cause."""
-    return max(request.stall_causes.total(), request.measured.stalls if request.measured else 0)
