@@ -6,7 +6,7 @@ import argparse
 import errno
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -79,14 +79,14 @@ class Demo:
         self._line.show("starting the scripted server")
         with (
             _running_server(arguments.port) as server,
-            _opened_telemetry(arguments.output, is_shown=arguments.view) as telemetry,
+            closing(Telemetry(arguments.output, is_shown=arguments.view)) as telemetry,
         ):
             if arguments.view:
                 from otel_itl.tools.view.showing import shown_by_process  # noqa: PLC0415 - needs the extra `view`
 
                 self._line.stop()
                 page = pages.enter_context(shown_by_process(telemetry.path, opens=not arguments.no_open))
-            with self._interrupts.cleaning_up(telemetry.discard):
+            with self._interrupts.cleaning_up(telemetry.close):
                 self._send_requests(server, telemetry)
                 measured = list(telemetry.finish(skipped))  # those of a demo are few
             smooth_models = {plan.model for plan in self._plans if plan.scenario.is_smooth}
@@ -159,22 +159,6 @@ def _running_server(port: int) -> Iterator[ScriptedServer]:
         yield server
     finally:
         server.stop()
-
-
-@contextmanager
-def _opened_telemetry(output: str | None, *, is_shown: bool) -> Iterator[Telemetry]:
-    """Open the telemetry, and turn a failure into an error of the command; an empty file does not stay."""
-    try:
-        telemetry = Telemetry(output, is_shown=is_shown)
-    except FileExistsError as error:
-        raise CommandError(f"{output} exists and is left as it is: give --output a new name.") from error
-    except OSError as error:
-        where = output or "the current directory"
-        raise CommandError(f"{where} cannot be written to ({error.strerror}): give --output a place.") from error
-    try:
-        yield telemetry
-    finally:
-        telemetry.discard()
 
 
 def _truth_sentence(deviation: Deviation | None) -> str:

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 import otel_itl
 from otel_itl.core.stalls import Stall, StallPolicy
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 
@@ -43,7 +44,7 @@ class Telemetry:
         is_shown: the streams are shown on a page while they run.
 
     Raises:
-        OSError: the file cannot be created; FileExistsError where `output` exists.
+        CommandError: `output` exists, or the file cannot be created.
     """
 
     def __init__(self, output: str | None, *, is_shown: bool = False) -> None:
@@ -51,11 +52,17 @@ class Telemetry:
         self._clean_up = ExitStack()
         self._variables = [name for name in _DESTINATION_VARIABLES if os.environ.get(name, "").strip()]
         self._is_copy = output is None and bool(self._variables)
-        if self._is_copy:
-            folder = self._clean_up.enter_context(TemporaryDirectory(prefix="otel-itl-demo-"))
-            self.path = Path(folder, DEFAULT_OUTPUT)
-        else:
-            self.path = _create(Path(output)) if output else _create_with_free_name(Path(DEFAULT_OUTPUT))
+        try:
+            if self._is_copy:
+                folder = self._clean_up.enter_context(TemporaryDirectory(prefix="otel-itl-demo-"))
+                self.path = Path(folder, DEFAULT_OUTPUT)
+            else:
+                self.path = _create(Path(output)) if output else _create_with_free_name(Path(DEFAULT_OUTPUT))
+        except FileExistsError as error:
+            raise CommandError(f"{output} exists and is left as it is: give --output a new name.") from error
+        except OSError as error:
+            where = output or "the current directory"
+            raise CommandError(f"{where} cannot be written to ({error.strerror}): give --output a place.") from error
 
     def instrument(self, on_stall: Callable[[Stall], object] | None) -> None:
         """Start measuring; `on_stall` is called for each stall while it lasts."""
@@ -80,7 +87,7 @@ class Telemetry:
             if self.path.exists() and self.path.stat().st_size:
                 yield from read_streams([str(self.path)], skipped)
 
-    def discard(self) -> None:
+    def close(self) -> None:
         """Remove the file, if nothing was written to it or it is a copy."""
         self._clean_up.close()
         if self.path.exists() and not self.path.stat().st_size:
