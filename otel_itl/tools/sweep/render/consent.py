@@ -52,7 +52,7 @@ def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
     duration = plan.request_duration or _TTFT + output_tokens / _TOKENS_PER_SECOND
     warm_up = WARM_UP_DURATIONS * duration if plan.warmup_seconds is None else plan.warmup_seconds
     round_seconds = warm_up + plan.steady_seconds + _DRAIN_DURATIONS * duration
-    callers = max(round(plan.peak), 1)
+    callers = plan.callers_at(1.0)
     calibrating = callers + max((REQUESTS_PER_CALLER - 1) * callers, MIN_MEASURED)
     requests = calibrating + plan.rounds * sum(plan.levels) * plan.peak * round_seconds / duration
     requests = min(requests, plan.limits.max_requests or requests)
