@@ -88,7 +88,6 @@ def test_every_name_on_the_span_is_documented() -> None:
 def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the demo prints, and the telemetry that it left."""
     pytest.importorskip("rich")
-    pytest.importorskip("opentelemetry.exporter.otlp.json.file")
     output = tmp_path_factory.mktemp("demo") / "traces.jsonl"
     command = [sys.executable, "-m", "otel_itl", "demo", "--seconds", "2", "--quiet", "--output", str(output)]
     ran = run(command, COLUMNS="100")

@@ -14,7 +14,7 @@ def milliseconds(seconds: float | None) -> str:
 
 def interval(figure: Figure) -> str:
     """Return the interval of a time in milliseconds."""
-    return "-" if figure.low is None else f"{milliseconds(figure.low)} to {milliseconds(figure.high)}"
+    return "-" if figure.interval is None else " to ".join(map(milliseconds, figure.interval))
 
 
 def title(key: str) -> str:

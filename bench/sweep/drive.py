@@ -14,7 +14,7 @@ from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
-from otel_itl.tools.sweep.prompts import ListedPrompts, Prompt
+from otel_itl.tools.sweep.prompts import Prompt
 from otel_itl.tools.sweep.records import Round, Sweep
 
 MAX_TOKENS: Final = 1_000
@@ -49,7 +49,7 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
     """
     plan = SweepPlan(
         peak=design.peak,
-        prompts=ListedPrompts([manner.prompt]),
+        prompts=lambda _: manner.prompt,
         levels=design.levels,
         rounds=design.rounds,
         is_open_loop=manner.is_open_loop,
@@ -85,4 +85,4 @@ def select_steady(jobs: list[Job], sweep: Sweep, level: float) -> list[Job]:
 
 
 def _is_within(moment: float, one: Round) -> bool:
-    return one.steady_from <= moment < one.steady_until
+    return one.steady_from is not None and one.steady_from <= moment < one.steady_from + one.seconds

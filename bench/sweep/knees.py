@@ -17,7 +17,6 @@ from bench.sweep.upstream import upstream
 from bench.truth.tables import table
 from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.records import Sweep
-from otel_itl.tools.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 
@@ -34,7 +33,7 @@ class Found:
     @property
     def knee(self) -> float | None:
         """The level that was found; None: not even the lowest one is carried."""
-        return None if self.result.knee is None else self.result.knee.result.level
+        return None if self.result.knee is None else self.result.knee.level
 
     @property
     def distance(self) -> int:
@@ -45,7 +44,7 @@ class Found:
 
 def judge(case: Case, sweep: Sweep) -> Found:
     """Analyze a sweep of a case."""
-    return Found(case, analyze(sweep, compute_levels(sweep)))
+    return Found(case, analyze(sweep))
 
 
 def simulate_many(count: int, design: Design, repeats: int = 1) -> Iterator[Found]:
@@ -115,8 +114,7 @@ def levels_table(found: Found) -> str:
     """Return a table of the figures of each level in milliseconds: by the law, by the server's record, by the sweep."""
     header = ["level", "streams", "figure", "by the law", "server's record", "sweep", "95 % interval"]
     rows = []
-    for judged in found.result.judged:
-        level = judged.result
+    for level in found.result.judged:
         for index, key in enumerate(KEYS):
             figure = level.figures[key]
             own = found.recorded.get(level.level)
@@ -133,10 +131,10 @@ def agreement_table(found: Sequence[Found]) -> str:
     rows = []
     for index, key in enumerate(KEYS):
         pairs = [
-            (judged.result.figures[key].value, one.recorded[judged.result.level][index])
+            (level.figures[key].value, one.recorded[level.level][index])
             for one in found
-            for judged in one.result.judged
-            if judged.result.level in one.recorded
+            for level in one.result.judged
+            if level.level in one.recorded
         ]
         known = [(ours, own) for ours, own in pairs if ours is not None and np.isfinite(ours)]
         apart = np.array([abs(ours - own) for ours, own in known])
@@ -169,13 +167,12 @@ def coverage_table(kinds: Mapping[str, Sequence[Found]]) -> str:
 def _coverage(found: Sequence[Found], index: int, key: str, *, has_few_tail_samples: bool) -> str:
     """Return the share of the intervals with the truth inside, of those of figures that are rough or not."""
     inside = [
-        figure.low <= one.case.truth[judged.result.level][index] <= figure.high
+        figure.interval[0] <= one.case.truth[level.level][index] <= figure.interval[1]
         for one in found
-        for judged in one.result.judged
-        if (figure := judged.result.figures[key]).has_few_tail_samples == has_few_tail_samples
+        for level in one.result.judged
+        if (figure := level.figures[key]).has_few_tail_samples == has_few_tail_samples
         and one.case.knee is not None
-        and judged.result.level <= one.case.knee
-        and figure.low is not None
-        and figure.high is not None
+        and level.level <= one.case.knee
+        and figure.interval is not None
     ]
     return f"{100 * np.mean(inside):.1f} of {len(inside):,}" if inside else "-"

@@ -17,7 +17,6 @@ from bench.truth.tables import table
 from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.records import Sweep
-from otel_itl.tools.sweep.results import compute_levels
 
 FAST: Final = Law(step=0.025, free=1_000, slots=1_000, tokens=(16, 24))
 """A server that carries far more than any load here."""
@@ -57,11 +56,11 @@ def measure(hardship: Hardship) -> Sweep:
 
 def report(sweep: Sweep) -> str:
     """Return what a sweep reports of a server that carries everything."""
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     levels = result.levels
     if any(level.is_driver_bound for level in levels):
         return "this machine could not drive it"
-    knee = "nothing" if result.knee is None else f"{result.knee.result.level:g}x"
+    knee = "nothing" if result.knee is None else f"{result.knee.level:g}x"
     return f"carries {knee}"
 
 

@@ -15,7 +15,6 @@ from bench.truth.tables import table
 from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.prompts import Prompt
-from otel_itl.tools.sweep.results import compute_levels
 
 KEYS: Final = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
 SLOTS: Final = 4
@@ -41,13 +40,13 @@ def sweep_real(server: str) -> SweepResult:
         write_model(size, path)
         with serving(server, path, slots=SLOTS) as url:
             sweep = drive(url, DESIGN, OBJECTIVE, Manner(is_open_loop=False, prompt=PROMPT))
-    return analyze(sweep, compute_levels(sweep))
+    return analyze(sweep)
 
 
 def real_text(server: str) -> str:
     """Return the table, with the version of the server."""
     result = sweep_real(server)
-    knee = "none" if result.knee is None else f"{result.knee.result.level * DESIGN.peak:g} streams"
+    knee = "none" if result.knee is None else f"{result.knee.level * DESIGN.peak:g} streams"
     used = f"`python -m bench.sweep --server PATH`, llama-server {find_version(server)}, `-np {SLOTS}`"
     return f"{used}, {TOKENS} tokens an answer. Knee: {knee}.\n\n{levels_table(result)}"
 
@@ -57,8 +56,7 @@ def levels_table(result: SweepResult) -> str:
     header = ["streams asked for", "streams open", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99", "tokens/s", "standing"]
     rows = []
     for level in result.levels:
-        judged = result.judgement_of(level)
-        standing = level.void_reason or "-" if judged is None else judged.standing.value
+        standing = level.void_reason or "-" if level.standing is None else level.standing.value
         values = {key: figure.value for key, figure in level.figures.items()}
         times = [milliseconds(values.get(key)) for key in KEYS]
         tokens = values.get("tokens")

@@ -93,12 +93,11 @@ def play_round(law: Law, design: Design, level: float, seed: int) -> Played:
 
 def simulate(law: Law, design: Design, objective: SLO, seed: int) -> Sweep:
     """Simulate a sweep."""
-    rounds, requests, began = [], [], 0.0
+    rounds, began = [], 0.0
     for number in range(design.rounds):
         for level in design.levels:
             played = play_round(law, design, level, 1000 * seed + number)
             rounds.append(_round(played, design, number, began))
-            requests += [_due_request(played, job, design, number, began) for job in played.jobs]
             began += max([design.length, *(job.sent[-1] for job in played.jobs)])
     return Sweep(
         endpoint="http://127.0.0.1/v1",
@@ -108,7 +107,6 @@ def simulate(law: Law, design: Design, objective: SLO, seed: int) -> Sweep:
         objective=objective,
         levels=design.levels,
         rounds=rounds,
-        requests=requests,
     )
 
 
@@ -125,6 +123,7 @@ def _round(played: Played, design: Design, number: int, began: float) -> Round:
         level=played.level,
         round=number,
         rate=played.rate,
+        requests=[_due_request(played, job, design, number, began) for job in played.jobs],
         steady_from=began + start,
         steady_until=began + end,
         concurrency=sum(b - a for a, b in spans if a < b) / design.steady,

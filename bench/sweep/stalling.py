@@ -28,7 +28,7 @@ def stalls_table(design: Design = DESIGN, law: Law = STALLING) -> str:
         stalls, tokens = sum(job.stalls for job in steady), sum(len(job.sent) for job in steady)
         figure = level.figures["stalls"]
         causes = ", ".join(f"{count} {cause}" for cause, count in level.stall_causes.most_common()) or "-"
-        interval = "-" if figure.low is None or figure.high is None else f"{figure.low:.1f} to {figure.high:.1f}"
+        interval = "-" if figure.interval is None else " to ".join(f"{end:.1f}" for end in figure.interval)
         found = [f"{figure.value or 0:.2f}", interval, causes]
         rows.append([f"{level.level:g}x", f"{by_law:.2f}", f"{1_000 * stalls / max(tokens, 1):.2f}", *found])
     header = ["level", "stalls per 1,000 tokens by the law", "server's record", "sweep", "95 % interval", "causes"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
 from collections.abc import Sequence
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.exit_codes import BAD_USAGE, INTERRUPTED
+from otel_itl.tools.stderr import print_line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from otel_itl.cli.arguments import parse_arguments  # noqa: PLC0415 - where an interrupt is handled
 
         arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
-        code: int = arguments.run(arguments)
+        code = _run(arguments)
         sys.stdout.flush()  # here, where it may fail: at exit, Python would print its own words about it
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else BAD_USAGE
@@ -41,6 +44,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"otel-itl: the output cannot be written: {error.strerror or error}.\n")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BAD_USAGE
+    return code
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run a command; what it refuses is one sentence on standard error."""
+    try:
+        code: int = arguments.run(arguments)
+    except CommandError as error:
+        print_line(f"otel-itl {arguments.command}: {error}")
+        return error.exit_code
     return code
 
 

@@ -2,121 +2,122 @@
 
 from __future__ import annotations
 
-import argparse
-import math
-from collections.abc import Callable
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
-from otel_itl.core.moments import parse_time as parse_moment
+from otel_itl.core.moments import parse_time
 from otel_itl.core.option_values import NotAcceptedError, parse_objectives
 from otel_itl.core.slo import Objectives
 from otel_itl.core.spelling import did_you_mean
+from otel_itl.core.without_secrets import show_address
 from otel_itl.tools.compare.rows import COMPARED
 from otel_itl.tools.demo.sdks import SDKS
 from otel_itl.tools.report.other_tools import TOOLS
 
-PORTS = (0, 65_535)
-SEEDS = (0, 2**32 - 1)
-_SLO_TAKES = (
+_T = TypeVar("_T")
+
+MAX_LEVEL: Final = 1_000.0
+MAX_COUNT: Final = 10**9
+_SLO_TAKES: Final = (
     "chat, code, agent, or TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995; for models, as "
     "gpt-4o*=chat,*=0.5/0.05"
 )
 
 
-def number_parser(kind: type[int | float], minimum: float, maximum: float, noun: str) -> Callable[[str], float]:
-    """Return a function that converts an argument to a number of this kind and range."""
+class Kind(NamedTuple):
+    """What an argument may be: how the help shows it, and a function that converts it."""
 
-    def convert(text: str) -> float:
-        """Convert the text of an argument; `argparse` prints what is wrong with it."""
+    metavar: str
+    convert: Callable[[str], object]
+
+
+def number(kind: type[int | float], minimum: float, maximum: float, noun: str) -> Kind:
+    """Return the kind of a number within a range."""
+    whole = "a whole number" if kind is int else "a number"
+    takes = f"{whole} from {minimum:.0f} to {maximum:.0f}"
+    return Kind("N", _converter(f"a {noun}", takes, lambda text: _check(kind(text), lambda n: minimum <= n <= maximum)))
+
+
+def positive(noun: str, maximum: float = MAX_COUNT) -> Kind:
+    """Return the kind of a number above 0."""
+    takes = f"a number above 0, up to {maximum:g}"
+    return Kind("N", _converter(f"a {noun}", takes, lambda text: _check(float(text), lambda n: 0 < n <= maximum)))
+
+
+def names(metavar: str, noun: str, known: Collection[str]) -> Kind:
+    """Return the kind of several names, with commas between them; each counts once."""
+
+    def convert(text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_check_name(name.strip(), noun, known) for name in text.split(",")))
+
+    return Kind(metavar, convert)
+
+
+def _converter(noun: str, takes: str, convert: Callable[[str], _T]) -> Callable[[str], _T]:
+    """Return a function that converts an argument; where that fails, its error names the text and what is accepted."""
+
+    def converted(text: str) -> _T:
         try:
-            number = kind(text)
-        except ValueError:
-            number = math.nan
-        if not minimum <= number <= maximum:
-            whole = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a {noun}: it takes {whole} from {minimum:.0f} to {maximum:.0f}"
-            )
-        return number
+            return convert(text)
+        except (ValueError, OverflowError, KeyError, OSError):
+            raise ArgumentTypeError(f"{text!r} is not {noun}: it takes {takes}") from None
 
-    return convert
+    return converted
 
 
-def parse_port_or_off(text: str) -> int | None:
-    """Convert the argument of `--grpc-port`."""
-    return None if text == "off" else int(number_parser(int, *PORTS, "port, or off")(text))
+def _check(value: _T, is_accepted: Callable[[_T], object]) -> _T:
+    """Return a value.
+
+    Raises:
+        ValueError: it is not accepted.
+    """
+    if not is_accepted(value):
+        raise ValueError
+    return value
 
 
-def parse_tool(text: str) -> str:
-    """Convert the argument of `--as`."""
-    if text not in TOOLS:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a known tool: it takes {', '.join(TOOLS)}.{did_you_mean(text, TOOLS)}"
+def _check_name(name: str, noun: str, known: Collection[str]) -> str:
+    """Return a name that is known.
+
+    Raises:
+        ArgumentTypeError: it is not.
+    """
+    if name not in known:
+        raise ArgumentTypeError(f"{name!r} is not {noun}: it takes {', '.join(known)}.{did_you_mean(name, known)}")
+    return name
+
+
+def _parse_share(text: str) -> float:
+    return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+
+
+def _parse_port_or_off(text: str) -> object:
+    return None if text == "off" else number(int, 0, 65_535, "port, or off").convert(text)
+
+
+def _parse_levels(text: str) -> tuple[float, ...]:
+    """Return different multiples of the peak, ascending."""
+    levels = _check(sorted(map(float, text.split(","))), lambda found: len(set(found)) == len(found))
+    return tuple(_check(level, lambda multiple: 0 < multiple <= MAX_LEVEL) for level in levels)
+
+
+def _parse_base_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        is_accepted = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port)
+    except ValueError:  # a port that is no number
+        is_accepted = False
+    if not is_accepted:
+        raise ArgumentTypeError(
+            f"{show_address(text)!r} is not a base URL: it takes one such as http://localhost:8000/v1"
         )
     return text
 
 
-def parse_model(text: str) -> str:
-    """Convert the argument of `--model`."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a model: it takes a name that the endpoint knows")
-    return text
-
-
-def parse_sdks(text: str) -> tuple[str, ...]:
-    """Convert the argument of `--sdk`."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    unknown = next((name for name in names if name not in SDKS), None)
-    if unknown is not None:
-        raise argparse.ArgumentTypeError(
-            f"{unknown!r} is not an SDK of the demo: it takes {', '.join(SDKS)}.{did_you_mean(unknown, SDKS)}"
-        )
-    return names
-
-
-def parse_quantities(text: str) -> tuple[str, ...]:
-    """Convert the argument of `--fail-on`."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    unknown = next((name for name in names if name not in COMPARED), None)
-    if unknown is not None:
-        raise argparse.ArgumentTypeError(
-            f"{unknown!r} is not a row: it takes {', '.join(COMPARED)}.{did_you_mean(unknown, COMPARED)}"
-        )
-    return names
-
-
-def parse_margin(text: str) -> float:
-    """Convert the argument of `--margin` to a share."""
-    try:
-        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        share = math.nan
-    if not 0 < share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a margin: it takes a share such as 0.05, or 5%")
-    return share
-
-
-def parse_time(text: str) -> int:
-    """Convert the argument of `--before` and `--after` to Unix nanoseconds."""
-    try:
-        return parse_moment(text)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time: it takes ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds"
-        ) from None
-
-
-def parse_zone(text: str) -> ZoneInfo:
-    """Convert the argument of `--zone`."""
-    try:
-        return ZoneInfo(text)
-    except (KeyError, ValueError, OSError):  # not known, not a name, or a folder of the database
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time zone: it takes a name such as Europe/Berlin or UTC"
-        ) from None
-
-
-def parse_slo(text: str) -> Objectives:
+def _parse_slo(text: str) -> Objectives:
     """Convert the argument of `--slo`, which has to contain an objective."""
     refusal = NotAcceptedError()
     try:
@@ -125,4 +126,32 @@ def parse_slo(text: str) -> Objectives:
             return slo
     except NotAcceptedError as error:
         refusal = error
-    raise argparse.ArgumentTypeError(f"{text!r} is not an SLO: {refusal.describe(_SLO_TAKES)}")
+    raise ArgumentTypeError(f"{text!r} is not an SLO: {refusal.describe(_SLO_TAKES)}")
+
+
+PORT: Final = number(int, 0, 65_535, "port")
+PORT_OR_OFF: Final = Kind("N", _parse_port_or_off)
+SEED: Final = number(int, 0, 2**32 - 1, "seed")
+TOOL: Final = Kind("TOOL", lambda text: _check_name(text, "a known tool", TOOLS))
+DEMO_SDKS: Final = names("NAME[,NAME...]", "an SDK of the demo", SDKS)
+ROWS: Final = names("ROW[,ROW...]", "a row", COMPARED)
+SLO: Final = Kind("SLO", _parse_slo)
+MARGIN: Final = Kind(
+    "SHARE",
+    _converter("a margin", "a share such as 0.05, or 5%", lambda text: _check(_parse_share(text), lambda x: 0 < x < 1)),
+)
+ERROR_SHARE: Final = Kind(
+    "SHARE",
+    _converter(
+        "a share of errors", "one such as 0.1, or 10%", lambda text: _check(_parse_share(text), lambda x: 0 < x <= 1)
+    ),
+)
+TIME: Final = Kind("TIME", _converter("a time", "ISO 8601, such as 2026-11-01T12:00Z, or Unix seconds", parse_time))
+ZONE: Final = Kind("ZONE", _converter("a time zone", "a name such as Europe/Berlin or UTC", ZoneInfo))
+MODEL: Final = Kind(
+    "NAME", _converter("a model", "a name that the endpoint knows", lambda text: _check(text, str.strip))
+)
+BASE_URL: Final = Kind("BASE_URL", _parse_base_url)
+LEVELS: Final = Kind(
+    "X[,X...]", _converter("a list of levels", "different multiples of the peak, as 1,1.5,2", _parse_levels)
+)

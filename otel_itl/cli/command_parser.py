@@ -6,8 +6,10 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any, Final, NoReturn
 
+from otel_itl.cli.argument_types import Kind
 from otel_itl.core.spelling import did_you_mean
 
 _LONG_OPTION: Final = re.compile(r"--[a-z][a-z-]*")
@@ -21,6 +23,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
         # argparse takes `-1` for a value, and `-1/0.05` or `-5%` for an option.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
@@ -44,11 +47,16 @@ class CommandParser(argparse.ArgumentParser):
         print(f"{self.prog}: {message.removesuffix('.')} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
-    def add_commands(self) -> Any:
-        """Return what commands are added to."""
+    def add_commands(self) -> None:
+        """Take one of the commands that `add_command` adds as the first argument."""
         self._commands = self.add_subparsers(title="commands", metavar="COMMAND")
         self.set_defaults(run=lambda _: self.error(f"name a command: {self._names_of_commands()}"))
-        return self._commands
+
+    def add_command(self, name: str, short: str) -> CommandParser:
+        """Add a command, which one line describes in the list of all; return its parser."""
+        description, epilog = read_help(name)
+        made: CommandParser = self._commands.add_parser(name, help=short, description=description, epilog=epilog)
+        return made
 
     def parse_command_line(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse arguments; unlike `parse_args`, name what was probably meant.
@@ -90,3 +98,20 @@ class CommandParser(argparse.ArgumentParser):
     def _names_of_commands(self) -> str:
         *others, last = self._commands.choices
         return f"{', '.join(others)} or {last}"
+
+
+def read_help(name: str) -> tuple[str, str]:
+    """Return what `help/NAME.txt` has for the help: the text above the options, and the one below."""
+    text = (files("otel_itl.cli") / "help" / f"{name}.txt").read_text(encoding="utf-8")
+    above, _, below = text.partition("---\n")
+    return above, below
+
+
+def add_option(parser: Any, name: str, kind: Kind, text: str, **more: Any) -> None:
+    """Add an argument of a kind to a parser or to a group of it; `text` is its help."""
+    parser.add_argument(name, type=kind.convert, metavar=kind.metavar, help=text, **more)
+
+
+def add_flag(parser: Any, name: str, text: str) -> None:
+    """Add an option without a value to a parser or to a group of it; `text` is its help."""
+    parser.add_argument(name, action="store_true", help=text)

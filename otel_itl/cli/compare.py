@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from otel_itl.cli.matched_slo import UnmatchedSLOError, check_slo
-from otel_itl.cli.output import CannotWriteError, check_output, open_output
 from otel_itl.core.moments import format_time
 from otel_itl.tools.compare.comparison import Comparison, compare
 from otel_itl.tools.compare.gate import exit_code
@@ -27,6 +26,7 @@ from otel_itl.tools.compare.sides import (
     read_runs,
 )
 from otel_itl.tools.exit_codes import BAD_USAGE
+from otel_itl.tools.output import CannotWriteError, check_output, open_output
 from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize

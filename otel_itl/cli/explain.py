@@ -9,7 +9,6 @@ from datetime import timezone
 from typing import Any
 
 from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
-from otel_itl.cli.output import CannotWriteError
 from otel_itl.tools.exit_codes import BAD_USAGE, NOTHING_FOUND
 from otel_itl.tools.explain.explaining import explain
 from otel_itl.tools.explain.findings import Explanation
@@ -17,6 +16,7 @@ from otel_itl.tools.explain.render.json import explanation_to_json
 from otel_itl.tools.explain.render.page import describe_for_page
 from otel_itl.tools.explain.render.words import describe_short_input, describe_too_few
 from otel_itl.tools.explain.trials import MIN_STREAMS
+from otel_itl.tools.output import CannotWriteError
 from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams

@@ -7,7 +7,8 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
-from otel_itl.cli.output import check_output, open_output
+from otel_itl.tools.command_error import CommandError
+from otel_itl.tools.output import check_output, open_output
 from otel_itl.tools.report.reading.lines import check_readable, display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
@@ -17,7 +18,7 @@ from otel_itl.tools.view.document import describe_page, describe_streams
 from otel_itl.tools.view.single_file import render_single_file
 
 
-class NothingToWriteError(Exception):
+class NothingToWriteError(CommandError):
     """The input has no usable stream; the message is one sentence."""
 
 

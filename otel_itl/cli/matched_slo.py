@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from otel_itl.core.slo import Objectives
+from otel_itl.tools.command_error import CommandError
 
 _MAX_NAMED: Final = 5
 """Models that a message names."""
 
 
-class UnmatchedSLOError(Exception):
+class UnmatchedSLOError(CommandError):
     """No model of the input has an objective; the message is one sentence."""
 
 

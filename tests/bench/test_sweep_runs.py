@@ -18,8 +18,8 @@ from bench.sweep.pressed import FAST, OBJECTIVE, report
 from bench.sweep.service import Job
 from bench.sweep.simulate import LEVELS, Design, as_request, expected_duration, play_round, simulate
 from otel_itl.core.slo import SLO
-from otel_itl.tools.sweep.knee import JudgedLevel, Standing, SweepResult
-from otel_itl.tools.sweep.results import LevelResult
+from otel_itl.tools.sweep.knee import SweepResult
+from otel_itl.tools.sweep.results import LevelResult, Standing
 
 DESIGN = Design(arrivals="constant", steady=2.0)
 
@@ -33,9 +33,9 @@ def found(knee: float | None, true: float | None) -> Found:
     """A sweep that found a knee."""
     case = replace(plan(0, DESIGN), knee=true)
     sweep = simulate(case.law, replace(case.design, levels=(1.0,)), case.objective, 0)
-    level = LevelResult(level=knee or 0.0, rounds=(), counted=(), seconds=1.0)
-    judged = None if knee is None else JudgedLevel(level, Standing.WITHIN)
-    return Found(case, SweepResult(sweep=sweep, levels=(), judged=(), knee=judged))
+    standing = None if knee is None else Standing.WITHIN
+    level = LevelResult(level=knee or 0.0, rounds=(), counted=(), seconds=1.0, standing=standing)
+    return Found(case, SweepResult(sweep=sweep, levels=[level]))
 
 
 @pytest.mark.parametrize(("knee", "true", "distance"), [(2.0, 2.0, 0), (1.5, 3.0, -2), (5.0, 3.0, 1), (None, 1.0, -1)])

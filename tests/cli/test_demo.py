@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenTelemetry 1.45 or later")
-
 pytestmark = pytest.mark.timeout(170)  # a demo takes 6 s on an idle machine, and may starve beside others
 
 MODELS = (

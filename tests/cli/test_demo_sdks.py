@@ -66,7 +66,6 @@ def test_the_demo_runs_an_sdk_of_each_wire_format_by_default() -> None:
 def test_a_default_sdk_that_is_not_installed_is_left_out_with_one_line(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    pytest.importorskip("opentelemetry.exporter.otlp.json.file")
     for name in ("google-genai", "bedrock"):
         monkeypatch.setitem(sys.modules, SDKS[name].module, None)
     monkeypatch.chdir(tmp_path)
@@ -91,7 +90,6 @@ def test_a_missing_sdk_is_exit_code_2_and_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, sdks: str, sentence: str
 ) -> None:
     pytest.importorskip("rich")
-    pytest.importorskip("opentelemetry.exporter.otlp.json.file")
     for name in ("groq", "fireworks", "cerebras"):
         monkeypatch.setitem(sys.modules, SDKS[name].module, None)
     code = main(["demo", "--sdk", sdks])
@@ -102,7 +100,6 @@ def test_a_missing_sdk_is_exit_code_2_and_one_sentence(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SDKS if name not in DEFAULT_SDKS])
 def test_the_streams_of_a_chosen_sdk_are_measured(tmp_path: Path, name: str) -> None:
-    pytest.importorskip("opentelemetry.exporter.otlp.json.file")
     pytest.importorskip(SDKS[name].module)
     pytest.importorskip("otel_itl.sdks.registry")
     demo = run("demo", "--sdk", name, "--seconds", "0", "--quiet", "--output", "demo.jsonl", cwd=tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -54,10 +53,6 @@ def test_a_scripted_stream_that_is_uncertain_has_its_error_and_what_to_do() -> N
 
 def test_fine_facts_have_no_finding_that_is_wrong() -> None:
     assert wrong(FINE) == []
-
-
-def test_facts_survive_the_way_from_the_program_to_the_command() -> None:
-    assert Facts.from_json(json.loads(json.dumps(FINE.to_json()))) == FINE
 
 
 def with_endpoint(**fields: Any) -> Facts:

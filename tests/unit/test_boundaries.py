@@ -29,7 +29,7 @@ MAY_IMPORT = {
         *("tools", "tools.report", "tools.compare", "tools.sweep"),
     },
     # These run an application, or are one.
-    "tools.launch": {"core", "config", "sdks", "wiring", "tools", "tools.launch"},
+    "tools.launch": {"core", "config", "sdks", "wiring", "tools", "tools.report", "tools.view", "tools.launch"},
     "tools.demo": {"core", "config", "sdks", "wiring", "testing", "tools", "tools.report", "tools.view", "tools.demo"},
     "tools.doctor": {
         *("core", "config", "recording", "sdks", "export", "process", "wiring", "testing"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from otel_itl.core.moments import format_time
 from otel_itl.core.slo import Objectives
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.requests import Side, add_stream
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
@@ -16,7 +17,7 @@ _MAX_NAMED = 8
 """Values of an attribute that a message names."""
 
 
-class CannotSplitError(Exception):
+class CannotSplitError(CommandError):
     """The input does not have two sides; the message is one sentence that names what it has."""
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from otel_itl.core.stalls import Stall
 from otel_itl.testing import ScriptedServer
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.demo.scenarios import Plan
 from otel_itl.tools.demo.start import Interrupts, Stage, StartLine
-from otel_itl.tools.demo.telemetry import EnvironmentTelemetry, FileTelemetry, open_telemetry
+from otel_itl.tools.demo.telemetry import Telemetry
 from otel_itl.tools.demo.truth import Deviation, compare_with_truth
 from otel_itl.tools.demo.workload import Workload
+from otel_itl.tools.exit_codes import NOTHING_FOUND
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
-from otel_itl.tools.report.reading.streams import StoredStream
 from otel_itl.tools.report.render.number_format import format_duration, pluralize
 from otel_itl.tools.report.render.progress import REFRESH_INTERVAL, Progress
 from otel_itl.tools.report.render.report import print_report
@@ -29,21 +32,10 @@ if TYPE_CHECKING:
     from otel_itl.tools.view.showing import PageProcess
 
 
-class CannotStartError(Exception):
-    """The demo cannot start; the message is one sentence with the reason."""
-
-
-class NothingMeasuredError(Exception):
+class NothingMeasuredError(CommandError):
     """No stream was measured; the message is one sentence."""
 
-
-class DemoView(NamedTuple):
-    """How the demo is shown on a page."""
-
-    opens: bool
-    """Open a browser."""
-    stays: bool
-    """Keep the page after the report, until Ctrl-C."""
+    exit_code = NOTHING_FOUND
 
 
 class Demo:
@@ -53,58 +45,53 @@ class Demo:
         plans: the requests; their SDKs are installed.
         line: shows the start; stopped when requests are sent.
         interrupts: Ctrl-C; gets the stage that the demo is in.
-        is_quiet: print only the report.
-        view: show the streams on a page while they run; None: do not.
+        arguments: of `otel-itl demo`.
     """
 
     def __init__(
-        self,
-        plans: Sequence[Plan],
-        line: StartLine,
-        interrupts: Interrupts,
-        *,
-        is_quiet: bool,
-        view: DemoView | None = None,
+        self, plans: Sequence[Plan], line: StartLine, interrupts: Interrupts, arguments: argparse.Namespace
     ) -> None:
         self._plans = plans
         self._line = line
         self._interrupts = interrupts
-        self._is_quiet = is_quiet
+        self._arguments = arguments
+        self._is_quiet: bool = arguments.quiet
         self._terminal = open_terminal()
-        self._view = view
-        self._page: PageProcess | None = None
 
-    def run(self, *, output: str | None, port: int) -> None:
-        """Run it.
-
-        Args:
-            output: the new file for the telemetry; None: see `open_telemetry`.
-            port: of the scripted server; 0: any free one.
+    def run(self) -> None:
+        """Measure the streams, print the report, and on a terminal keep the page, if there is one, until Ctrl-C.
 
         Raises:
-            CannotStartError: the port or the file cannot be used.
-            NothingMeasuredError: nothing was measured.
+            CommandError: the port or the file cannot be used, or nothing was measured.
         """
-        with ExitStack() as page:
-            self._measure(output, port, page)
-            if self._page and self._view and self._view.stays and not self._interrupts.is_requested:
-                with self._interrupts.cleaning_up(self._page.end):
-                    self._interrupts.stage = Stage.SHOWING
-                    self._page.wait_for_reader()
-                self._interrupts.stage = Stage.OVER
+        interrupts = self._interrupts
+        with ExitStack() as pages:
+            page = self._measure(pages)
+            if page is not None and sys.stderr.isatty() and not interrupts.is_requested:
+                with interrupts.cleaning_up(page.end):
+                    interrupts.stage = Stage.SHOWING
+                    page.wait_for_reader()
+                interrupts.stage = Stage.OVER
 
-    def _measure(self, output: str | None, port: int, page: ExitStack) -> None:
-        """Measure the streams and print the report; `page` ends what serves the page."""
-        skipped, measured = SkippedInput(), list[StoredStream]()
+    def _measure(self, pages: ExitStack) -> PageProcess | None:
+        """Measure the streams and print the report; return the page that shows them until `pages` is closed, if any."""
+        arguments, skipped, page = self._arguments, SkippedInput(), None
         self._line.show("starting the scripted server")
-        is_shown = self._view is not None
-        with _running_server(port) as server, _opened_telemetry(output, is_shown=is_shown) as telemetry:
-            self._show(telemetry, page)
-            with self._interrupts.cleaning_up(telemetry.discard):
+        with (
+            _running_server(arguments.port) as server,
+            closing(Telemetry(arguments.output, is_shown=arguments.view)) as telemetry,
+        ):
+            if arguments.view:
+                from otel_itl.tools.view.showing import shown_by_process  # noqa: PLC0415 - needs the extra `view`
+
+                self._line.stop()
+                page = pages.enter_context(shown_by_process(telemetry.path, opens=not arguments.no_open))
+            with self._interrupts.cleaning_up(telemetry.close):
                 self._send_requests(server, telemetry)
-                report = summarize(_keep(telemetry.finish(skipped), measured), skipped)
+                measured = list(telemetry.finish(skipped))  # those of a demo are few
             smooth_models = {plan.model for plan in self._plans if plan.scenario.is_smooth}
             deviation = compare_with_truth(measured, server.exchanges, smooth_models)
+        report = summarize(measured, skipped)
         if not report.streams:
             if self._interrupts.is_requested:
                 raise NothingMeasuredError("interrupted before a stream was measured.")
@@ -117,16 +104,9 @@ class Demo:
         if not self._is_quiet:
             lines = [*telemetry.describe_location(), _truth_sentence(deviation)]
             print_to(self._terminal, Text("\n" + "\n".join(lines), overflow="fold"))
+        return page
 
-    def _show(self, telemetry: FileTelemetry | EnvironmentTelemetry, page: ExitStack) -> None:
-        """Show the streams on a page, where that was asked for, until `page` is closed."""
-        if self._view is not None:
-            from otel_itl.tools.view.showing import shown_by_process  # noqa: PLC0415 - needs the extra `view`
-
-            self._line.stop()
-            self._page = page.enter_context(shown_by_process(telemetry.path, opens=self._view.opens))
-
-    def _send_requests(self, server: ScriptedServer, telemetry: FileTelemetry | EnvironmentTelemetry) -> None:
+    def _send_requests(self, server: ScriptedServer, telemetry: Telemetry) -> None:
         """Send all requests, or those before Ctrl-C."""
         workload = Workload(self._plans, server)
         telemetry.instrument(None if self._is_quiet else self._print_stall)
@@ -166,13 +146,6 @@ def _stall_line(stall: Stall) -> Text:
     )
 
 
-def _keep(streams: Iterable[StoredStream], kept: list[StoredStream]) -> Iterator[StoredStream]:
-    """Pass streams on, and keep them to compare them with the truth: those of a demo are few."""
-    for stream in streams:
-        kept.append(stream)
-        yield stream
-
-
 @contextmanager
 def _running_server(port: int) -> Iterator[ScriptedServer]:
     """Start the scripted server in a process of its own, and stop it at the end of the `with` block."""
@@ -181,27 +154,11 @@ def _running_server(port: int) -> Iterator[ScriptedServer]:
         server.start()
     except OSError as error:
         reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on ({error.strerror})"
-        raise CannotStartError(f"port {port} {reason}: give --port another one, or 0 for any that is free.") from error
+        raise CommandError(f"port {port} {reason}: give --port another one, or 0 for any that is free.") from error
     try:
         yield server
     finally:
         server.stop()
-
-
-@contextmanager
-def _opened_telemetry(output: str | None, *, is_shown: bool) -> Iterator[FileTelemetry | EnvironmentTelemetry]:
-    """Open the telemetry, and turn a failure into a `CannotStartError`; an empty file does not stay."""
-    try:
-        telemetry = open_telemetry(output, is_shown=is_shown)
-    except FileExistsError as error:
-        raise CannotStartError(f"{output} exists and is left as it is: give --output a new name.") from error
-    except OSError as error:
-        where = output or "the current directory"
-        raise CannotStartError(f"{where} cannot be written to ({error.strerror}): give --output a place.") from error
-    try:
-        yield telemetry
-    finally:
-        telemetry.discard()
 
 
 def _truth_sentence(deviation: Deviation | None) -> str:

@@ -98,7 +98,8 @@ class Workload:
 
     def _begin(self) -> None:
         """Note that all clients are warm. Called once, before their threads go on."""
-        _freeze_garbage_collector()
+        gc.collect()
+        gc.freeze()  # what is loaded is left out of collections, which would stop all threads for 0.2 s
         self._is_ready.set()
 
     def _cancel(self) -> None:
@@ -162,12 +163,6 @@ class Workload:
 def _session_scope(lane: Lane) -> AbstractContextManager[None]:
     """Return the session of a lane, if it has one."""
     return nullcontext() if lane.plan.session is None else otel_itl.session(lane.plan.session)
-
-
-def _freeze_garbage_collector() -> None:
-    """Exclude everything that is loaded from garbage collection, which would stop all threads for 0.2 s."""
-    gc.collect()
-    gc.freeze()
 
 
 async def _warm_up(request: Callable[[str], Coroutine[Any, Any, Any]]) -> None:

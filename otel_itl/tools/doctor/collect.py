@@ -42,13 +42,12 @@ _VARIABLES: Final = (
 """None of them holds a secret."""
 
 
-def collect_facts(*, stream: StreamFacts | None, streams: int | None, has_program: bool) -> Facts:
+def collect_facts(stream: StreamFacts | None, streams: int | None = None) -> Facts:
     """Collect the facts of this process. It takes the time that the endpoints take to answer, 3 s each at most.
 
     Args:
         stream: the scripted stream, which has been sent.
-        streams: the streams that the program has made.
-        has_program: this process runs somebody's program; else that of the command.
+        streams: the streams that the program has made; None: this process is the command's own.
     """
     facts = Facts(
         pid=os.getpid(),
@@ -59,7 +58,7 @@ def collect_facts(*, stream: StreamFacts | None, streams: int | None, has_progra
         signals=[_describe_signal(name, provider) for name, provider in _providers().items()],
         variables={name: os.environ[name] for name in _VARIABLES if os.environ.get(name, "").strip()},
         refused_variables=_refused_variables(),
-        launcher="opentelemetry-instrument" if _AUTO_INSTRUMENTATION in sys.modules and has_program else None,
+        launcher="opentelemetry-instrument" if _AUTO_INSTRUMENTATION in sys.modules and streams is not None else None,
         has_distro=bool(entry_points(group="opentelemetry_distro")),
         is_recording=runtime.config is not None,
         streams=streams,

@@ -7,13 +7,22 @@ from typing import Final
 from otel_itl.tools.doctor.facts import ExporterFacts
 
 _GRPC: Final = "grpc"
+_START_ONE: Final = (
+    "start a Collector there, or set OTEL_EXPORTER_OTLP_ENDPOINT to where one listens; without a Collector: "
+    "otel-itl run, or OTEL_ITL_FILE=otel-itl.jsonl and no OTEL_EXPORTER_OTLP_ENDPOINT"
+)
+_SET_TLS: Final = (
+    "set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of its certificate authority; or, for an endpoint without "
+    "TLS, begin OTEL_EXPORTER_OTLP_ENDPOINT with http://"
+)
+_CHECK_ROUTE: Final = "check that the host and the port of OTEL_EXPORTER_OTLP_ENDPOINT can be reached from here"
 _PROBLEMS: Final = {
-    "refused": "refuses the connection",
-    "dns": "has a host name that does not resolve",
-    "timeout": "does not answer within 3 s",
-    "tls": "fails the TLS handshake",
-    "closed": "closes the connection without an answer",
+    "refused": ("refuses the connection", _START_ONE),
+    "dns": ("has a host name that does not resolve", "correct the host in OTEL_EXPORTER_OTLP_ENDPOINT"),
+    "timeout": ("does not answer within 3 s", _CHECK_ROUTE),
+    "tls": ("fails the TLS handshake", _SET_TLS),
 }
+"""Why there was no answer → what is reported, and the remedy."""
 _FORBIDDEN: Final = frozenset({"401", "403", "UNAUTHENTICATED", "PERMISSION_DENIED"})
 _UNSUPPORTED: Final = frozenset({"404", "405", "501", "UNIMPLEMENTED"})
 _WRONG_ENCODING: Final = frozenset({"400", "406", "415", "UNKNOWN", "INTERNAL"})
@@ -22,7 +31,9 @@ _WRONG_ENCODING: Final = frozenset({"400", "406", "415", "UNKNOWN", "INTERNAL"})
 def remedy_for(signal: str, exporter: ExporterFacts) -> tuple[str, str]:
     """Return what was found at the endpoint of an exporter that did not accept, and the remedy."""
     if exporter.problem in _PROBLEMS:
-        return _PROBLEMS[exporter.problem], _remedy_for_problem(exporter)
+        return _PROBLEMS[exporter.problem]
+    if exporter.problem == "closed":
+        return "closes the connection without an answer", _other_protocol(exporter)
     status = exporter.status
     if status is None:
         return (
@@ -48,25 +59,6 @@ def _remedy_for_status(signal: str, exporter: ExporterFacts, status: str) -> tup
     if status in _WRONG_ENCODING:
         return f"{finding}: it does not understand {exporter.protocol}", _other_protocol(exporter)
     return f"{finding}", "look for the reason in the log of the backend or the Collector"
-
-
-def _remedy_for_problem(exporter: ExporterFacts) -> str:
-    """Return what to do where an endpoint did not answer."""
-    if exporter.problem == "refused":
-        return (
-            "start a Collector there, or set OTEL_EXPORTER_OTLP_ENDPOINT to where one listens; without a Collector: "
-            "otel-itl run, or OTEL_ITL_FILE=otel-itl.jsonl and no OTEL_EXPORTER_OTLP_ENDPOINT"
-        )
-    if exporter.problem == "tls":
-        return (
-            "set OTEL_EXPORTER_OTLP_CERTIFICATE to the file of its certificate authority; or, for an endpoint without "
-            "TLS, begin OTEL_EXPORTER_OTLP_ENDPOINT with http://"
-        )
-    if exporter.problem == "closed":
-        return _other_protocol(exporter)
-    if exporter.problem == "dns":
-        return "correct the host in OTEL_EXPORTER_OTLP_ENDPOINT"
-    return "check that the host and the port of OTEL_EXPORTER_OTLP_ENDPOINT can be reached from here"
 
 
 def _other_protocol(exporter: ExporterFacts) -> str:

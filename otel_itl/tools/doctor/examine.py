@@ -7,17 +7,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from operator import itemgetter
 from typing import Final
 
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
 from otel_itl.testing import ScriptedServer
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.doctor.checks import Check, State, check
 from otel_itl.tools.doctor.collect import collect_facts
-from otel_itl.tools.doctor.facts import Facts
 from otel_itl.tools.doctor.inspector import SERVER_VARIABLE
 from otel_itl.tools.doctor.scripted_stream import scripts, send_scripted_stream
-from otel_itl.tools.launch.command import resolve_command
+from otel_itl.tools.launch.command import CannotLaunchError, resolve_command
 from otel_itl.tools.launch.environment import launch_environment
 from otel_itl.tools.launch.notes import Notes, open_notes
 from otel_itl.tools.launch.process import run_program
@@ -26,10 +27,13 @@ INSPECTOR: Final = "otel_itl.tools.doctor.inspector"
 _STANDARD_ERROR: Final = 2
 
 
-def examine_here() -> tuple[Facts, list[Check]]:
+def examine_here() -> tuple[str | None, list[Check]]:
     """Examine this environment: instrument this very process, and stream once.
 
     Installed SDKs are imported. The OpenTelemetry SDK is set up as a program's first stream would set it up.
+
+    Returns:
+        The trace id of the scripted stream, None where it has none; and the findings.
     """
     from otel_itl.launched import start  # noqa: PLC0415 - reads the environment
 
@@ -40,11 +44,10 @@ def examine_here() -> tuple[Facts, list[Check]]:
             import_module(REGISTRY[name].package)
     with _run_scripted_server() as server:
         stream = send_scripted_stream(server.url, usable)
-    facts = collect_facts(stream=stream, streams=None, has_program=False)
-    return facts, check(facts)
+    return None if stream is None else stream.trace_id, check(collect_facts(stream))
 
 
-def examine_program(words: Sequence[str], module: str | None) -> tuple[Facts | None, list[Check]]:
+def examine_program(words: Sequence[str], module: str | None) -> tuple[str | None, list[Check]]:
     """Run a program to its end, and examine it from inside. Its standard output goes to standard error.
 
     Args:
@@ -52,31 +55,27 @@ def examine_program(words: Sequence[str], module: str | None) -> tuple[Facts | N
         module: a Python module to run.
 
     Returns:
-        The facts of the process that tried a stream first, and the findings. None: no process could be examined.
+        The trace id and the findings of the process that matters most.
 
     Raises:
-        CannotLaunchError: it cannot be started.
+        CommandError: it cannot be started.
     """
-    command = resolve_command(words, module=module)
+    try:
+        command = resolve_command(words, module=module)
+    except CannotLaunchError as error:
+        raise CommandError(str(error)) from error  # exit code 2: the doctor has not the program's codes
     print("otel-itl doctor: the findings follow at the end of the program; Ctrl-C ends a server.", file=sys.stderr)
     with _run_scripted_server() as server, open_notes() as notes:
         environ = launch_environment(os.environ, notes.path, inspector=INSPECTOR)
         exit_code = run_program(command, {**environ, SERVER_VARIABLE: server.url}, stdout=_STANDARD_ERROR)
-        found = _find_facts(notes)
-        ended = _describe_end(exit_code)
-        if found is None:
-            return None, [ended, _explain_nothing(notes)]
-        return found, [*check(found), ended]
-
-
-def _find_facts(notes: Notes) -> Facts | None:
-    """Return the facts of the process that matters most: one that streamed, else one that uses an SDK."""
-    found = [Facts.from_json(note["facts"]) for note in notes.read() if "facts" in note]
-
-    def importance(facts: Facts) -> tuple[bool, bool]:
-        return bool(facts.streams), any(sdk.is_imported for sdk in facts.sdks)
-
-    return max(found, key=importance, default=None)
+        ended = f"ended with exit code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
+        end = Check("program", "end", State.NOTE, ended)
+        examined = [note for note in notes.read() if "checks" in note]
+        if not examined:
+            return None, [end, _explain_nothing(notes)]
+        chosen = max(examined, key=itemgetter("importance"))
+        checks = [Check(topic, name, State(state), *rest) for topic, name, state, *rest in chosen["checks"]]
+        return chosen["trace_id"], [*checks, end]
 
 
 def _explain_nothing(notes: Notes) -> Check:
@@ -84,19 +83,9 @@ def _explain_nothing(notes: Notes) -> Check:
     failed = next((note["inspection_error"] for note in notes.read() if "inspection_error" in note), None)
     if failed is not None:
         return Check("program", "inspection", State.WRONG, f"failed ({failed})", "report it: see CONTRIBUTING.md")
-    reason = notes.explain_no_stream(os.environ)
-    return Check(
-        "program",
-        "inspection",
-        State.WRONG,
-        f"no process of it could be examined: {reason}",
-        "install otel-itl in the environment that runs the program, and let the program end by itself or by Ctrl-C",
-    )
-
-
-def _describe_end(exit_code: int) -> Check:
-    finding = f"ended with exit code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
-    return Check("program", "end", State.NOTE, finding)
+    finding = f"no process of it could be examined: {notes.explain_no_stream(os.environ)}"
+    remedy = "install otel-itl in the environment that runs the program, and let the program end by itself or by Ctrl-C"
+    return Check("program", "inspection", State.WRONG, finding, remedy)
 
 
 @contextmanager

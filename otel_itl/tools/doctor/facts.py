@@ -1,10 +1,8 @@
-"""What the doctor finds out about a process: plain data, which goes from a program to the command as JSON."""
+"""What the doctor finds out about a process."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,31 +100,3 @@ class Facts:
     def exporters_of(self, signal: str) -> list[ExporterFacts]:
         """Return the exporters of a signal that are known."""
         return [exporter for found in self.signals if found.name == signal for exporter in found.exporters or ()]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the facts as JSON has them."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Facts:
-        """Make facts of what `to_json` returned."""
-        signals = [
-            SignalFacts(
-                **{
-                    **signal,
-                    "exporters": None
-                    if signal["exporters"] is None
-                    else [ExporterFacts(**exporter) for exporter in signal["exporters"]],
-                }
-            )
-            for signal in value["signals"]
-        ]
-        stream = value["stream"]
-        return cls(
-            **{
-                **value,
-                "sdks": [SDKFacts(**sdk) for sdk in value["sdks"]],
-                "signals": signals,
-                "stream": None if stream is None else StreamFacts(**stream),
-            }
-        )

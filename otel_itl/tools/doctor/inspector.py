@@ -16,6 +16,7 @@ from otel_itl.launched import write_note
 from otel_itl.recording.internal_errors import locate
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES
+from otel_itl.tools.doctor.checks import describe_findings
 from otel_itl.tools.doctor.collect import collect_facts
 from otel_itl.tools.doctor.scripted_stream import send_scripted_stream
 
@@ -26,7 +27,7 @@ INTERVAL: Final = 0.02
 
 
 class Inspector:
-    """Writes the facts of this process once: when its first stream has ended, or at its exit."""
+    """Writes the findings on this process once: when its first stream has ended, or at its exit."""
 
     def __init__(self) -> None:
         self._is_written = False
@@ -41,22 +42,21 @@ class Inspector:
         self._start_thread()
 
     def write(self) -> None:
-        """Collect the facts and write them for the doctor; nothing where that was done."""
+        """Collect the facts, check them, and write the findings for the doctor; nothing where that was done."""
         with self._lock:  # at exit, wait for the thread that is writing them
             if not self._is_written:
                 self._is_written = True
                 self._collect_and_write()
 
     def _collect_and_write(self) -> None:
-        """Send the scripted stream if the program made one, and write the facts, or why there are none."""
+        """Send the scripted stream if the program made one, and write the findings, or why there are none."""
         try:
             streams = runtime.open_streams.newest_key + 1
             sdks = [sdk for sdk in SDK_NAMES if sdk in runtime.installer.installed and _is_imported(sdk)]
             url = os.environ.get(SERVER_VARIABLE, "")
             # A program that made no stream may be at its exit, where the OpenTelemetry SDK can no more be set up.
             stream = send_scripted_stream(url, sdks) if url and streams else None
-            facts = collect_facts(stream=stream, streams=streams, has_program=True)
-            write_note({"pid": os.getpid(), "facts": facts.to_json()})
+            write_note({"pid": os.getpid(), **describe_findings(collect_facts(stream, streams))})
         except Exception as error:  # noqa: BLE001 - the program goes on, whatever the doctor comes upon
             write_note({"pid": os.getpid(), "inspection_error": f"{type(error).__name__} at {locate(error)}"})
 
@@ -71,8 +71,8 @@ class Inspector:
     def _watch(self) -> None:
         """Wait for the end of the first stream.
 
-        What is registered last runs first at exit: so the facts are written before providers that were set in between
-        shut down, and before the streams that are open are abandoned.
+        What is registered last runs first at exit: so the findings are written before providers that were set in
+        between shut down, and before the streams that are open are abandoned.
         """
         known: list[Any] = []
         wait = threading.Event()

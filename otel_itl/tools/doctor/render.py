@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from otel_itl.tools.doctor.checks import Check, State
-from otel_itl.tools.doctor.facts import Facts
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 
 SCHEMA_VERSION: Final = 1
@@ -33,14 +32,13 @@ def print_checks(checks: Sequence[Check], terminal: Terminal) -> None:
     print_to(terminal, Group(*parts))
 
 
-def checks_to_json(facts: Facts | None, checks: Sequence[Check]) -> str:
+def checks_to_json(trace_id: str | None, checks: Sequence[Check]) -> str:
     """Return the findings as JSON, whose schema docs/doctor.md has."""
-    stream = None if facts is None else facts.stream
     return json.dumps(
         {
             "schema_version": SCHEMA_VERSION,
             "is_fine": all(check.state is not State.WRONG for check in checks),
-            "trace_id": None if stream is None else stream.trace_id,
+            "trace_id": trace_id,
             "checks": [{**check._asdict(), "state": check.state.value} for check in checks],
         },
         indent=2,

@@ -29,12 +29,8 @@ FLUSH_MILLISECONDS: Final = 3_000
 def scripts() -> dict[str, Script]:
     """Return the scripts that the server has to play: model → script."""
     words = ["one ", "two ", "three"]
-    return {
-        MODEL: chat.reply(words, first=0.01, gaps=0.01),
-        f"{MODEL}-messages": messages.reply(words, first=0.01, gaps=0.01),
-        f"{MODEL}-gemini": gemini.reply(words, first=0.01, gaps=0.01),
-        f"{MODEL}-converse": bedrock.reply(words, first=0.01, gaps=0.01),
-    }
+    wires = {"": chat, "-messages": messages, "-gemini": gemini, "-converse": bedrock}
+    return {MODEL + suffix: wire.reply(words, first=0.01, gaps=0.01) for suffix, wire in wires.items()}
 
 
 def send_scripted_stream(server_url: str, names: Iterable[str]) -> StreamFacts | None:

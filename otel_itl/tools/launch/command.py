@@ -10,6 +10,7 @@ from pathlib import Path
 from shutil import which
 from typing import Final, NamedTuple
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.exit_codes import BAD_USAGE
 
 CANNOT_EXECUTE: Final = 126
@@ -19,7 +20,7 @@ NOT_FOUND: Final = 127
 _PYTHON_SUFFIXES: Final = (".py", ".pyw", ".pyz")
 
 
-class CannotLaunchError(Exception):
+class CannotLaunchError(CommandError):
     """The program cannot be started.
 
     Args:
@@ -27,7 +28,7 @@ class CannotLaunchError(Exception):
         exit_code: of the command.
     """
 
-    def __init__(self, sentence: str, exit_code: int) -> None:
+    def __init__(self, sentence: str, exit_code: int = BAD_USAGE) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
 
@@ -57,7 +58,7 @@ def resolve_command(words: Sequence[str], *, module: str | None = None) -> Comma
     name = words[0]
     if name.lower().endswith(_PYTHON_SUFFIXES):
         if not os.path.lexists(name):
-            raise CannotLaunchError(f"{name} does not exist.", BAD_USAGE)
+            raise CannotLaunchError(f"{name} does not exist.")
         return Command(sys.executable, (sys.executable, *words))
     return Command(_find_executable(name), tuple(words))
 
@@ -71,7 +72,7 @@ def _check_module(module: str) -> None:
     package = module.partition(".")[0]
     path = [str(Path.cwd()), *sys.path]
     if BuiltinImporter.find_spec(package) is None and PathFinder.find_spec(package, path) is None:
-        raise CannotLaunchError(f"there is no module {package!r} in the environment of {sys.executable}.", BAD_USAGE)
+        raise CannotLaunchError(f"there is no module {package!r} in the environment of {sys.executable}.")
 
 
 def _find_executable(name: str) -> str:

@@ -11,7 +11,6 @@ from typing import Final
 
 from otel_itl.core.file_path import OTLP_LINE
 from otel_itl.core.private_file import open_own, open_private
-from otel_itl.tools.exit_codes import BAD_USAGE
 from otel_itl.tools.launch.command import CannotLaunchError
 
 DEFAULT_OUTPUT: Final = "otel-itl.jsonl"
@@ -73,8 +72,7 @@ class OutputFile:
             _lock(self._held, exclusively=False)
         except OSError as error:
             raise CannotLaunchError(
-                f"{self.name} cannot be written to ({error.strerror or error}): give --output another place.",
-                BAD_USAGE,
+                f"{self.name} cannot be written to ({error.strerror or error}): give --output another place."
             ) from error
 
     def finish(self) -> None:
@@ -104,18 +102,17 @@ class OutputFile:
             OSError: it cannot be read.
         """
         if self.name in {"", "-"}:
-            raise CannotLaunchError(f"{self.name!r} is not the name of a file: give --output one.", BAD_USAGE)
+            raise CannotLaunchError(f"{self.name!r} is not the name of a file: give --output one.")
         try:
             mode = os.lstat(self.path).st_mode
         except FileNotFoundError:
             return
         if not stat.S_ISREG(mode):
-            raise CannotLaunchError(f"{self.name} is not a regular file: give --output a new name.", BAD_USAGE)
+            raise CannotLaunchError(f"{self.name} is not a regular file: give --output a new name.")
         if not _is_ours(self.path):
             raise CannotLaunchError(
                 f"{self.name} exists, holds something else than the telemetry of earlier runs, and is left as it is: "
-                "give --output a new name.",
-                BAD_USAGE,
+                "give --output a new name."
             )
 
     def _refuse_used(self) -> None:
@@ -130,7 +127,7 @@ class OutputFile:
                 _lock(descriptor, exclusively=True)
             except (BlockingIOError, PermissionError):
                 raise CannotLaunchError(
-                    f"{self.name} is being written by another run: give --output a new name, or --append.", BAD_USAGE
+                    f"{self.name} is being written by another run: give --output a new name, or --append."
                 ) from None
             finally:
                 os.close(descriptor)

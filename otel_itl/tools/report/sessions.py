@@ -12,6 +12,7 @@ from typing import NamedTuple
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.sessions import Sessions, TrackedRequest
 from otel_itl.core.timeline import SECOND
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.certainty import find_error
 from otel_itl.tools.report.reading.span_facts import SessionFacts
 from otel_itl.tools.report.reading.streams import StoredStream
@@ -80,7 +81,7 @@ class SessionSummary:
     """Index of the last request before the recovery; None: there was no degradation, or it lasts."""
 
 
-class UnknownSessionError(Exception):
+class UnknownSessionError(CommandError):
     """There is no such session; the message is one sentence that names similar ids."""
 
 

@@ -9,7 +9,7 @@ resampled together (a block bootstrap), so that differences between rounds widen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -35,34 +35,23 @@ class Block:
     """Requests of the same round that received tokens in the block, each with the share of that time inside it."""
 
 
-def split_into_blocks(rounds: Iterable[Round], requests: Sequence[DueRequest]) -> list[Block]:
-    """Return the blocks of the steady parts of rounds.
-
-    Args:
-        rounds: rounds of one level that count.
-        requests: all of the sweep; those of the warm-up may end in the steady part as well.
-    """
-    return [block for one in rounds for block in _split(one, requests)]
-
-
-def _split(one: Round, requests: Sequence[DueRequest]) -> list[Block]:
-    """Return the blocks of one round."""
-    seconds = one.steady_until - one.steady_from
-    own = [request for request in requests if (request.level, request.round) == (one.level, one.round)]
-    due = [request for request in own if request.is_steady]
-    count = _count_blocks(seconds, due)
-    length = seconds / count
+def split_into_blocks(one: Round) -> list[Block]:
+    """Return the blocks of the steady part of a round; none where it has none."""
+    start, end = one.steady_from, one.steady_until
+    if start is None or end is None:
+        return []
+    due = [request for request in one.requests if request.is_steady]
+    count = _count_blocks(one.seconds, due)
+    length = one.seconds / count
     blocks = [Block(length) for _ in range(count)]
     for request in due:
-        index = int((request.due - one.steady_from) / length)
-        blocks[min(max(index, 0), count - 1)].due.append(request)
-    for request in own:
-        if request.ended is None or request.ended < one.steady_from:
+        blocks[min(max(int((request.due - start) / length), 0), count - 1)].due.append(request)
+    for request in one.requests:  # those of the warm-up may end in the steady part as well
+        if request.ended is None or request.ended < start:
             continue
-        if request.ended < one.steady_until:
-            index = int((request.ended - one.steady_from) / length)
-            blocks[min(index, count - 1)].ended.append(request)
-        _add_open(blocks, request, one.steady_from)
+        if request.ended < end:
+            blocks[min(int((request.ended - start) / length), count - 1)].ended.append(request)
+        _add_open(blocks, request, start)
     return blocks
 
 

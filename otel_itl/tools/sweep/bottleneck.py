@@ -6,8 +6,8 @@ import math
 from enum import Enum
 
 from otel_itl.core.stalls import Cause
-from otel_itl.tools.sweep.knee import JudgedLevel, Standing, SweepResult
-from otel_itl.tools.sweep.results import LevelResult
+from otel_itl.tools.sweep.knee import SweepResult
+from otel_itl.tools.sweep.results import LevelResult, Standing
 
 MAX_SET_ASIDE = 0.05
 """Share of requests held up by their caller or this machine, beyond which part of the wait is this machine's. Of more
@@ -33,17 +33,17 @@ class Bottleneck(Enum):
     """On this machine."""
 
 
-def find_bottleneck(judged: JudgedLevel, result: SweepResult) -> Bottleneck:
+def find_bottleneck(level: LevelResult, result: SweepResult) -> Bottleneck:
     """Return where requests wait at a level, compared with the lowest level that counts."""
-    level, reference = judged.result, result.judged[0].result
+    reference = result.judged[0]
     if _is_here(level):
         return Bottleneck.HERE
-    if (judged.missed or "").startswith("ttft"):
+    if (level.missed or "").startswith("ttft"):
         return Bottleneck.QUEUE
     is_slower = _ratio(level, reference, "itl_p50") >= _SLOWER
-    if judged.standing is Standing.SATURATED:
+    if level.standing is Standing.SATURATED:
         return Bottleneck.PACE if is_slower and _ratio(level, reference, "ttft_p50") < _SLOWER else Bottleneck.QUEUE
-    median, tail = level.figures["itl_p50"].value, level.figures[judged.missed or "itl_p50"].value
+    median, tail = level.figures["itl_p50"].value, level.figures[level.missed or "itl_p50"].value
     has_long_gaps = bool(median and tail and tail > LONG_GAP * median)
     return Bottleneck.GAPS if has_long_gaps and not is_slower else Bottleneck.PACE
 

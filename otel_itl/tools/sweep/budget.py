@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
+from operator import add
 from typing import Final, NamedTuple
 
 from otel_itl.tools.sweep.plan import SweepLimits
@@ -26,6 +28,18 @@ class Reservation(NamedTuple):
     """Size of the prompt in bytes."""
 
 
+class _Limit(NamedTuple):
+    """A limit of what input and output tokens add up to."""
+
+    option: str
+    """How it was given: `--max-tokens 5,000`."""
+    most: float
+    amount_of: Callable[[int, int], float]
+    """Returns what a number of input and of output tokens count."""
+    form: str
+    """Format of an amount."""
+
+
 class Budget:
     """Counts what ended requests have consumed, and reserves the most that open ones may.
 
@@ -38,10 +52,15 @@ class Budget:
     """
 
     def __init__(self, limits: SweepLimits, price: Price | None = None) -> None:
-        self._limits = limits
+        self._max_requests = limits.max_requests
         self._price = price
-        self._reserved: list[int] = [0, 0]
-        self._used: list[int] = [0, 0]
+        self._limits: list[_Limit] = []
+        if limits.max_tokens is not None:
+            self._limits.append(_Limit(f"--max-tokens {limits.max_tokens:,}", limits.max_tokens, add, ","))
+        if limits.max_cost is not None and price is not None:
+            self._limits.append(_Limit(f"--max-cost {limits.max_cost:g}", limits.max_cost, price.of, ".3g"))
+        self._reserved = (0, 0)
+        self._used = (0, 0)
         self._usages = 0
         self._densest = 0.0
         self.requests = 0
@@ -61,43 +80,37 @@ class Budget:
     @property
     def is_waiting(self) -> bool:
         """Whether the request that was refused last may fit as soon as open ones have ended: each reserves its most."""
-        has_count_left = self._limits.max_requests is None or self.requests < self._limits.max_requests
+        has_count_left = self._max_requests is None or self.requests < self._max_requests
         return self.exhausted is not None and has_count_left and any(self._reserved)
 
     @property
     def used_share(self) -> float:
         """Share of the limit that is nearest, used or reserved; 0: there is no limit."""
-        limits, cost = self._limits, self._cost_of(0, 0)
-        pairs = (
-            (self.requests, limits.max_requests),
-            (sum(self._used) + sum(self._reserved), limits.max_tokens),
-            (cost, limits.max_cost),
-        )
-        return max((used / limit for used, limit in pairs if limit is not None), default=0.0)
+        of_requests = 0.0 if self._max_requests is None else self.requests / self._max_requests
+        taken = _add(self._used, self._reserved)
+        return max([of_requests, *(limit.amount_of(*taken) / limit.most for limit in self._limits)])
 
     def reserve(self, prompt: Prompt) -> Reservation | None:
         """Reserve what a request may consume; None: it would exceed a limit, and is not to be sent."""
-        limit = self.estimate(prompt)
-        self.exhausted = self._find_exceeded(limit)
+        reservation = self.estimate(prompt)
+        self.exhausted = self._find_exceeded(reservation)
         if self.exhausted is not None:
             return None
         self.requests += 1
-        self._reserved[0] += limit.input_tokens
-        self._reserved[1] += limit.output_tokens
-        return limit
+        self._reserved = _add(self._reserved, reservation)
+        return reservation
 
     def release(self, reservation: Reservation) -> None:
         """Give a reservation back: the request was not sent."""
         self.requests -= 1
-        self._reserved[0] -= reservation.input_tokens
-        self._reserved[1] -= reservation.output_tokens
+        self._reserved = _add(self._reserved, reservation, -1)
 
     def settle(self, reservation: Reservation, input_tokens: int | None, output_tokens: int | None) -> None:
         """Replace a reservation by what the request has consumed; None: not known, it counts in full."""
-        self._reserved[0] -= reservation.input_tokens
-        self._reserved[1] -= reservation.output_tokens
-        self._used[0] += reservation.input_tokens if input_tokens is None else input_tokens
-        self._used[1] += reservation.output_tokens if output_tokens is None else output_tokens
+        self._reserved = _add(self._reserved, reservation, -1)
+        used_input = reservation.input_tokens if input_tokens is None else input_tokens
+        used_output = reservation.output_tokens if output_tokens is None else output_tokens
+        self._used = _add(self._used, (used_input, used_output))
         if input_tokens is not None and reservation.size:
             self._usages += 1
             self._densest = max(self._densest, input_tokens / reservation.size)
@@ -118,29 +131,18 @@ class Budget:
             most = min(most, expected + template)
         return Reservation(most, prompt.max_output_tokens, size)
 
-    def _cost_of(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the cost of all that is used, reserved and given, by the price; 0 where there is none."""
-        if self._price is None:
-            return 0.0
-        used = [of_used + of_reserved for of_used, of_reserved in zip(self._used, self._reserved, strict=True)]
-        return self._price.of(used[0] + input_tokens, used[1] + output_tokens)
-
     def _find_exceeded(self, more: Reservation) -> str | None:
         """Return the limit that a further request would exceed, in one clause; None: none."""
-        limits = self._limits
-        if limits.max_requests is not None and self.requests + 1 > limits.max_requests:
-            return f"--max-requests {limits.max_requests} was reached"
-        used, held, each = sum(self._used), sum(self._reserved), more.input_tokens + more.output_tokens
-        if limits.max_tokens is not None and used + held + each > limits.max_tokens:
-            return _describe_exceeded(f"--max-tokens {limits.max_tokens:,}", f"{used:,}", f"{held:,}", f"{each:,}")
-        cost = self._cost_of(more.input_tokens, more.output_tokens)
-        if self._price is not None and limits.max_cost is not None and cost > limits.max_cost:
-            money = (self._price.of(*tokens) for tokens in (self._used, self._reserved, more[:2]))
-            return _describe_exceeded(f"--max-cost {limits.max_cost:g}", *(f"{one:.3g}" for one in money))
+        if self._max_requests is not None and self.requests + 1 > self._max_requests:
+            return f"--max-requests {self._max_requests} was reached"
+        for option, most, amount_of, form in self._limits:
+            if amount_of(*_add(_add(self._used, self._reserved), more)) > most:
+                used, each = (format(amount_of(*tokens), form) for tokens in (self._used, more[:2]))
+                of_open = f", up to {amount_of(*self._reserved):{form}} by open requests" if any(self._reserved) else ""
+                return f"{option} would be exceeded by a further request ({used} used{of_open}, up to {each} each)"
         return None
 
 
-def _describe_exceeded(limit: str, used: str, held: str, each: str) -> str:
-    """Return as a clause that a further request would exceed a limit, with what is used and what each may consume."""
-    of_open = "" if held == "0" else f", up to {held} by open requests"
-    return f"{limit} would be exceeded by a further request ({used} used{of_open}, up to {each} each)"
+def _add(tokens: tuple[int, int], more: tuple[int, ...], sign: int = 1) -> tuple[int, int]:
+    """Add input and output tokens, or subtract them (`sign` is -1)."""
+    return tokens[0] + sign * more[0], tokens[1] + sign * more[1]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.failures import NO_TOKEN
-from otel_itl.tools.sweep.flight import Flight, describe_flight_failure
 from otel_itl.tools.sweep.measurement import CALIBRATION
 from otel_itl.tools.sweep.plan import SweepPlan
-from otel_itl.tools.sweep.rounds import PAUSE_AFTER_FAILURE, TICK
+from otel_itl.tools.sweep.records import DueRequest
+from otel_itl.tools.sweep.rounds import TICK, raise_failure
 from otel_itl.tools.sweep.sender import RequestSender
 
 REQUESTS_PER_CALLER: Final = 3
@@ -30,10 +31,6 @@ MIN_ERRORS: Final = 3
 """Failures from which on calibrating ends, if no request has succeeded."""
 
 
-class CannotSweepError(Exception):
-    """There is nothing to sweep; the message is one sentence with the reason."""
-
-
 class Calibration:
     """Has as many callers as the expected peak ask one request after the other, until the mean is known.
 
@@ -47,90 +44,88 @@ class Calibration:
     def __init__(self, plan: SweepPlan, sender: RequestSender, report: Callable[[], None], random: Random) -> None:
         self._plan, self._sender, self._report, self._random = plan, sender, report, random
         self._clock = asyncio.get_running_loop().time
-        self.flights: list[Flight] = []
+        self.requests: list[DueRequest] = []
         self._is_answered = asyncio.Event()
         """A token has come."""
         self._durations: list[float] = []
         self._first_durations: list[float] = []
-        self._errors: list[Flight] = []
+        self._errors: list[DueRequest] = []
 
     async def measure(self) -> float | None:
         """Return the mean duration of a request (s); None: the brakes were applied before it was known.
 
         Raises:
-            CannotSweepError: requests fail, or none ends in time.
-            PromptError: a prompt cannot be made.
+            CommandError: requests fail, or none ends in time.
+            CommandError: a prompt cannot be made.
         """
-        most = self._plan.limits.max_requests
-        count = max(round(self._plan.peak), 1) if most is None else min(max(round(self._plan.peak), 1), most)
+        count = self._plan.callers_at(1.0)
+        count = min(count, self._plan.limits.max_requests or count)
         callers = [asyncio.ensure_future(self._ask_again(number)) for number in range(count)]
-        began = self._clock()
-        until = began + MAX_SECONDS
-        wanted = max((REQUESTS_PER_CALLER - 1) * count, MIN_MEASURED)
         try:
-            while not self._sender.brakes.are_applied and self._clock() < until:
-                is_quick = self._clock() < began + QUICK_SECONDS and self._sender.budget.used_share < MAX_USED_SHARE
-                if len(self._durations) >= (max(wanted, MAX_MEASURED) if is_quick else wanted):
-                    break
-                await asyncio.wait(callers, timeout=TICK)
-                for caller in callers:
-                    if caller.done():
-                        caller.result()
-                self._refuse_failures()
-                if any(flight.first_token is not None for flight in self.flights[: 2 * FIRST_CALLERS]):
-                    self._is_answered.set()
-                self._report()
+            await self._watch(callers)
         finally:
             for caller in callers:
                 caller.cancel()
             await asyncio.gather(*callers, return_exceptions=True)
-            await self._sender.drain(self._drain_seconds, self._report)
+            slowest = max([*self._first_durations, *self._durations, 1.0])
+            given = self._plan.drain_seconds
+            await self._sender.drain(4 * slowest if given is None else given, self._report)
         durations = self._durations or self._first_durations
         if durations:
             return sum(durations) / len(durations)
         if self._sender.brakes.are_applied:
             return None
-        message = (
+        raise CommandError(
             f"no request ended within {MAX_SECONDS:g} s at the expected peak: there is no rate to derive levels of."
         )
-        raise CannotSweepError(message)
 
-    @property
-    def _drain_seconds(self) -> float:
-        slowest = max([*self._first_durations, *self._durations, 1.0])
-        return 4 * slowest if self._plan.drain_seconds is None else self._plan.drain_seconds
+    async def _watch(self, callers: Sequence[asyncio.Future[None]]) -> None:
+        """Wait until enough requests are measured, or the brakes are applied."""
+        began = self._clock()
+        wanted = max((REQUESTS_PER_CALLER - 1) * len(callers), MIN_MEASURED)
+        while not self._sender.brakes.are_applied and self._clock() < began + MAX_SECONDS:
+            is_quick = self._clock() < began + QUICK_SECONDS and self._sender.budget.used_share < MAX_USED_SHARE
+            if len(self._durations) >= (max(wanted, MAX_MEASURED) if is_quick else wanted):
+                return
+            await asyncio.wait(callers, timeout=TICK)
+            raise_failure(callers)
+            self._refuse_failures()
+            if any(request.first_token is not None for request in self.requests[: 2 * FIRST_CALLERS]):
+                self._is_answered.set()
+            self._report()
 
     async def _ask_again(self, number: int) -> None:
         """Send one request after the other; those of `number` 3 and above only once the endpoint has sent a token."""
         if number >= FIRST_CALLERS:
             await self._is_answered.wait()
         await asyncio.sleep(self._random.uniform(0, TICK))
-        is_first = True
-        while not self._sender.brakes.are_applied:
-            flight = self._sender.send(level=1.0, round_number=CALIBRATION, is_steady=False, due=self._clock())
-            if flight is None or flight.task is None:
-                await asyncio.sleep(PAUSE_AFTER_FAILURE)  # until open requests leave room for another one
-                continue
-            self.flights.append(flight)
-            await asyncio.wait([flight.task])
-            if flight.error is not None:
-                self._errors.append(flight)
-                await asyncio.sleep(PAUSE_AFTER_FAILURE)
-            elif flight.ended is not None and flight.sent is not None:
-                (self._first_durations if is_first else self._durations).append(flight.ended - flight.sent)
-                is_first = False
+        durations = self._first_durations
+        async for request in self._sender.ask_in_turn(self._send):
+            if request.error is not None:
+                self._errors.append(request)
+            elif request.ended is not None and request.sent is not None:
+                durations.append(request.ended - request.sent)
+                durations = self._durations
+
+    def _send(self) -> DueRequest | None:
+        """Send a request; None: it may not be sent."""
+        request = DueRequest(level=1.0, round=CALIBRATION, is_steady=False, due=self._clock())
+        if not self._sender.send(request):
+            return None
+        self.requests.append(request)
+        return request
 
     def _refuse_failures(self) -> None:
-        """Raise CannotSweepError if requests fail beyond the limit of the plan."""
+        """Raise CommandError if requests fail beyond the limit of the plan."""
         errors, ended = len(self._errors), len(self._errors) + len(self._durations) + len(self._first_durations)
         if errors < MIN_ERRORS or errors <= self._plan.limits.max_error_share * ended:
             return
-        if all(flight.error == NO_TOKEN for flight in self._errors):
-            message = (
+        if all(request.error == NO_TOKEN for request in self._errors):
+            raise CommandError(
                 f"{errors} of {ended} requests were answered without a token: is this the right base URL, "
                 "and does it stream?"
             )
-            raise CannotSweepError(message)
-        why = describe_flight_failure(self._errors[-1])
-        message = f"{errors} of {ended} requests failed at the expected peak ({why}): there is nothing to sweep."
-        raise CannotSweepError(message)
+        why = self._errors[-1].failure_with_detail
+        raise CommandError(
+            f"{errors} of {ended} requests failed at the expected peak ({why}): there is nothing to sweep."
+        )

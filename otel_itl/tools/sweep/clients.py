@@ -1,13 +1,13 @@
 """Asks the endpoint through the SDKs' own clients: one attempt a request, and no redirect."""
 
-# ruff: noqa: PLC0415 - an SDK is imported when it is used
-
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from importlib import import_module
+from typing import Any, Final
 
-from otel_itl.tools.sweep.endpoint import Endpoint, EndpointError
+from otel_itl.tools.command_error import CommandError
+from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.prompts import Prompt
 
 MAX_IDLE_CONNECTIONS: Final = 1_000
@@ -21,8 +21,30 @@ OnToken = Callable[[], None]
 """Called with the first piece of the answer."""
 
 
-class Client(Protocol):
-    """Sends requests to one endpoint."""
+class Client:
+    """Sends requests to one endpoint: chat completions of an OpenAI-compatible one, or Anthropic's messages.
+
+    Raises:
+        CommandError: the SDK is not installed, there is no key, or the base URL is none.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        is_openai = endpoint.sdk == "openai"
+        try:
+            sdk = import_module(endpoint.sdk)
+        except ImportError as error:
+            raise CommandError(f"{endpoint.sdk} is not installed: pip install 'otel-itl[sweep]'.") from error
+        make = sdk.AsyncOpenAI if is_openai else sdk.AsyncAnthropic
+        # Untyped: the arguments are the user's, for whatever release is installed.
+        self._client: Any = make(**_client_options(sdk, endpoint))
+        # Here, for it imports a lot: in the first request it would block the event loop for a second.
+        self._create: Any = (self._client.chat.completions if is_openai else self._client.messages).create
+        self._has_output = _has_chat_output if is_openai else _has_messages_output
+        self._options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_openai else {}
+        # Other services than OpenAI's own know the older name only, which OpenAI's newer models refuse.
+        is_own = is_openai and endpoint.host.endswith(_OWN_DOMAIN)
+        self._max_tokens = "max_completion_tokens" if is_own else "max_tokens"
 
     async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
         """Send a request and read its stream to the end.
@@ -30,90 +52,19 @@ class Client(Protocol):
         Raises:
             Exception: the SDK's own, of any failure.
         """
-
-    async def close(self) -> None:
-        """Close the connections."""
-
-
-class OpenAIClient:
-    """Asks an OpenAI-compatible endpoint for chat completions."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        import openai
-
-        self._endpoint = endpoint
-        # Other services than OpenAI's own know the older name only, which OpenAI's newer models refuse.
-        is_own = endpoint.host.endswith(_OWN_DOMAIN)
-        self._max_tokens = "max_completion_tokens" if is_own else "max_tokens"
-        # Untyped: the arguments are the user's, for whatever release is installed.
-        self._client: Any = openai.AsyncOpenAI(**_client_options(openai, endpoint))
-        # Here, for it imports a lot: in the first request it would block the event loop for a second.
-        self._completions: Any = self._client.chat.completions
-
-    async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
-        """Send a request and read its stream to the end; see `Client`."""
-        limit = {self._max_tokens: prompt.max_tokens}
-        arguments: dict[str, Any] = {**self._endpoint.arguments, **limit, **prompt.arguments}
-        stream = await self._completions.create(
-            **{"model": self._endpoint.model, **arguments},
-            messages=prompt.messages,
-            stream=True,
-            stream_options={"include_usage": True},
-        )
+        arguments = {"model": self._endpoint.model, **self._endpoint.arguments, self._max_tokens: prompt.max_tokens}
+        required = {"messages": prompt.messages, "stream": True, **self._options}
+        stream = await self._create(**{**arguments, **prompt.arguments, **required})
         is_begun = False
         async with stream:
             async for chunk in stream:
-                if not is_begun and chunk.choices and _has_output(chunk.choices[0].delta):
+                if not is_begun and self._has_output(chunk):
                     is_begun = True
                     on_token()
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
-
-
-class AnthropicClient:
-    """Asks an endpoint for Anthropic's messages."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        import anthropic
-
-        self._endpoint = endpoint
-        self._client: Any = anthropic.AsyncAnthropic(**_client_options(anthropic, endpoint))
-        self._messages: Any = self._client.messages
-
-    async def ask(self, prompt: Prompt, on_token: OnToken) -> None:
-        """Send a request and read its stream to the end; see `Client`."""
-        arguments: dict[str, Any] = {**self._endpoint.arguments, **prompt.arguments}
-        stream = await self._messages.create(
-            **{"model": self._endpoint.model, **arguments},
-            max_tokens=prompt.max_tokens,
-            messages=prompt.messages,
-            stream=True,
-        )
-        is_begun = False
-        async with stream:
-            async for event in stream:
-                if not is_begun and event.type == "content_block_delta":
-                    is_begun = True
-                    on_token()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._client.close()
-
-
-def open_client(endpoint: Endpoint) -> Client:
-    """Make the client of an endpoint.
-
-    Raises:
-        EndpointError: the SDK is not installed, there is no key, or the base URL is none.
-    """
-    try:
-        return OpenAIClient(endpoint) if endpoint.sdk == "openai" else AnthropicClient(endpoint)
-    except ImportError as error:
-        message = f"{endpoint.sdk} is not installed: pip install 'otel-itl[sweep]'."
-        raise EndpointError(message) from error
 
 
 def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
@@ -133,6 +84,11 @@ def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _has_output(delta: Any) -> bool:
-    """Return whether a chunk's delta carries a piece of the answer, of the reasoning before it, or of a tool call."""
-    return any(getattr(delta, name, None) for name in _OUTPUTS)
+def _has_chat_output(chunk: Any) -> bool:
+    """Return whether a chunk carries a piece of the answer, of the reasoning before it, or of a tool call."""
+    return bool(chunk.choices) and any(getattr(chunk.choices[0].delta, name, None) for name in _OUTPUTS)
+
+
+def _has_messages_output(event: Any) -> bool:
+    """Return whether an event of Anthropic's carries a piece of the answer."""
+    return bool(event.type == "content_block_delta")

@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from math import inf
 from random import Random
 from typing import Final
 
 from otel_itl.core.slo import Objectives
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import Brakes, RoundEnd
 from otel_itl.tools.sweep.budget import Budget
-from otel_itl.tools.sweep.calibration import Calibration, CannotSweepError
-from otel_itl.tools.sweep.clients import open_client
+from otel_itl.tools.sweep.calibration import Calibration
+from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.interrupts import interrupts_handled
-from otel_itl.tools.sweep.judging import judge_round, make_requests
+from otel_itl.tools.sweep.judging import add_stream, judge_round
 from otel_itl.tools.sweep.measurement import Measurement
 from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.progress import Phase, Progress
-from otel_itl.tools.sweep.records import DueRequest, Round, Sweep
-from otel_itl.tools.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver, RoundRecord
+from otel_itl.tools.sweep.records import Round, Sweep
+from otel_itl.tools.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver
 from otel_itl.tools.sweep.schedule import Schedule
 from otel_itl.tools.sweep.sender import RequestSender
 
@@ -42,21 +44,20 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         on_progress: called several times a second, on the event loop.
 
     Raises:
-        CannotSweepError: requests fail at the expected peak, or none ends, or the model has no price.
-        CannotMeasureError: otel_itl is switched off, or measures this process already.
-        EndpointError: the SDK is not installed, there is no key, or the base URL is none.
-        PromptError: a prompt cannot be made.
+        CommandError: requests fail at the expected peak, or none ends; the model has no price, a prompt cannot be made,
+            the endpoint cannot be asked, or this process cannot be measured.
         FileExistsError, OSError: the output file exists, or cannot be written.
     """
     price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
     if plan.limits.max_cost is not None and price is None:
-        message = f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
-        raise CannotSweepError(message)
+        raise CommandError(
+            f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
+        )
     brakes = Brakes(asyncio.get_running_loop().time, plan.limits.max_retry_after)
-    client = open_client(endpoint)
+    client = Client(endpoint)
     try:
         with (
-            Measurement(endpoint.sdk, plan.objective, plan.output) as measurement,
+            closing(Measurement(endpoint.sdk, plan.objective, plan.output)) as measurement,
             interrupts_handled(brakes.interrupt),
         ):
             sender = RequestSender(client, plan.prompts, Budget(plan.limits, price), brakes)
@@ -73,7 +74,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         objective=plan.objective,
         levels=plan.ascending_levels,
         rounds=sweeper.rounds,
-        requests=sweeper.requests,
+        began=sweeper.began,
         stop_reason=brakes.stop_reason or sweeper.schedule.skipped,
         cost=sender.budget.cost,
         request_count=sender.budget.requests,
@@ -97,7 +98,7 @@ class _Sweeper:
         self._brakes = sender.brakes
         self._clock = asyncio.get_running_loop().time
         self._objectives = None if plan.objective is None else Objectives((("*", plan.objective),))
-        self._began = self._clock()
+        self.began = self._clock()
         self._reported = -inf
         self._level, self._number = plan.ascending_levels[0], 0
         self._round_began: float | None = None
@@ -105,13 +106,12 @@ class _Sweeper:
         """Estimate of what one round takes."""
         self.schedule = Schedule(plan.ascending_levels, plan.rounds, self._make_random("levels"))
         self.rounds: list[Round] = []
-        self.requests: list[DueRequest] = []
 
     async def run(self) -> None:
         """Find how long a request takes, and drive the rounds until none is left or the sweep is stopped.
 
         Raises:
-            CannotSweepError, PromptError, OSError: see `run_sweep`.
+            CommandError, OSError: see `run_sweep`.
         """
         duration = self._plan.request_duration or await self._calibrate()
         if duration is None:
@@ -133,7 +133,8 @@ class _Sweeper:
         try:
             duration = await calibration.measure()
         finally:
-            await self._measurement.collect(calibration.flights)
+            async for _ in self._measurement.collect(calibration.requests):
+                pass
             await self._measurement.store(is_counted=False)
         if self._brakes.reason is not None:
             self._brakes.stop(f"{self._brakes.reason} at the expected peak")
@@ -151,16 +152,17 @@ class _Sweeper:
         self._round_began = self._clock()
         random = self._make_random(f"{self._level} {self._number}")
         driver = RoundDriver(self._plan, self._sender, duration=duration, report=self._report, random=random)
-        record = await driver.run(self._level, self._number)
+        one = await driver.run(self._level, self._number)
         self._report(Phase.READING)
-        streams = await self._measurement.collect(record.flights)
-        requests = make_requests(record.flights, streams, self._began, self._objectives)
-        judged = judge_round(record, requests, self._began, self._plan.steady_seconds)
-        await self._measurement.store(is_counted=judged.void_reason is None)
-        self.requests += requests
-        self.rounds.append(judged)
-        if record.end is not None:
-            self.schedule.exclude(self._level, record.end, _reason_of(record, judged))
+        async for request, stream in self._measurement.collect(one.requests):
+            add_stream(request, stream, self._objectives)
+        judge_round(one, self._plan.steady_seconds)
+        await self._measurement.store(is_counted=one.void_reason is None)
+        self.rounds.append(one)
+        if one.end is not None:
+            # A queue grows as well where this machine does not keep up.
+            is_own = one.end is RoundEnd.SATURATED and one.is_driver_bound
+            self.schedule.exclude(one.level, one.end, (one.void_reason if is_own else one.reason) or "")
         self.schedule.finish()
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
@@ -190,22 +192,13 @@ class _Sweeper:
             Progress(
                 phase=phase,
                 level=self._level,
-                round=self._number,
-                elapsed=now - self._began,
-                planned=now - self._began + (left if self._brakes.stop_reason is None else 0.0),
+                seconds_left=max(left, 0.0) if self._brakes.stop_reason is None else 0.0,
                 rounds_over=schedule.over,
                 rounds_planned=schedule.planned,
                 requests=budget.requests,
                 open=self._sender.concurrency.open,
                 errors=self._sender.errors,
-                tokens=budget.tokens,
                 cost=budget.cost,
                 stopping=self._brakes.stop_reason,
             )
         )
-
-
-def _reason_of(record: RoundRecord, judged: Round) -> str:
-    """Return why a round ended before its time: a queue grows as well where this machine does not keep up."""
-    is_own = record.end is RoundEnd.SATURATED and judged.is_driver_bound
-    return (judged.void_reason if is_own else record.reason) or ""

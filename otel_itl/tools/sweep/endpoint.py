@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from otel_itl.core.without_secrets import show_address
+from otel_itl.tools.command_error import CommandError
 
 SDK = Literal["openai", "anthropic"]
 
@@ -17,10 +18,6 @@ DEFAULT_TIMEOUT: Final = 600.0
 _BASE_URL_VARIABLES: Final = {"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL"}
 _BASE_URLS: Final = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com"}
 _KEY_VARIABLES: Final = {"openai": ("OPENAI_API_KEY",), "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")}
-
-
-class EndpointError(Exception):
-    """The endpoint cannot be asked; the message is one sentence with the reason and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +55,13 @@ class Endpoint:
         """The name or the IP address of the host.
 
         Raises:
-            EndpointError: the base URL names none.
+            CommandError: the base URL names none.
         """
         parts = urlsplit(self.url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            message = f"base URL {self.address!r} is not accepted: it takes one such as http://localhost:8000/v1."
-            raise EndpointError(message)
+            raise CommandError(
+                f"base URL {self.address!r} is not accepted: it takes one such as http://localhost:8000/v1."
+            )
         return parts.hostname
 
     @property
@@ -80,12 +78,11 @@ class Endpoint:
         An endpoint of this machine may have none: `none` is sent.
 
         Raises:
-            EndpointError: there is none.
+            CommandError: there is none.
         """
         variables = _KEY_VARIABLES[self.sdk]
         if self.api_key or any(os.environ.get(name) for name in variables):
             return self.api_key
         if not self.is_loopback:
-            message = f"{self.address} needs an API key: set {variables[0]}."
-            raise EndpointError(message)
+            raise CommandError(f"{self.address} needs an API key: set {variables[0]}.")
         return "none"

@@ -51,7 +51,9 @@ def describe_failure(error: Exception) -> Failure:
     headers = headers if isinstance(headers, Mapping) else {}
     status = status if isinstance(status, int) else None
     if status in _REDIRECTS:
-        detail: str | None = f"a redirect to {_show_redirect(headers)}, which is not followed"
+        detail: str | None = (
+            f"a redirect to {shorten(show_address(headers.get('location', '?')))}, which is not followed"
+        )
     elif status is not None or getattr(error, "body", None) is not None:
         detail = _find_message(getattr(error, "body", None), _find_keys(response))
     else:
@@ -59,23 +61,11 @@ def describe_failure(error: Exception) -> Failure:
     return Failure(type(error).__name__, status, read_retry_after(headers, time.time()), detail)
 
 
-def name_failure(error: str | None, status: int | None) -> str | None:
-    """Return the type of a failure, with its HTTP status: `500 InternalServerError`; None: the request did not fail."""
-    if status is not None and error != str(status):
-        return f"{status} {error or ''}".strip()
-    return error
-
-
 def shorten(text: str) -> str:
     """Return a text from outside as one printable line of at most `MAX_MESSAGE` characters."""
     line = " ".join(text[: 4 * MAX_MESSAGE].split())
     printable = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
     return printable if len(printable) <= MAX_MESSAGE else f"{printable[: MAX_MESSAGE - 1]}…"
-
-
-def _show_redirect(headers: Mapping[str, str]) -> str:
-    """Return the address that a request was redirected to, without what may be a secret."""
-    return shorten(show_address(headers.get("location", "?")))
 
 
 def _find_keys(response: Any) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from otel_itl.tools.sweep.knee import Standing, SweepResult
+from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.records import Sweep
+from otel_itl.tools.sweep.results import Standing
 
 HOLDS = 0
 DOES_NOT_HOLD = 1
@@ -28,9 +29,9 @@ def exit_code(result: SweepResult) -> int:
         has_failed = any(one.is_failing for level in result.levels if level.level <= 1 for one in level.rounds)
         return DOES_NOT_HOLD if has_failed else CANNOT_TELL
     met = (Standing.WITHIN, Standing.SATURATED)
-    if any(one.standing in met and one.result.level >= 1 for one in result.judged):
+    if any(one.standing in met and one.level >= 1 for one in result.judged):
         return HOLDS
     missed = (Standing.BEYOND, Standing.FAILING)
-    if any(one.standing in missed and one.result.level <= 1 for one in result.judged):
+    if any(one.standing in missed and one.level <= 1 for one in result.judged):
         return DOES_NOT_HOLD
     return HOLDS if result.sweep.objective is None else CANNOT_TELL

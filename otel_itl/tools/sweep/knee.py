@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.levels import Floats
 from otel_itl.tools.sweep.records import Sweep
-from otel_itl.tools.sweep.results import Figure, LevelResult, tail_of
+from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, compute_levels, quantities_of
 
 MIN_GAIN = 0.5
 """Share of the load added by a level that has to come out as goodput, for goodput to rise."""
@@ -28,97 +25,55 @@ _INTERVAL_ERRORS = 2 * 1.96
 """Standard errors in a 95 % interval."""
 
 
-class Standing(Enum):
-    """How a level that counts stands to the objective."""
-
-    WITHIN = "within"
-    """The intervals lie within the objective, and goodput rises."""
-    UNCERTAIN = "uncertain"
-    """An interval contains the objective."""
-    BEYOND = "beyond"
-    """An interval lies beyond the objective."""
-    FAILING = "failing"
-    """More of its requests failed than `--max-errors` allows, or most of them."""
-    SATURATED = "saturated"
-    """The intervals lie within the objective, if there is one, but the added load does not come out as goodput."""
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedLevel:
-    """A level that counts, and how it stands to the objective."""
-
-    result: LevelResult
-    standing: Standing
-    missed: str | None = None
-    """Key of the figure because of which it is beyond or uncertain; None: of none."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
     """The answers of a sweep."""
 
     sweep: Sweep
     levels: Sequence[LevelResult]
-    """Levels that were driven, ascending."""
-    judged: Sequence[JudgedLevel]
-    """Levels that are not void, ascending."""
-    knee: JudgedLevel | None
-    """The highest level within the objective where goodput still rises; None: there is none, or none is known."""
+    """Levels that were driven, ascending, with how each stands to the objective."""
 
-    def judgement_of(self, result: LevelResult) -> JudgedLevel | None:
-        """Return how a level stands to the objective; None: it is void."""
-        return next((one for one in self.judged if one.result is result), None)
+    @property
+    def judged(self) -> list[LevelResult]:
+        """Levels that are not void, ascending."""
+        return [level for level in self.levels if level.standing is not None]
+
+    @property
+    def knee(self) -> LevelResult | None:
+        """The highest level within the objective where goodput still rises; None: there is none, or none is known."""
+        within = [level for level in self.levels if level.standing is Standing.WITHIN]
+        return within[-1] if within else None
 
 
-def analyze(sweep: Sweep, levels: Sequence[LevelResult]) -> SweepResult:
-    """Find the knee of a sweep.
+def analyze(sweep: Sweep) -> SweepResult:
+    """Compute the figures of a sweep, and find its knee.
 
     Percentiles are fitted by isotonic regression over the levels, as more load makes nothing faster, and goodput
     likewise up to its peak: a single noisy level is pooled with its neighbours and does not decide.
-
-    Args:
-        sweep: what was recorded.
-        levels: its figures, ascending.
     """
+    levels = compute_levels(sweep)
     known = [level for level in levels if level.figures]
-    judged = _judge(known, sweep)
-    within = [one for one in judged if one.standing is Standing.WITHIN]
-    return SweepResult(sweep=sweep, levels=levels, judged=judged, knee=within[-1] if within else None)
+    judged = iter(_judge(known, sweep) if known else ())
+    return SweepResult(sweep=sweep, levels=[next(judged) if level.figures else level for level in levels])
 
 
-def _judge(known: Sequence[LevelResult], sweep: Sweep) -> list[JudgedLevel]:
-    """Judge the levels that count."""
-    if not known:
-        return []
+def _judge(known: Sequence[LevelResult], sweep: Sweep) -> Iterator[LevelResult]:
+    """Yield the levels that count, with their standing."""
     is_rising = _find_rising(known, is_open_loop=sweep.is_open_loop)
-    limits = _limits(sweep.objective)
+    quantities = reversed(quantities_of(sweep.objective))  # the inter-token latency comes first
+    limits = {quantity.key: quantity.limit for quantity in quantities if quantity.limit is not None}
     fits = {key: _fit_bounds([level.figures[key] for level in known]) for key in limits}
-    judged = []
     for number, level in enumerate(known):
         beyond = [key for key, (low, _) in fits.items() if low[number] > limits[key]]
         uncertain = [key for key, (_, high) in fits.items() if high[number] > limits[key]]
         if level.is_failing:
-            judged.append(JudgedLevel(level, Standing.FAILING))
+            yield replace(level, standing=Standing.FAILING)
         elif beyond or uncertain:
             standing = Standing.BEYOND if beyond else Standing.UNCERTAIN
-            judged.append(JudgedLevel(level, standing, _worst([*(beyond or uncertain)], level, limits)))
+            factors = {key: (level.figures[key].value or 0.0) / limits[key] for key in beyond or uncertain}
+            yield replace(level, standing=standing, missed=max(factors, key=factors.__getitem__))
         else:
-            judged.append(JudgedLevel(level, Standing.WITHIN if is_rising[number] else Standing.SATURATED))
-    return judged
-
-
-def _limits(objective: SLO | None) -> dict[str, float]:
-    """Return what the percentiles are judged by: key of the figure → seconds. The inter-token latency comes first."""
-    if objective is None:
-        return {}
-    tail = tail_of(objective)
-    limits = {f"itl_p{tail:g}": objective.itl, f"ttft_p{tail:g}": objective.ttft}
-    return {key: limit for key, limit in limits.items() if limit is not None}
-
-
-def _worst(keys: Sequence[str], level: LevelResult, limits: dict[str, float]) -> str:
-    """Return the figure that exceeds its objective by the largest factor."""
-    return max(keys, key=lambda key: (level.figures[key].value or 0.0) / limits[key])
+            yield replace(level, standing=Standing.WITHIN if is_rising[number] else Standing.SATURATED)
 
 
 def _fit_bounds(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
@@ -130,17 +85,13 @@ def _fit_bounds(figures: Sequence[Figure]) -> tuple[Floats, Floats]:
         The lower and the upper bounds in seconds, one for each level; an unknown one is 0, and meets any objective.
     """
     known = [number for number, figure in enumerate(figures) if figure.bounds is not None]
-    logs = np.array([[_log(end) for end in figures[number].bounds or ()] for number in known])
+    logs = np.log(np.clip([figures[number].bounds or (0.0, 0.0) for number in known], _SHORTEST, _LONGEST))
     fitted = np.zeros((2, len(figures)))
     if known:
         errors = np.maximum((logs[:, 1] - logs[:, 0]) / _INTERVAL_ERRORS, _MIN_ERROR)
         for side in (0, 1):
             fitted[side, known] = np.exp(isotonic_regression(logs[:, side], weights=errors**-2.0).x)
     return fitted[0], fitted[1]
-
-
-def _log(seconds: float) -> float:
-    return math.log(min(max(seconds, _SHORTEST), _LONGEST))
 
 
 def _find_rising(known: Sequence[LevelResult], *, is_open_loop: bool) -> list[bool]:

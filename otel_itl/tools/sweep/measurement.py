@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
-from types import TracebackType
+from collections.abc import AsyncIterator, Iterable
+from contextvars import ContextVar
 from typing import Any, Final
 
 from opentelemetry._logs import NoOpLoggerProvider
@@ -21,11 +21,12 @@ from otel_itl.core import conventions as names
 from otel_itl.core.slo import SLO
 from otel_itl.export.file.encoding import Document as OTLPDocument
 from otel_itl.export.file.encoding import encode_spans, to_line
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.documents import Document
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, StreamReader
 from otel_itl.tools.sweep.endpoint import SDK
-from otel_itl.tools.sweep.flight import Flight, current_flight
+from otel_itl.tools.sweep.records import DueRequest
 
 SERVICE_NAME: Final = "otel-itl-sweep"
 CALIBRATION: Final = -1
@@ -38,12 +39,8 @@ _STREAMS_PER_TURN: Final = 20
 _OWNER_ONLY: Final = 0o600
 
 
-class CannotMeasureError(Exception):
-    """The requests cannot be measured; the message is one sentence with the reason."""
-
-
 class Measurement:
-    """Instruments the SDK for as long as it is open: `with Measurement(...) as measurement`.
+    """Instruments the SDK from here on, until it is closed.
 
     Nothing is exported: spans are kept until `collect`, so that no work for the file disturbs a round.
 
@@ -53,30 +50,26 @@ class Measurement:
         output: a new file, readable by its owner only; None: no file.
 
     Raises:
-        CannotMeasureError: otel_itl is switched off by the environment, or measures this process already.
+        CommandError: otel_itl is switched off by the environment, or measures this process already.
         OSError: the file cannot be created; FileExistsError: it exists.
     """
 
     def __init__(self, sdk: SDK, objective: SLO | None, output: str | None) -> None:
         if is_disabled():
-            raise CannotMeasureError("OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true: a sweep needs it unset.")
+            raise CommandError("OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true: a sweep needs it unset.")
         if otel_itl.ITLInstrumentor().is_instrumented_by_opentelemetry:
-            raise CannotMeasureError("otel_itl measures this process already: a sweep needs one of its own.")
-        self._sdk, self._objective, self._output = sdk, objective, output
+            raise CommandError("otel_itl measures this process already: a sweep needs one of its own.")
+        self._output = output
         self._file = None if output is None else os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         self._reader = StreamReader(SkippedInput())
         self._unwritten: list[OTLPDocument] = []
-        self._provider = TracerProvider(
-            sampler=ALWAYS_ON, resource=Resource.create({"service.name": SERVICE_NAME}), shutdown_on_exit=False
-        )
-        self._provider.add_span_processor(_FlightProcessor())
-
-    def __enter__(self) -> Measurement:  # noqa: PYI034 - `Self` is in typing from 3.11 on
-        """Start measuring."""
+        resource = Resource.create({"service.name": SERVICE_NAME})
+        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(_RequestProcessor())
         otel_itl.instrument(
-            sdks=[self._sdk],
+            sdks=[sdk],
             token_events="packed",
-            slo=self._objective,
+            slo=objective,
             session_from=None,
             file=None,
             summary=False,
@@ -85,12 +78,9 @@ class Measurement:
             meter_provider=NoOpMeterProvider(),
             logger_provider=NoOpLoggerProvider(),
         )
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop measuring, and close the file."""
+    def close(self) -> None:
+        """Stop measuring, and close the file; an empty one is removed."""
         otel_itl.uninstrument()
         self._provider.shutdown()
         if self._file is not None and self._output is not None:
@@ -99,24 +89,25 @@ class Measurement:
             if is_empty:
                 os.unlink(self._output)  # noqa: PTH108 - as it was opened
 
-    async def collect(self, flights: Iterable[Flight]) -> dict[Flight, StoredStream]:
+    async def collect(self, requests: Iterable[DueRequest]) -> AsyncIterator[tuple[DueRequest, StoredStream]]:
         """Read the streams of requests that have ended, as a report does. Their spans are dropped.
 
         Args:
-            flights: the requests of one round; `store` writes them.
+            requests: the requests of one round; `store` writes them.
+
+        Yields:
+            Each request whose stream began, with its stream.
         """
-        streams = {}
-        for number, flight in enumerate(flights):
-            if flight.span is None:
+        for number, request in enumerate(requests):
+            if request.span is None:
                 continue
-            document = encode_spans([flight.span])
-            flight.span = None
+            document = encode_spans([request.span])
+            request.span = None
             self._unwritten.append(document)
             for stream in self._reader.read(Document(SERVICE_NAME, document)):
-                streams[flight] = stream
+                yield request, stream
             if number % _STREAMS_PER_TURN == 0:
                 await asyncio.sleep(0)
-        return streams
 
     async def store(self, *, is_counted: bool) -> None:
         """Write what was collected to the file, if there is one.
@@ -129,59 +120,59 @@ class Measurement:
             OSError: the file cannot be written.
         """
         documents, self._unwritten = self._unwritten, []
-        for number, document in enumerate(documents if self._file is not None else ()):
-            self._write(document if is_counted else _without_level(document))
+        if self._file is None:
+            return
+        for number, document in enumerate(documents):
+            rest = memoryview(to_line(document if is_counted else _without_level(document)))
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
             if number % _STREAMS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
-    def _write(self, document: OTLPDocument) -> None:
-        """Append a line to the file, if there is one."""
-        if self._file is None:
-            return
-        rest = memoryview(to_line(document))
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
+
+current_request: ContextVar[DueRequest | None] = ContextVar("otel_itl_sweep_request", default=None)
+"""The request that the running task sends: what a span that starts is marked with."""
 
 
-class _FlightProcessor(SpanProcessor):
+class _RequestProcessor(SpanProcessor):
     """Marks the span of a request with its place in the sweep, and hands it over when it ends."""
 
     def __init__(self) -> None:
-        self._flights: dict[int, Flight] = {}
+        self._requests: dict[int, DueRequest] = {}
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
         """Mark the span of a request. Called where the request is sent, in its task: from here its latency counts."""
-        flight = current_flight.get()
-        if flight is None or flight.span_id is not None:
+        request = current_request.get()
+        if request is None or request.span_id is not None:
             return
-        flight.sent = asyncio.get_running_loop().time()
-        flight.span_id = span.get_span_context().span_id
-        self._flights[flight.span_id] = flight
-        span.set_attribute(names.SWEEP_ROUND, flight.round)
-        span.set_attribute(names.SWEEP_STEADY, flight.is_steady)
-        span.set_attribute(names.SWEEP_SCHEDULE_DELAY, flight.sent - flight.due)
-        if flight.is_steady:
-            span.set_attribute(names.SWEEP_LEVEL, f"{flight.level:g}")
+        request.sent = asyncio.get_running_loop().time()
+        request.span_id = span.get_span_context().span_id
+        self._requests[request.span_id] = request
+        span.set_attribute(names.SWEEP_ROUND, request.round)
+        span.set_attribute(names.SWEEP_STEADY, request.is_steady)
+        span.set_attribute(names.SWEEP_SCHEDULE_DELAY, request.sent - request.due)
+        if request.is_steady:
+            span.set_attribute(names.SWEEP_LEVEL, f"{request.level:g}")
 
     def on_end(self, span: ReadableSpan) -> None:
         """Hand a span over to its request. Called in any thread."""
         context = span.get_span_context()
-        flight = None if context is None else self._flights.pop(context.span_id, None)
-        if flight is not None:
-            flight.span = span
+        request = None if context is None else self._requests.pop(context.span_id, None)
+        if request is not None:
+            request.span = span
 
 
-async def wait_for_span(flight: Flight) -> None:
+async def wait_for_span(request: DueRequest) -> None:
     """Wait until the span of a stream that has ended is there, for a short time."""
     for _ in range(round(MAX_WAIT_FOR_SPAN / _WAIT_SECONDS)):
-        if flight.span is not None or flight.span_id is None:
+        if request.span is not None or request.span_id is None:
             return
         await asyncio.sleep(_WAIT_SECONDS)
 
 
-def read_usage(flight: Flight) -> tuple[int | None, int | None]:
+def read_usage(request: DueRequest) -> tuple[int | None, int | None]:
     """Return the input and output tokens that the endpoint has reported; None: it has not."""
-    attributes: Any = {} if flight.span is None else flight.span.attributes or {}
+    attributes: Any = {} if request.span is None else request.span.attributes or {}
     usage = (attributes.get(name) for name in (names.USAGE_INPUT_TOKENS, names.USAGE_OUTPUT_TOKENS))
     input_tokens, output_tokens = (value if isinstance(value, int) else None for value in usage)
     return input_tokens, output_tokens

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Final, Literal
 
 from otel_itl.core.slo import SLO
@@ -17,6 +16,10 @@ MAX_STREAMS: Final = 10_000
 DEFAULT_STEADY_SECONDS: Final = 30.0
 DEFAULT_MAX_ERROR_SHARE: Final = 0.1
 DEFAULT_MAX_RETRY_AFTER: Final = 120.0
+DEFAULT_PROMPT_TOKENS: Final = 256
+DEFAULT_ANSWER_TOKENS: Final = 256
+MAX_REQUESTS_ELSEWHERE: Final = 5_000
+"""Requests at most to a host that is not this machine, unless `--max-requests` is given."""
 
 Arrivals = Literal["poisson", "constant", "recorded"]
 
@@ -27,9 +30,6 @@ class SweepLimits:
 
     Requests under way never exceed `max_requests`, `max_tokens` or `max_cost`: each counts with its maximum until it
     ends.
-
-    Raises:
-        ValueError: a limit that is not positive, or an error share that is not between 0 and 1.
     """
 
     max_requests: int | None = None
@@ -45,24 +45,10 @@ class SweepLimits:
     max_open_streams: int | None = None
     """Streams open at a time; None: four times the concurrency of the highest level, at least 64 more than that."""
 
-    def __post_init__(self) -> None:
-        for name in ("max_requests", "max_tokens", "max_cost", "max_retry_after", "max_open_streams"):
-            value = getattr(self, name)
-            if value is not None and not (isfinite(value) and value > 0):
-                message = f"{name}={value!r} is not accepted: it takes a number above 0."
-                raise ValueError(message)
-        if not 0 < self.max_error_share <= 1:
-            message = f"max_error_share={self.max_error_share!r} is not accepted: it takes a share above 0, at most 1."
-            raise ValueError(message)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlan:
-    """The options of one sweep. Times are seconds.
-
-    Raises:
-        ValueError: an option that is not accepted; the message names it, the value and what it takes.
-    """
+    """The options of one sweep, which the command line has checked. Times are seconds."""
 
     peak: float
     """The expected peak: streams open at a time."""
@@ -96,38 +82,11 @@ class SweepPlan:
     output: str | None = None
     """A new file for the streams, as OTLP JSON lines; None: they are kept nowhere."""
 
-    def __post_init__(self) -> None:
-        self._check_numbers()
-        if not self.levels or len(set(self.levels)) != len(self.levels):
-            message = f"levels={self.levels!r} is not accepted: it takes different multiples of the peak."
-            raise ValueError(message)
-        if self.rounds < 1:
-            message = f"rounds={self.rounds!r} is not accepted: it takes a whole number from 1 up."
-            raise ValueError(message)
-        if self.arrivals == "recorded" and not any(self.inter_arrivals):
-            raise ValueError("arrivals='recorded' needs the times between recorded requests: there are none.")
-        if self.limits.max_cost is not None and self.prices is None:
-            message = f"max_cost={self.limits.max_cost!r} needs a price table: there is none."
-            raise ValueError(message)
-
-    def _check_numbers(self) -> None:
-        """Refuse a peak, a level or a time that is not a positive number."""
-        numbers = {
-            "peak": self.peak,
-            "steady_seconds": self.steady_seconds,
-            "drain_seconds": self.drain_seconds,
-            "request_duration": self.request_duration,
-            **{f"levels[{index}]": level for index, level in enumerate(self.levels)},
-        }
-        for name, value in numbers.items():
-            if value is not None and not (isfinite(value) and value > 0):
-                message = f"{name}={value!r} is not accepted: it takes a number above 0."
-                raise ValueError(message)
-        if self.warmup_seconds is not None and not (isfinite(self.warmup_seconds) and self.warmup_seconds >= 0):
-            message = f"warmup_seconds={self.warmup_seconds!r} is not accepted: it takes a number from 0 up."
-            raise ValueError(message)
-
     @property
     def ascending_levels(self) -> tuple[float, ...]:
         """The levels in the order of the first round."""
         return tuple(sorted(self.levels))
+
+    def callers_at(self, level: float) -> int:
+        """Return how many callers a level has, where each asks again as soon as it is answered."""
+        return max(round(level * self.peak), 1)

@@ -9,6 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from otel_itl.tools.command_error import CommandError
+
 MILLION: Final = 1_000_000
 _NAMES: Final = {"in": "input", "input": "input", "out": "output", "output": "output"}
 
@@ -39,8 +41,7 @@ def parse_prices(text: str) -> Prices:
     """Parse a price table: `in=3,out=15` for any model, or the path of a JSON file `{"MODEL": {"in": 3, "out": 15}}`.
 
     Raises:
-        ValueError: it is neither, with one sentence that names what is wrong.
-        OSError: the file cannot be read.
+        CommandError: it is neither, or the file cannot be read.
     """
     if "=" in text and not Path(text).exists():
         pairs = [part.partition("=") for part in text.split(",")]
@@ -48,11 +49,13 @@ def parse_prices(text: str) -> Prices:
     try:
         table = json.loads(Path(text).read_text(encoding="utf-8"))
     except ValueError as error:
-        message = f"{text} is not accepted: a price table is JSON, as {{'MODEL': {{'in': 3, 'out': 15}}}}."
-        raise ValueError(message) from error
+        raise CommandError(
+            f"--prices {text} is not accepted: a price table is JSON, as {{'MODEL': {{'in': 3, 'out': 15}}}}."
+        ) from error
+    except OSError as error:
+        raise CommandError(f"--prices {text} cannot be read ({error.strerror or error}).") from error
     if not isinstance(table, dict) or not table:
-        message = f"{text} is not accepted: a price table names at least one model."
-        raise ValueError(message)
+        raise CommandError(f"--prices {text} is not accepted: a price table names at least one model.")
     return Prices(tuple((str(model), _parse_price(price, f"{text}: {model}")) for model, price in table.items()))
 
 
@@ -60,7 +63,7 @@ def _parse_price(given: Any, where: str) -> Price:
     """Parse the two prices of a model.
 
     Raises:
-        ValueError: one is missing, unknown or no number from 0 up.
+        CommandError: one is missing, unknown or no number from 0 up.
     """
     found: dict[str, float] = {}
     try:
@@ -69,6 +72,7 @@ def _parse_price(given: Any, where: str) -> Price:
     except (AttributeError, KeyError, TypeError, ValueError):
         found = {}
     if len(found) != 2 or not all(isfinite(value) and value >= 0 for value in found.values()):  # noqa: PLR2004 - in, out
-        message = f"{where} is not accepted: it takes a price of a million tokens each, as in=3,out=15."
-        raise ValueError(message)
+        raise CommandError(
+            f"--prices {where} is not accepted: it takes a price of a million tokens each, as in=3,out=15."
+        )
     return Price(**found)

@@ -27,11 +27,8 @@ class Progress:
 
     phase: Phase
     level: float
-    round: int
-    """Number of the repeat of the level, from 0."""
-    elapsed: float
-    planned: float
-    """Estimate of what the whole sweep takes: what is over, and what the rounds that are left will take."""
+    seconds_left: float
+    """Estimate of what the rounds that are left will take."""
     rounds_over: int
     """Rounds of all levels that are over."""
     rounds_planned: int
@@ -40,8 +37,6 @@ class Progress:
     open: int
     """Streams that are open now."""
     errors: int
-    tokens: int
-    """Input and output tokens of requests that have ended."""
     cost: float | None
     """Cost of requests that have ended, by the price table; None: there is none."""
     stopping: str | None

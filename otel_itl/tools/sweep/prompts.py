@@ -10,9 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from random import Random
 from secrets import token_hex
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-DEFAULT_MAX_TOKENS: Final = 256
+from otel_itl.tools.command_error import CommandError
+
 TEMPLATE_TOKENS: Final = 32
 """Tokens that an endpoint may add to each message: role, separators."""
 
@@ -52,109 +53,63 @@ class Prompt:
         return self.max_tokens * (choices if isinstance(choices, int) and choices > 0 else 1)
 
 
-class Prompts(Protocol):
-    """Makes the prompt of each request."""
-
-    def make(self, number: int) -> Prompt:
-        """Return the prompt of a request, given its number from 0.
-
-        Raises:
-            PromptError: there is none.
-        """
+Prompts = Callable[[int], Prompt]
+"""Makes the prompt of a request, given its number from 0; raises CommandError where there is none."""
 
 
-class PromptError(Exception):
-    """A prompt cannot be made; the message is one sentence that names what was given and what is accepted."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListedPrompts:
-    """Prompts from a list, one after the other, and again from its beginning."""
-
-    prompts: Sequence[Prompt]
-
-    def make(self, number: int) -> Prompt:
-        """Return the prompt of a request, given its number from 0."""
-        return self.prompts[number % len(self.prompts)]
-
-
-@dataclass(frozen=True, slots=True)
-class CalledPrompts:
-    """Prompts from a function, called with the number of each request. It runs on the event loop: it has to be fast."""
-
-    function: Callable[[int], object]
-    name: str
-    max_tokens: int = DEFAULT_MAX_TOKENS
-
-    def make(self, number: int) -> Prompt:
-        """Call the function for a request.
-
-        Raises:
-            PromptError: it raises, or returns no prompt.
-        """
-        try:
-            value = self.function(number)
-        except Exception as error:
-            message = f"{self.name}({number}) raised {type(error).__name__}: {error}"
-            raise PromptError(message) from error
-        return parse_prompt(value, self.max_tokens, f"{self.name}({number})")
-
-
-class FillerPrompts:
-    """Prompts of random words. No two begin alike, not even those of two sweeps, so that no prefix cache answers them.
+def make_filler(lengths: Sequence[tuple[int, int]], seed: int = 0) -> Prompts:
+    """Make prompts of random words. No two begin alike, not even those of two sweeps: no prefix cache answers them.
 
     Args:
         lengths: pairs of input and output tokens, one of which is chosen at random for each request.
         seed: the same seed gives the same lengths, and the same words after the random start of each prompt.
     """
 
-    def __init__(self, lengths: Sequence[tuple[int, int]], seed: int = 0) -> None:
-        if not lengths or not all(prompt > 0 and answer > 0 for prompt, answer in lengths):
-            raise ValueError("lengths are not accepted: they take pairs of positive numbers of tokens.")
-        self._lengths = lengths
-        self._seed = seed
-
-    def make(self, number: int) -> Prompt:
-        """Return the prompt of a request, given its number from 0."""
-        random = Random(f"{self._seed} {number}")  # noqa: S311 - filler, no secret
-        input_tokens, output_tokens = random.choice(self._lengths)
+    def make(number: int) -> Prompt:
+        random = Random(f"{seed} {number}")  # noqa: S311 - filler, no secret
+        input_tokens, output_tokens = random.choice(lengths)
         words = random.choices(_WORDS, k=max(input_tokens - _TOKENS_OF_BEGIN, 1))
         content = " ".join([token_hex(6), *words])
         return Prompt([{"role": "user", "content": content}], output_tokens, tokens=len(words) + _TOKENS_OF_BEGIN)
 
+    return make
 
-def read_prompts(path: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> ListedPrompts:
+
+def read_prompts(path: str, max_tokens: int) -> Prompts:
     """Read a file with one prompt a line: text, or a JSON object with `prompt` or `messages` and any further arguments.
+
+    The prompts are asked one after the other, and again from the first.
 
     Args:
         path: path of the file, UTF-8.
         max_tokens: most tokens of an answer, where a line has no `max_tokens` of its own.
 
     Raises:
-        PromptError: a line is no prompt, or there is none.
-        OSError: the file cannot be read.
+        CommandError: a line is no prompt, there is none, or the file cannot be read.
     """
     try:
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        message = f"{path} is not accepted: it is no UTF-8 text."
-        raise PromptError(message) from error
+        raise CommandError(f"{path} is not accepted: it is no UTF-8 text.") from error
+    except OSError as error:
+        raise CommandError(f"--prompts {path} cannot be read ({error.strerror or error}).") from error
     prompts = [
         parse_prompt(_parse_line(line, f"{path}:{number}"), max_tokens, f"{path}:{number}")
         for number, line in enumerate(lines, 1)
         if line.strip()
     ]
     if not prompts:
-        message = f"{path} is not accepted: it has no prompt."
-        raise PromptError(message)
-    return ListedPrompts(prompts)
+        raise CommandError(f"{path} is not accepted: it has no prompt.")
+    return lambda number: prompts[number % len(prompts)]
 
 
-def load_prompts(name: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> CalledPrompts:
+def load_prompts(name: str, max_tokens: int) -> Prompts:
     """Load a function that makes prompts, given as `module:function`. The current directory is looked into first.
 
+    It is called on the event loop with the number of each request, and has to be fast.
+
     Raises:
-        PromptError: there is no such function.
+        CommandError: there is no such function; of the prompts: it raises, or returns no prompt.
     """
     module_name, _, function_name = name.partition(":")
     here = str(Path.cwd())
@@ -163,12 +118,18 @@ def load_prompts(name: str, max_tokens: int = DEFAULT_MAX_TOKENS) -> CalledPromp
     try:
         function = getattr(import_module(module_name), function_name)
     except Exception as error:
-        message = f"{name!r} cannot be loaded: {type(error).__name__}: {error}"
-        raise PromptError(message) from error
+        raise CommandError(f"{name!r} cannot be loaded: {type(error).__name__}: {error}") from error
     if not callable(function):
-        message = f"{name!r} is not accepted: it takes the name of a function, as module:function."
-        raise PromptError(message)
-    return CalledPrompts(function, name, max_tokens)
+        raise CommandError(f"{name!r} is not accepted: it takes the name of a function, as module:function.")
+
+    def make(number: int) -> Prompt:
+        try:
+            value = function(number)
+        except Exception as error:
+            raise CommandError(f"{name}({number}) raised {type(error).__name__}: {error}") from error
+        return parse_prompt(value, max_tokens, f"{name}({number})")
+
+    return make
 
 
 def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
@@ -180,7 +141,7 @@ def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
         where: file and line, or call, that an error message names.
 
     Raises:
-        PromptError: it is no prompt.
+        CommandError: it is no prompt.
     """
     if isinstance(value, str) and value.strip():
         return Prompt([{"role": "user", "content": value}], max_tokens)
@@ -190,10 +151,9 @@ def parse_prompt(value: object, max_tokens: int, where: str) -> Prompt:
         limit = value.get("max_completion_tokens", value.get("max_tokens", max_tokens))
         if isinstance(messages, list) and messages and isinstance(limit, int) and limit > 0:
             return Prompt(messages, limit, arguments)
-    message = (
+    raise CommandError(
         f"{where} is no prompt: it takes text, or an object with 'prompt' or 'messages' and a positive max_tokens."
     )
-    raise PromptError(message)
 
 
 _OF_THE_PROMPT: Final = frozenset(
@@ -208,12 +168,11 @@ def _parse_line(line: str, where: str) -> object:
     """Parse a line of a file: JSON where it begins as an object, else text.
 
     Raises:
-        PromptError: it begins as an object and is none.
+        CommandError: it begins as an object and is none.
     """
     if not line.lstrip().startswith("{"):
         return line
     try:
         return json.loads(line)
     except ValueError as error:
-        message = f"{where} is no prompt: it begins as a JSON object and is none."
-        raise PromptError(message) from error
+        raise CommandError(f"{where} is no prompt: it begins as a JSON object and is none.") from error

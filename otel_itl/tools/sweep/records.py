@@ -1,19 +1,22 @@
-"""Records of a sweep: the driver writes them, the analysis reads them."""
+"""Records of a sweep: the driver writes them, the analysis reads them. Times are seconds on the clock of the driver."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
+from otel_itl.tools.sweep.brakes import RoundEnd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True, kw_only=True)
 class DueRequest:
-    """One request that was due, whether or not it was sent. Times are seconds since the sweep began.
+    """One request that was due, whether or not it was sent: when it was, what became of it, what was measured of it.
 
     Times count from the moment when it was due, so that a request that had to wait before it was sent is not left out
     or shortened (coordinated omission).
@@ -27,18 +30,25 @@ class DueRequest:
     """The request was due in the steady part of its round, neither in the warm-up nor while the round drained."""
     due: float
     """When the request was due; in a closed loop, when its caller was free."""
-    sent: float | None
+    task: asyncio.Task[None] | None = None
+    """Sends it, and reads its stream to the end; None: it may not be sent."""
+    sent: float | None = None
     """When the request was sent; None: it never was."""
-    ended: float | None
-    """When its stream ended; None: the stream was cut off by the end of the sweep."""
-    measured: Request | None
-    """What was measured of its stream; None: the stream never began."""
+    first_token: float | None = None
+    """When its first token was there; None: it has got none."""
+    ended: float | None = None
+    """When its stream ended; None: the stream is open, or was cut off."""
     status: int | None = None
     """HTTP status of a failure."""
     error: str | None = None
     """Type of a failure, as `error.type` of its span; `NoToken`: it was answered without a token."""
     detail: str | None = None
     """The endpoint's own message about the failure, or what became of the connection; None: neither is known."""
+    span_id: int | None = None
+    span: Any = None
+    """The span of the stream, between the stream's end and its being read."""
+    measured: Request | None = None
+    """What was measured of its stream; None: the stream never began."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → how many."""
     held_up_by: Cause | None = None
@@ -56,29 +66,53 @@ class DueRequest:
             return None
         return self.sent - self.due + self.measured.time_to_first_token
 
+    @property
+    def stalls(self) -> int:
+        """Number of its stalls, with or without a known cause."""
+        return max(self.stall_causes.total(), self.measured.stalls if self.measured else 0)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+    @property
+    def failure(self) -> str | None:
+        """Type of its failure, with the HTTP status: `500 InternalServerError`; None: the request did not fail."""
+        if self.status is not None and self.error != str(self.status):
+            return f"{self.status} {self.error or ''}".strip()
+        return self.error
+
+    @property
+    def failure_with_detail(self) -> str:
+        """Why it failed: `401 AuthenticationError: wrong key`."""
+        return f"{self.failure}" if self.detail is None else f"{self.failure}: {self.detail}"
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
 class Round:
-    """One repeat of one level. Times are seconds since the sweep began."""
+    """One repeat of one level."""
 
     level: float
     round: int
     rate: float | None
     """Requests per second that were due; None: a closed loop."""
-    steady_from: float
-    """When the steady part began."""
-    steady_until: float
+    requests: list[DueRequest] = field(default_factory=list)
+    steady_from: float | None = None
+    """When the steady part began; None: the round ended in its warm-up."""
+    steady_until: float | None = None
     """When the steady part ended."""
-    concurrency: float
+    concurrency: float = 0.0
     """Streams open at a time in the steady part, on average."""
-    max_concurrency: int
+    max_concurrency: int = 0
     """Streams open at a time in the steady part, at most."""
-    schedule_delay_p99: float
+    schedule_delay_p99: float = 0.0
     """99th percentile of how late requests were sent, in seconds."""
-    loop_lag_p99: float
+    loop_lag_p99: float = 0.0
     """99th percentile of how late the event loop was, in seconds."""
-    host_delay_share: float
+    host_delay_share: float = 0.0
     """Share of the steady part in which this process waited for a CPU."""
+    end: RoundEnd | None = None
+    """Why the round ended before its time; None: it was driven to its end, or the sweep was stopped."""
+    reason: str | None = None
+    """Why the round or the sweep ended before its time, in one clause; None: it did not."""
+    is_complete: bool = False
+    """Its steady part lasted as long as planned."""
     void_reason: str | None = None
     """Why the round counts for nothing, in one clause (`429 from the endpoint`); None: it counts."""
     is_failing: bool = False
@@ -86,10 +120,17 @@ class Round:
     is_driver_bound: bool = False
     """The round is void because this machine could not drive it."""
 
+    @property
+    def seconds(self) -> float:
+        """Length of the steady part; 0: there was none."""
+        if self.steady_from is None or self.steady_until is None:
+            return 0.0
+        return self.steady_until - self.steady_from
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """All that a sweep recorded: its rounds and its requests."""
+    """All that a sweep recorded: its rounds, with their requests."""
 
     endpoint: str
     model: str
@@ -101,10 +142,16 @@ class Sweep:
     levels: Sequence[float]
     """Levels that were planned, ascending."""
     rounds: Sequence[Round]
-    requests: Sequence[DueRequest]
+    began: float = 0.0
+    """When the sweep began, on the clock of the driver."""
     stop_reason: str | None = None
     """Why the sweep ended before the last level, in one clause (`--max-requests 500 was reached`); None: it did not."""
     request_count: int = 0
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
     """What the requests cost by the price table; None: no table was given."""
+
+    @property
+    def requests(self) -> list[DueRequest]:
+        """The requests of all rounds."""
+        return [request for one in self.rounds for request in one.requests]

@@ -18,7 +18,6 @@ from otel_itl.tools.compare.quantities import MIN_BEYOND
 from otel_itl.tools.compare.resampling import level_interval
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
 from otel_itl.tools.sweep.blocks import Block, split_into_blocks
-from otel_itl.tools.sweep.failures import name_failure
 from otel_itl.tools.sweep.records import DueRequest, Round, Sweep
 
 DEFAULT_TARGET = 0.99
@@ -44,8 +43,7 @@ class Figure:
     """
 
     value: float | None
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     samples: int = 0
     effective_samples: int = 0
     """Number of independent samples that would give as narrow an interval; of a rate, its samples."""
@@ -56,9 +54,22 @@ class Figure:
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Lower and upper end of the interval; the value twice where there is none; None: nothing is known."""
-        if self.low is not None and self.high is not None:
-            return self.low, self.high
-        return None if self.value is None else (self.value, self.value)
+        return self.interval or (None if self.value is None else (self.value, self.value))
+
+
+class Standing(Enum):
+    """How a level that counts stands to the objective."""
+
+    WITHIN = "within"
+    """The intervals lie within the objective, and goodput rises."""
+    UNCERTAIN = "uncertain"
+    """An interval contains the objective."""
+    BEYOND = "beyond"
+    """An interval lies beyond the objective."""
+    FAILING = "failing"
+    """More of its requests failed than `--max-errors` allows, or most of them."""
+    SATURATED = "saturated"
+    """The intervals lie within the objective, if there is one, but the added load does not come out as goodput."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +102,10 @@ class LevelResult:
     """Figures of the rounds that this machine could not drive, where there are no others: its delays are in them."""
     stall_causes: Counter[str] = field(default_factory=Counter)
     """Cause of a stall → stalls."""
+    standing: Standing | None = None
+    """How it stands to the objective; None: it is void, or not judged yet."""
+    missed: str | None = None
+    """Key of the figure because of which it is beyond or uncertain; None: of none."""
 
     @property
     def set_aside(self) -> int:
@@ -133,6 +148,8 @@ class Quantity:
     """Its identifier in JSON."""
     title: str
     unit: Unit
+    limit: float | None = None
+    """The objective that it is judged by, in seconds; None: none."""
 
 
 def tail_of(objective: SLO | None) -> float:
@@ -142,14 +159,15 @@ def tail_of(objective: SLO | None) -> float:
 
 def quantities_of(objective: SLO | None) -> tuple[Quantity, ...]:
     """Return the figures of a level, in their order."""
-    latencies = [
-        Quantity(f"{key}_p{q:g}", f"{key.upper()} p{q:g}", Unit.SECONDS)
-        for key in ("ttft", "itl")
-        for q in (50, tail_of(objective))
-    ]
+    tail = tail_of(objective)
+    limits = {"ttft": None, "itl": None} if objective is None else {"ttft": objective.ttft, "itl": objective.itl}
     title = "goodput" if objective is not None else "completed"
     return (
-        *latencies,
+        *(
+            Quantity(f"{key}_p{q:g}", f"{key.upper()} p{q:g}", Unit.SECONDS, limit if q == tail else None)
+            for key, limit in limits.items()
+            for q in (50.0, tail)
+        ),
         Quantity("goodput", title, Unit.REQUESTS_PER_SECOND),
         Quantity("tokens", "tokens", Unit.TOKENS_PER_SECOND),
         Quantity("stalls", "stalls/1,000 tokens", Unit.PER_THOUSAND_TOKENS),
@@ -185,75 +203,70 @@ def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
 def _compute_level(level: float, sweep: Sweep) -> LevelResult:
     """Return the figures of one level."""
     rounds = [one for one in sweep.rounds if one.level == level]
-    has_steady = [one for one in rounds if one.steady_until > one.steady_from]
-    result = _compute_rounds(level, sweep, rounds, [one for one in has_steady if one.void_reason is None])
+    result = _compute_rounds(rounds, [one for one in rounds if one.seconds and one.void_reason is None], sweep)
     if not result.is_driver_bound:
         return result
-    bound = _compute_rounds(level, sweep, rounds, [one for one in has_steady if one.is_driver_bound])
+    bound = _compute_rounds(rounds, [one for one in rounds if one.seconds and one.is_driver_bound], sweep)
     return replace(result, unreliable_figures=bound.figures)
 
 
-def _compute_rounds(level: float, sweep: Sweep, rounds: Sequence[Round], counted: Sequence[Round]) -> LevelResult:
+def _compute_rounds(rounds: Sequence[Round], counted: Sequence[Round], sweep: Sweep) -> LevelResult:
     """Return the figures of some rounds of a level.
 
     Args:
-        level: multiple of the peak.
-        sweep: what was recorded.
         rounds: all rounds of the level.
         counted: the rounds whose requests are in the figures.
+        sweep: what was recorded.
     """
-    seconds = sum(one.steady_until - one.steady_from for one in counted)
-    blocks = split_into_blocks(counted, sweep.requests)
+    level, seconds = rounds[0].level, sum(one.seconds for one in counted)
+    blocks = [block for one in counted for block in split_into_blocks(one)]
     due = [request for block in blocks for request in block.due]
     judged = [request for request in due if not request.is_held_up]
     causes = Counter(request.held_up_by for request in due if request.held_up_by is not None)
     if not judged:
         return LevelResult(level=level, rounds=rounds, counted=(), seconds=0.0, due=len(due), set_aside_by=causes)
-    stall_causes = sum((request.stall_causes for request in judged), Counter[str]())
     return LevelResult(
         level=level,
         rounds=rounds,
         counted=counted,
         seconds=seconds,
         figures=_compute_figures(blocks, sweep.objective, np.random.default_rng(_SEED)),
-        concurrency=sum(one.concurrency * (one.steady_until - one.steady_from) for one in counted) / seconds,
+        concurrency=sum(one.concurrency * one.seconds for one in counted) / seconds,
         max_concurrency=max(one.max_concurrency for one in counted),
         due=len(due),
         set_aside_by=causes,
         without_token=sum(request.time_to_first_token is None for request in judged),
-        errors=Counter(name for request in due if (name := name_failure(request.error, request.status)) is not None),
-        error_details={
-            name_failure(request.error, request.status) or "": request.detail for request in due if request.detail
-        },
-        stall_causes=stall_causes,
+        errors=Counter(request.failure for request in due if request.failure is not None),
+        error_details={request.failure or "": request.detail for request in due if request.detail},
+        stall_causes=sum((request.stall_causes for request in judged), Counter[str]()),
     )
 
 
 def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.random.Generator) -> dict[str, Figure]:
     """Return the figures of blocks by their keys."""
     judged = [[request for request in block.due if not request.is_held_up] for block in blocks]
-    firsts = [[_first_token(request) for request in of_block] for of_block in judged]
-    gaps = [
-        np.concatenate([*(request.measured.gaps for request in of_block if request.measured), np.empty(0)])
+    # Infinity, where no token came: a request that waits in vain is no fast one.
+    firsts = [
+        [math.inf if request.time_to_first_token is None else request.time_to_first_token for request in of_block]
         for of_block in judged
     ]
-    tail = tail_of(objective)
-    levels: dict[str, tuple[Level, int, float | None]] = {}
-    for key, samples in (("ttft", firsts), ("itl", gaps)):
-        count = sum(map(len, samples))
-        for q in (50.0, tail):
-            levels[f"{key}_p{q:g}"] = Percentile(samples, q), count, q
+    measured = [[request.measured for request in of_block if request.measured] for of_block in judged]
+    gaps = [np.concatenate([*(request.gaps for request in of_block), np.empty(0)]) for of_block in measured]
     seconds = [block.seconds for block in blocks]
-    good = [sum(_is_good(request, objective) for request in block.ended) for block in blocks]
+    good = [sum(not one.is_held_up and meets_objective(one, objective) for one in block.ended) for block in blocks]
     tokens = [
         sum(share * request.measured.tokens for request, share in block.open if request.measured) for block in blocks
     ]
-    stalls = [sum(_count_stalls(request) for request in of_block) for of_block in judged]
-    thousands = [
-        sum(request.measured.tokens for request in of_block if request.measured) / 1_000 for of_block in judged
-    ]
-    scale = _scale_for_set_aside(blocks)
-    levels["goodput"] = Rate(np.multiply(good, scale), seconds, is_count=False), round(sum(good)), None
+    stalls = [sum(request.stalls for request in of_block) for of_block in judged]
+    thousands = [sum(request.tokens for request in of_block) / 1_000 for of_block in measured]
+    goodput = np.multiply(good, _scale_for_set_aside(blocks))
+    tail = tail_of(objective)
+    levels: dict[str, tuple[Level, int, float | None]] = {
+        f"{key}_p{q:g}": (Percentile(samples, q), sum(map(len, samples)), q)
+        for key, samples in (("ttft", firsts), ("itl", gaps))
+        for q in (50.0, tail)
+    }
+    levels["goodput"] = Rate(goodput, seconds, is_count=False), sum(good), None
     levels["tokens"] = Rate(tokens, seconds, is_count=False), round(sum(tokens)), None
     levels["stalls"] = Rate(stalls, thousands, is_count=False), sum(stalls), None
     return {key: _figure(level, count, q, len(blocks), random) for key, (level, count, q) in levels.items()}
@@ -265,28 +278,14 @@ def _figure(level: Level, samples: int, q: float | None, clusters: int, random: 
     value = level.shown(everything)
     if math.isnan(value):
         return Figure(value=None)
-    interval = level_interval(level, clusters, _RESAMPLES, random)
-    low, high = (None, None) if interval is None else interval
     effective = float(samples) if q is None else level.count_samples(everything)[1]
     return Figure(
         value=value,
-        low=low,
-        high=high,
+        interval=level_interval(level, clusters, _RESAMPLES, random),
         samples=samples,
         effective_samples=round(effective),
         has_few_tail_samples=q is not None and effective * (1 - q / 100) < MIN_BEYOND and q > 50,  # noqa: PLR2004 - the median
     )
-
-
-def _first_token(request: DueRequest) -> float:
-    """Return the time to first token; infinity, where none came: a request that waits in vain is no fast one."""
-    first = request.time_to_first_token
-    return math.inf if first is None else first
-
-
-def _is_good(request: DueRequest, objective: SLO | None) -> bool:
-    """Return whether a request counts for the goodput as it is; those set aside are scaled for instead."""
-    return not request.is_held_up and meets_objective(request, objective)
 
 
 def _scale_for_set_aside(blocks: Sequence[Block]) -> float:
@@ -294,8 +293,3 @@ def _scale_for_set_aside(blocks: Sequence[Block]) -> float:
     ended = [request for block in blocks for request in block.ended]
     judged = sum(not request.is_held_up for request in ended)
     return len(ended) / judged if judged else 1.0
-
-
-def _count_stalls(request: DueRequest) -> int:
-    """Return the number of stalls of a request, with or without a known cause."""
-    return max(request.stall_causes.total(), request.measured.stalls if request.measured else 0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from otel_itl.core.percentiles import percentile
-from otel_itl.recording.evidence.turns import find_delay_source
+from otel_itl.tools.sweep.records import Round
 
 MAX_SHARE_OF_TTFT: Final = 0.1
 """Requests that are sent late by this share of the median TTFT make the TTFT of the tail, which counts from when they
@@ -27,14 +27,6 @@ fast ones: where there are many, those that are left look faster than the endpoi
 MIN_IN_TAIL: Final = 3
 
 
-class DriverFigures(NamedTuple):
-    """How well this machine drove one round: see the fields of `Round`."""
-
-    schedule_delay_p99: float
-    loop_lag_p99: float
-    host_delay_share: float
-
-
 class SelfCheck:
     """Measures the event loop's lag and the delay by the host over the steady part of one round.
 
@@ -43,7 +35,7 @@ class SelfCheck:
     """
 
     def __init__(self, read_delay: Callable[[], int] | None) -> None:
-        self._read_delay = read_delay
+        self._read_delay = read_delay or (lambda: 0)
         self._began: tuple[float, int] | None = None
         self._lags = array("d")
         self.host_delay_share = 0.0
@@ -56,7 +48,7 @@ class SelfCheck:
 
     def begin(self, now: float) -> None:
         """Note the start of the steady part."""
-        self._began = (now, self._delay())
+        self._began = (now, self._read_delay())
 
     def note_lag(self, seconds: float) -> None:
         """Note how late the event loop woke up a task; outside of the steady part it does not count."""
@@ -70,10 +62,7 @@ class SelfCheck:
         began, delay = self._began
         self._began = None
         if now > began:
-            self.host_delay_share = (self._delay() - delay) / 1e9 / (now - began)
-
-    def _delay(self) -> int:
-        return 0 if self._read_delay is None else self._read_delay()
+            self.host_delay_share = (self._read_delay() - delay) / 1e9 / (now - began)
 
 
 def is_held_up(delay: float | None, duration: float) -> bool:
@@ -98,30 +87,25 @@ def find_tail(values: Iterable[float]) -> float:
     return min(percentile(ordered, 99), ordered[-MIN_IN_TAIL])
 
 
-def make_self_check() -> SelfCheck:
-    """Make the check of one round, with what this system shows."""
-    return SelfCheck(find_delay_source())
-
-
 def describe_driver_limit(
-    figures: DriverFigures, first_tokens: Sequence[float], gap: float | None, held_up_share: float
+    one: Round, first_tokens: Sequence[float], gap: float | None, held_up_share: float
 ) -> str | None:
     """Return why this machine, not the endpoint, was the limit of a round, in one clause; None: it was not.
 
     Args:
-        figures: how well it drove the round.
+        one: the round, with how well this machine drove it.
         first_tokens: TTFT of the steady streams, in seconds, ascending.
         gap: median gap between their tokens, in seconds; None: not known.
         held_up_share: share of the steady streams that this machine held up.
     """
     first_token = percentile(first_tokens, 50) if first_tokens else 0.0
     reason = None
-    if figures.schedule_delay_p99 > max(MIN_SCHEDULE_DELAY, MAX_SHARE_OF_TTFT * first_token):
-        reason = f"1 in 100 requests was sent {figures.schedule_delay_p99 * 1e3:.0f} ms late or later"
-    elif figures.loop_lag_p99 > max(MIN_LOOP_LAG, MAX_SHARE_OF_GAP * (gap or 0.0)):
-        reason = f"the event loop was {figures.loop_lag_p99 * 1e3:.0f} ms late, 1 in 100 times"
-    elif figures.host_delay_share > MAX_HOST_SHARE:
-        reason = f"this process waited for a CPU {figures.host_delay_share:.0%} of the time"
+    if one.schedule_delay_p99 > max(MIN_SCHEDULE_DELAY, MAX_SHARE_OF_TTFT * first_token):
+        reason = f"1 in 100 requests was sent {one.schedule_delay_p99 * 1e3:.0f} ms late or later"
+    elif one.loop_lag_p99 > max(MIN_LOOP_LAG, MAX_SHARE_OF_GAP * (gap or 0.0)):
+        reason = f"the event loop was {one.loop_lag_p99 * 1e3:.0f} ms late, 1 in 100 times"
+    elif one.host_delay_share > MAX_HOST_SHARE:
+        reason = f"this process waited for a CPU {one.host_delay_share:.0%} of the time"
     elif held_up_share > MAX_HELD_UP_SHARE:
         reason = f"it held up {held_up_share:.0%} of the streams"
     return None if reason is None else f"this machine could not drive more: {reason}"

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Final
 
 from otel_itl.tools.sweep.brakes import Brakes
-from otel_itl.tools.sweep.budget import Budget
+from otel_itl.tools.sweep.budget import Budget, Reservation
 from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.concurrency import Concurrency
 from otel_itl.tools.sweep.failures import WITHOUT_TOKEN, Failure, describe_failure
-from otel_itl.tools.sweep.flight import Flight, current_flight
-from otel_itl.tools.sweep.measurement import read_usage, wait_for_span
+from otel_itl.tools.sweep.measurement import current_request, read_usage, wait_for_span
 from otel_itl.tools.sweep.prompts import Prompt, Prompts
+from otel_itl.tools.sweep.records import DueRequest
 
 DRAIN_TICK: Final = 0.05
 """Seconds between two looks at the streams that are still open."""
+PAUSE_AFTER_FAILURE: Final = 0.2
+"""Seconds that a caller of a closed loop waits after a failure, so that an endpoint that is down is not flooded."""
 
 
 class RequestSender:
@@ -44,50 +46,55 @@ class RequestSender:
         """Make the prompt of the next request ahead of time, so that sending it takes no longer than it has to.
 
         Raises:
-            PromptError: there is none.
+            CommandError: there is none.
         """
         if self._next is None:
-            self._next = self._prompts.make(self._numbers)
+            self._next = self._prompts(self._numbers)
             self._numbers += 1
         return self._next
 
-    def send(self, *, level: float, round_number: int, is_steady: bool, due: float) -> Flight | None:
-        """Send a request.
+    def send(self, request: DueRequest) -> bool:
+        """Send a request, in the task that it gets.
 
         Returns:
-            The request on its way; None: it may not be sent. Where the brakes are not applied, that is because open
+            Whether it is on its way; else it may not be sent. Where the brakes are not applied, that is because open
             requests reserve what is left of a limit: as soon as some have ended, it may fit.
 
         Raises:
-            PromptError: there is no prompt for it.
+            CommandError: there is no prompt for it.
         """
         if self.brakes.are_applied:
-            return None
+            return False
         prompt = self.prepare()
         reservation = self.budget.reserve(prompt)
         if reservation is None:
             if not self.budget.is_waiting:
                 self.brakes.stop(self.budget.exhausted or "a limit was reached")
-            return None
+            return False
         self._next = None
-        flight = Flight(
-            level=level,
-            round=round_number,
-            is_steady=is_steady,
-            due=due,
-            prompt=prompt,
-            reservation=reservation,
-        )
-        flight.task = self._loop.create_task(self._fly(flight))
-        self._tasks.add(flight.task)
-        flight.task.add_done_callback(partial(self._forget, flight))
-        return flight
+        request.task = self._loop.create_task(self._send(request, prompt, reservation))
+        self._tasks.add(request.task)
+        request.task.add_done_callback(partial(self._forget, request, reservation))
+        return True
 
-    def _forget(self, flight: Flight, task: asyncio.Task[None]) -> None:
-        """Forget a task that has ended; a request that was never sent consumes nothing."""
-        self._tasks.discard(task)
-        if flight.sent is None:
-            self.budget.release(flight.reservation)
+    async def ask_in_turn(self, send: Callable[[], DueRequest | None]) -> AsyncIterator[DueRequest]:
+        """Send one request after the other, each when the one before has ended, until the brakes are applied.
+
+        Args:
+            send: sends the next request; None: it may not be sent yet.
+
+        Yields:
+            Each request when it has ended.
+        """
+        while not self.brakes.are_applied:
+            request = send()
+            if request is None or request.task is None:
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)  # until open requests leave room for another one
+                continue
+            await asyncio.wait([request.task])
+            yield request
+            if request.error is not None:
+                await asyncio.sleep(PAUSE_AFTER_FAILURE)
 
     async def drain(self, seconds: float, on_wait: Callable[[], None]) -> None:
         """Wait for the open streams to end, and cut off those that have not.
@@ -105,37 +112,43 @@ class RequestSender:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _fly(self, flight: Flight) -> None:
+    def _forget(self, request: DueRequest, reservation: Reservation, task: asyncio.Task[None]) -> None:
+        """Forget a task that has ended; a request that was never sent consumes nothing."""
+        self._tasks.discard(task)
+        if request.sent is None:
+            self.budget.release(reservation)
+
+    async def _send(self, request: DueRequest, prompt: Prompt, reservation: Reservation) -> None:
         """Send one request, read its stream to the end, and settle what it has consumed."""
         if self.brakes.are_applied:  # since the task was created
             return
-        current_flight.set(flight)
-        self.concurrency.change(+1, self._loop.time())
+        current_request.set(request)
+        request.sent = self._loop.time()
+        self.concurrency.change(+1, request.sent)
         try:
-            await self._ask(flight)
+            await self._ask(request, prompt)
+            request.ended = self._loop.time()
+            await wait_for_span(request)
         finally:
-            self.budget.settle(flight.reservation, *read_usage(flight))
+            self.budget.settle(reservation, *read_usage(request))
 
-    async def _ask(self, flight: Flight) -> None:
-        """Send one request and read its stream to the end."""
-        flight.sent = self._loop.time()
+    async def _ask(self, request: DueRequest, prompt: Prompt) -> None:
+        """Ask the endpoint, and read the stream to the end."""
         try:
-            await self._client.ask(flight.prompt, partial(self._note_token, flight))
+            await self._client.ask(prompt, partial(self._note_token, request))
         except Exception as error:  # noqa: BLE001 - whatever an SDK raises is a failure of the request
-            self._note_failure(flight, describe_failure(error))
+            self._note_failure(request, describe_failure(error))
         else:
-            if flight.first_token is None:
-                self._note_failure(flight, WITHOUT_TOKEN)
+            if request.first_token is None:
+                self._note_failure(request, WITHOUT_TOKEN)
         finally:
             self.concurrency.change(-1, self._loop.time())
-        flight.ended = self._loop.time()
-        await wait_for_span(flight)
 
-    def _note_token(self, flight: Flight) -> None:
-        flight.first_token = self._loop.time()
+    def _note_token(self, request: DueRequest) -> None:
+        request.first_token = self._loop.time()
 
-    def _note_failure(self, flight: Flight, failure: Failure) -> None:
+    def _note_failure(self, request: DueRequest, failure: Failure) -> None:
         """Note why a request has failed, and apply the brakes if the endpoint asks for that."""
-        flight.status, flight.error, flight.detail = failure.status, failure.name, failure.detail
+        request.status, request.error, request.detail = failure.status, failure.name, failure.detail
         self.errors += 1
         self.brakes.note_failure(failure.status, failure.retry_after)

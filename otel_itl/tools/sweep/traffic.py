@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 from otel_itl.core.conventions import USAGE_INPUT_TOKENS
 from otel_itl.core.timeline import SECOND
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 
 MAX_LENGTHS: Final = 10_000
 """Pairs of lengths that are kept, evenly chosen."""
-
-
-class NoTrafficError(Exception):
-    """The files hold no request; the message is one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +35,10 @@ class Traffic:
         """Return the lengths of prompts and answers.
 
         Raises:
-            NoTrafficError: no request has both.
+            CommandError: no request has both.
         """
         if not self.lengths:
-            raise NoTrafficError("no recorded request has its input and output tokens: give prompts.")
+            raise CommandError("no recorded request has its input and output tokens: give prompts.")
         return self.lengths
 
 
@@ -55,7 +52,7 @@ def read_traffic(sources: Sequence[str], skipped: SkippedInput, model: str | Non
 
     Raises:
         UnreadableSourceError: a file cannot be read.
-        NoTrafficError: there is no request (of that model).
+        CommandError: there is no request (of that model).
     """
     # The group of a stream is the value of any attribute; here the tokens of its prompt.
     streams = read_streams(sources, skipped, group_by=USAGE_INPUT_TOKENS)
@@ -64,7 +61,7 @@ def read_traffic(sources: Sequence[str], skipped: SkippedInput, model: str | Non
     )
     if not found:
         message = "no request is recorded" if model is None else f"no request of model {model!r} is recorded"
-        raise NoTrafficError(f"{message} in {', '.join(sources)}.")
+        raise CommandError(f"{message} in {', '.join(sources)}.")
     lengths = [(one.input_tokens, one.output_tokens) for one in found if one.input_tokens and one.output_tokens]
     return Traffic(
         requests=len(found),
@@ -89,11 +86,7 @@ class RecordedRequest:
 def find_peak(requests: Iterable[RecordedRequest]) -> int:
     """Return how many requests were open at a time, at most. One that begins as another ends is not beside it."""
     changes = sorted([change for one in requests for change in ((one.start, 1), (one.end, -1))])
-    most = now = 0
-    for _, change in changes:
-        now += change
-        most = max(most, now)
-    return most
+    return max(accumulate(change for _, change in changes), default=0)
 
 
 def _reduce(stream: StoredStream) -> RecordedRequest:

@@ -76,7 +76,9 @@ def sweep_of(rounds: Sequence[Round], requests: Sequence[DueRequest], **other: A
         "request_count": len(requests),
         **other,
     }
-    return Sweep(rounds=rounds, requests=requests, **given)
+    for one in rounds:
+        one.requests = [request for request in requests if (request.level, request.round) == (one.level, one.round)]
+    return Sweep(rounds=rounds, **given)
 
 
 Law = Callable[[float], float]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import DEFAULT_PAUSE, INTERRUPTED_DRAIN, Brakes, RoundEnd
 from otel_itl.tools.sweep.budget import Budget
 from otel_itl.tools.sweep.plan import SweepLimits
 from otel_itl.tools.sweep.prices import Price, parse_prices
-from otel_itl.tools.sweep.prompts import FillerPrompts, Prompt
+from otel_itl.tools.sweep.prompts import Prompt, make_filler
 from otel_itl.tools.sweep.retry_after import read_retry_after
 
 NOON = 784_111_777.0
@@ -113,7 +114,7 @@ def test_requests_under_way_count_with_all_that_they_may_consume() -> None:
 
 
 def test_a_prompt_of_a_known_length_reserves_little_more_than_that() -> None:
-    words = FillerPrompts([(256, 64)]).make(0)
+    words = make_filler([(256, 64)])(0)
     reserved = Budget(SweepLimits()).estimate(words)
     assert (reserved.input_tokens, reserved.output_tokens) == (256 * 3 // 2 + 32, 64)
 
@@ -190,5 +191,7 @@ def test_a_price_table_is_by_model(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["in=3", "in=3,out=x", "in=3,out=-1", "in=3,out=nan", "in=3,up=2"])
 def test_other_prices_are_refused_with_what_is_accepted(text: str) -> None:
-    with pytest.raises(ValueError, match=f"^'{text}' is not accepted: it takes a price of a million tokens each"):
+    with pytest.raises(
+        CommandError, match=f"^--prices '{text}' is not accepted: it takes a price of a million tokens each"
+    ):
         parse_prices(text)

@@ -15,23 +15,22 @@ import pytest
 
 from otel_itl.core.timeline import Outcome
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.sides import ByAttribute, read_by_attribute
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.sweep import brakes, judging
-from otel_itl.tools.sweep.calibration import CannotSweepError
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.gate import exit_code
-from otel_itl.tools.sweep.knee import Standing, analyze
-from otel_itl.tools.sweep.measurement import CannotMeasureError
+from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.tools.sweep.prices import parse_prices
 from otel_itl.tools.sweep.progress import Phase, Progress
-from otel_itl.tools.sweep.prompts import FillerPrompts, PromptError, load_prompts
+from otel_itl.tools.sweep.prompts import load_prompts, make_filler
 from otel_itl.tools.sweep.records import DueRequest, Sweep
 from otel_itl.tools.sweep.render.words import headline
-from otel_itl.tools.sweep.results import compute_levels
+from otel_itl.tools.sweep.results import Standing
 from otel_itl.tools.sweep.self_check import describe_driver_limit
 from otel_itl.tools.sweep.traffic import read_traffic
 
@@ -40,7 +39,7 @@ pytest.importorskip("openai")
 QUICK = chat.reply(3, first=0.02, gaps=0.01)
 PLAN: dict[str, Any] = {
     "peak": 2,
-    "prompts": FillerPrompts([(20, 5)]),
+    "prompts": make_filler([(20, 5)]),
     "levels": (1,),
     "rounds": 1,
     "arrivals": "constant",
@@ -201,14 +200,14 @@ def test_a_redirect_is_not_followed(drive: Callable[..., Sweep], server: Scripte
 
 def test_an_endpoint_that_dies_in_a_round_is_failing_at_its_level(drive: Callable[..., Sweep]) -> None:
     sweep = drive(Script((faults.close(),)), *[QUICK] * 8, steady_seconds=1.0)
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     assert (result.knee, result.judged[0].standing, exit_code(result)) == (None, Standing.FAILING, 1)
     assert not any(one.is_held_up for one in sweep.requests if one.error is not None)
 
 
 def test_an_endpoint_that_fails_in_the_warm_up_does_not_hold(drive: Callable[..., Sweep]) -> None:
     sweep = drive(faults.status(500), warmup_seconds=3.0)
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     assert (result.judged, exit_code(result)) == ([], 1)
     assert "it ended in its warm-up: 100% of the requests failed (500 InternalServerError: " in headline(result)
 
@@ -277,7 +276,7 @@ def test_a_second_ctrl_c_cuts_open_streams_off(drive: Callable[..., Sweep]) -> N
 
 
 def test_an_endpoint_that_refuses_everything_is_not_swept(drive: Callable[..., Sweep]) -> None:
-    with pytest.raises(CannotSweepError, match=r"failed at the expected peak \(401 AuthenticationError: "):
+    with pytest.raises(CommandError, match=r"failed at the expected peak \(401 AuthenticationError: "):
         drive(faults.status(401), request_duration=None)
 
 
@@ -293,7 +292,7 @@ def test_an_endpoint_that_refuses_everything_is_not_swept(drive: Callable[..., S
 def test_an_endpoint_that_answers_without_a_token_gets_a_handful_of_requests(
     drive: Callable[..., Sweep], server: ScriptedServer, answer: Script
 ) -> None:
-    with pytest.raises(CannotSweepError, match=r"answered without a token: is this the right base URL, and does it"):
+    with pytest.raises(CommandError, match=r"answered without a token: is this the right base URL, and does it"):
         drive(answer, request_duration=None, peak=50)
     assert len(server.exchanges) <= 6
 
@@ -322,7 +321,7 @@ def test_ctrl_c_ends_the_measurement_of_a_request(
 
 def test_an_endpoint_that_dies_is_described_by_its_failures(drive: Callable[..., Sweep]) -> None:
     sweep = drive(Script((faults.close(),)), limits=SweepLimits(max_error_share=1.0))
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     sentence = headline(result)
     assert re.fullmatch(
         r"All \d requests failed at 1x the expected peak of 2 \(APIConnectionError: the connection was closed in the "
@@ -343,8 +342,8 @@ def test_the_requests_of_the_calibration_are_counted(drive: Callable[..., Sweep]
 
 
 def test_a_prompt_that_cannot_be_made_ends_the_sweep(drive: Callable[..., Sweep]) -> None:
-    with pytest.raises(PromptError, match=r"^json:loads\(0\) raised TypeError"):
-        drive(prompts=load_prompts("json:loads"))
+    with pytest.raises(CommandError, match=r"^json:loads\(0\) raised TypeError"):
+        drive(prompts=load_prompts("json:loads", 9))
 
 
 def test_an_output_file_that_exists_is_left_as_it_is(drive: Callable[..., Sweep], tmp_path: Path) -> None:
@@ -357,5 +356,5 @@ def test_an_output_file_that_exists_is_left_as_it_is(drive: Callable[..., Sweep]
 
 def test_a_switch_that_forbids_measuring_is_named(drive: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_ITL_DISABLED", "true")
-    with pytest.raises(CannotMeasureError, match="OTEL_ITL_DISABLED"):
+    with pytest.raises(CommandError, match="OTEL_ITL_DISABLED"):
         drive()

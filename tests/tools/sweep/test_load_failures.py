@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from otel_itl.tools.sweep.clients import open_client
+from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.failures import MAX_MESSAGE, Failure, describe_failure
 from otel_itl.tools.sweep.prompts import Prompt
@@ -33,7 +33,7 @@ def fail(answer: bytes | None) -> Failure:
         if answer is None:
             server.close()
             await server.wait_closed()
-        client = open_client(Endpoint(sdk="openai", model="m", base_url=f"http://127.0.0.1:{port}/v1", timeout=5.0))
+        client = Client(Endpoint(sdk="openai", model="m", base_url=f"http://127.0.0.1:{port}/v1", timeout=5.0))
         try:
             await client.ask(Prompt([{"role": "user", "content": "x"}], 5), lambda: None)
         except Exception as error:

@@ -4,43 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
-from otel_itl.tools.sweep.endpoint import Endpoint, EndpointError
-from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
-from otel_itl.tools.sweep.prompts import CalledPrompts, FillerPrompts, Prompt, PromptError, load_prompts, read_prompts
-from otel_itl.tools.sweep.traffic import NoTrafficError, RecordedRequest, find_peak, read_traffic
+from otel_itl.tools.sweep.endpoint import Endpoint
+from otel_itl.tools.sweep.prompts import Prompt, load_prompts, make_filler, read_prompts
+from otel_itl.tools.sweep.traffic import RecordedRequest, find_peak, read_traffic
 
-FILLER = FillerPrompts([(100, 20)])
-
-# --- Plan ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"peak": 0}, "peak=0 is not accepted: it takes a number above 0."),
-        ({"levels": (1, -2)}, "levels[1]=-2 is not accepted: it takes a number above 0."),
-        ({"levels": (1, 1)}, "levels=(1, 1) is not accepted: it takes different multiples of the peak."),
-        ({"rounds": 0}, "rounds=0 is not accepted: it takes a whole number from 1 up."),
-        ({"warmup_seconds": -1}, "warmup_seconds=-1 is not accepted: it takes a number from 0 up."),
-        ({"arrivals": "recorded"}, "arrivals='recorded' needs the times between recorded requests: there are none."),
-        ({"limits": SweepLimits(max_cost=1)}, "max_cost=1 needs a price table: there is none."),
-    ],
-)
-def test_a_plan_names_the_option_that_it_does_not_accept(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as raised:  # noqa: PT011 - the whole message is compared
-        SweepPlan(**{"peak": 4, "prompts": FILLER, **options})
-    assert str(raised.value) == message
-
-
-def test_a_limit_that_is_not_positive_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^max_tokens=0 is not accepted: it takes a number above 0\.$"):
-        SweepLimits(max_tokens=0)
-
+FILLER = make_filler([(100, 20)])
 
 # --- Endpoint --------------------------------------------------------------------------------------------------------
 
@@ -65,7 +38,7 @@ def test_only_this_machine_is_loopback(
 
 
 def test_a_base_url_without_host_is_refused() -> None:
-    with pytest.raises(EndpointError, match=r"^base URL 'localhost:8000' is not accepted"):
+    with pytest.raises(CommandError, match=r"^base URL 'localhost:8000' is not accepted"):
         _ = Endpoint(sdk="openai", model="m", base_url="localhost:8000").is_loopback
 
 
@@ -77,7 +50,7 @@ def test_no_secret_is_shown() -> None:
 
 def test_a_remote_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(EndpointError, match=r"^https://h\.example needs an API key: set OPENAI_API_KEY\.$"):
+    with pytest.raises(CommandError, match=r"^https://h\.example needs an API key: set OPENAI_API_KEY\.$"):
         Endpoint(sdk="openai", model="m", base_url="https://h.example").find_key()
 
 
@@ -85,12 +58,12 @@ def test_a_remote_endpoint_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_filler_prompts_never_begin_alike() -> None:
-    begins = {str(FILLER.make(number).messages[0]["content"])[:12] for number in range(200)}
+    begins = {str(FILLER(number).messages[0]["content"])[:12] for number in range(200)}
     assert len(begins) == 200
 
 
 def test_filler_prompts_have_the_length_that_is_asked_for() -> None:
-    made = FILLER.make(7)
+    made = FILLER(7)
     assert (len(str(made.messages[0]["content"]).split()), made.max_tokens) == (95, 20)
 
 
@@ -99,7 +72,7 @@ def test_a_file_of_prompts_has_text_and_json(tmp_path: Path) -> None:
     lines = ["Why?", '{"prompt": "How?", "max_tokens": 5, "temperature": 0}', '{"messages": [{"role": "user"}]}', ""]
     file.write_text("\n".join(lines))
     prompts = read_prompts(str(file), max_tokens=9)
-    assert [prompts.make(number) for number in range(4)] == [
+    assert [prompts(number) for number in range(4)] == [
         Prompt([{"role": "user", "content": "Why?"}], 9),
         Prompt([{"role": "user", "content": "How?"}], 5, {"temperature": 0}),
         Prompt([{"role": "user"}], 9),
@@ -111,32 +84,32 @@ def test_a_file_of_prompts_has_text_and_json(tmp_path: Path) -> None:
 def test_a_line_that_is_no_prompt_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "prompts"
     file.write_text(f"good\n{line}\n")
-    with pytest.raises(PromptError, match=f"^{file}:2 is no prompt"):
-        read_prompts(str(file))
+    with pytest.raises(CommandError, match=f"^{file}:2 is no prompt"):
+        read_prompts(str(file), 9)
 
 
 def test_a_file_without_prompts_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "prompts"
     file.write_text("\n\n")
-    with pytest.raises(PromptError, match=f"^{file} is not accepted: it has no prompt.$"):
-        read_prompts(str(file))
+    with pytest.raises(CommandError, match=f"^{file} is not accepted: it has no prompt.$"):
+        read_prompts(str(file), 9)
 
 
 def test_a_function_gets_the_number_of_its_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_prompts.py").write_text("def make(number):\n    return f'number {number}'\n")
     monkeypatch.chdir(tmp_path)
-    assert load_prompts("my_prompts:make").make(3).messages == [{"role": "user", "content": "number 3"}]
+    assert load_prompts("my_prompts:make", 9)(3).messages == [{"role": "user", "content": "number 3"}]
 
 
 @pytest.mark.parametrize("name", ["no_such_module:make", "json:no_such_function", "json"])
 def test_a_function_that_there_is_not_is_named(name: str) -> None:
-    with pytest.raises(PromptError, match=f"^'{name}' cannot be loaded"):
-        load_prompts(name)
+    with pytest.raises(CommandError, match=f"^'{name}' cannot be loaded"):
+        load_prompts(name, 9)
 
 
 def test_a_function_that_fails_is_named() -> None:
-    with pytest.raises(PromptError, match=r"^my:make\(0\) raised ZeroDivisionError"):
-        CalledPrompts(lambda number: 1 // number, "my:make").make(0)
+    with pytest.raises(CommandError, match=r"^json:loads\(0\) raised TypeError"):
+        load_prompts("json:loads", 9)(0)
 
 
 # --- Recorded traffic ------------------------------------------------------------------------------------------------
@@ -150,5 +123,5 @@ def test_the_peak_is_the_most_requests_at_a_time() -> None:
 def test_a_file_without_requests_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_text(json.dumps({"resourceSpans": []}) + "\n")
-    with pytest.raises(NoTrafficError, match=f"^no request of model 'm' is recorded in {file}.$"):
+    with pytest.raises(CommandError, match=f"^no request of model 'm' is recorded in {file}.$"):
         read_traffic([str(file)], SkippedInput(), model="m")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from otel_itl.tools.sweep.records import Round
 from otel_itl.tools.sweep.saturation import FirstTokenWait, is_over_saturated
-from otel_itl.tools.sweep.self_check import DriverFigures, SelfCheck, describe_driver_limit, find_tail
+from otel_itl.tools.sweep.self_check import SelfCheck, describe_driver_limit, find_tail
+from tests.tools.sweep.sweeps import one_round
 
-GOOD = DriverFigures(schedule_delay_p99=0.001, loop_lag_p99=0.001, host_delay_share=0.01)
+GOOD = one_round(host_delay_share=0.01)
 
 
 def waits(growth: float, count: int = 60, seed: int = 1) -> list[FirstTokenWait]:
@@ -62,24 +65,24 @@ def test_a_machine_that_keeps_up_is_no_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("figures", "held_up_share", "reason"),
+    ("driven", "held_up_share", "reason"),
     [
-        (GOOD._replace(schedule_delay_p99=0.08), 0.0, "1 in 100 requests was sent 80 ms late or later"),
-        (GOOD._replace(loop_lag_p99=0.04), 0.0, "the event loop was 40 ms late, 1 in 100 times"),
-        (GOOD._replace(host_delay_share=0.3), 0.0, "this process waited for a CPU 30% of the time"),
+        (replace(GOOD, schedule_delay_p99=0.08), 0.0, "1 in 100 requests was sent 80 ms late or later"),
+        (replace(GOOD, loop_lag_p99=0.04), 0.0, "the event loop was 40 ms late, 1 in 100 times"),
+        (replace(GOOD, host_delay_share=0.3), 0.0, "this process waited for a CPU 30% of the time"),
         (GOOD, 0.4, "it held up 40% of the streams"),
     ],
 )
-def test_each_limit_of_this_machine_is_named(figures: DriverFigures, held_up_share: float, reason: str) -> None:
-    assert describe_driver_limit(figures, [0.2], 0.02, held_up_share) == f"this machine could not drive more: {reason}"
+def test_each_limit_of_this_machine_is_named(driven: Round, held_up_share: float, reason: str) -> None:
+    assert describe_driver_limit(driven, [0.2], 0.02, held_up_share) == f"this machine could not drive more: {reason}"
 
 
 def test_a_delay_that_is_small_beside_the_ttft_is_no_limit() -> None:
-    assert describe_driver_limit(GOOD._replace(schedule_delay_p99=0.08), [2.0], 0.02, 0.0) is None
+    assert describe_driver_limit(replace(GOOD, schedule_delay_p99=0.08), [2.0], 0.02, 0.0) is None
 
 
 def test_a_lag_that_is_small_beside_the_gaps_is_no_limit() -> None:
-    assert describe_driver_limit(GOOD._replace(loop_lag_p99=0.04), [0.2], 0.2, 0.0) is None
+    assert describe_driver_limit(replace(GOOD, loop_lag_p99=0.04), [0.2], 0.2, 0.0) is None
 
 
 def test_two_pauses_are_no_tail() -> None:

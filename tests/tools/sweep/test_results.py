@@ -178,18 +178,17 @@ def test_neighbours_that_are_alike_make_an_interval_wider() -> None:
     for given in (firsts, shuffled):
         requests = [due_request(number / 10, of=measured(float(first), (0.001,))) for number, first in enumerate(given)]
         figure = level_of(requests).figures["ttft_p50"]
-        assert figure.low is not None
-        assert figure.high is not None
-        widths.append(figure.high - figure.low)
+        assert figure.interval is not None
+        widths.append(figure.interval[1] - figure.interval[0])
     assert widths[0] > 1.5 * widths[1]
 
 
 @pytest.mark.parametrize(("duration", "blocks"), [(0.5, 10), (2.0, 5), (4.0, 2), (30.0, 2)])
 def test_a_block_is_twice_as_long_as_a_request_where_there_is_room(duration: float, blocks: int) -> None:
     requests = [due_request(number, of=measured(0.0, (duration,))) for number in range(20)]
-    assert len(split_into_blocks([one_round()], requests)) == blocks
+    assert len(split_into_blocks(one_round(requests=requests))) == blocks
 
 
 def test_every_steady_request_is_in_the_block_in_which_it_was_due() -> None:
     requests = [due_request(number + 0.5, of=measured(0.0, (1.0,))) for number in range(20)]
-    assert [len(block.due) for block in split_into_blocks([one_round()], requests)] == [2] * 10
+    assert [len(block.due) for block in split_into_blocks(one_round(requests=requests))] == [2] * 10

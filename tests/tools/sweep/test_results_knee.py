@@ -9,19 +9,19 @@ import pytest
 from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.bottleneck import Bottleneck, find_bottleneck
 from otel_itl.tools.sweep.gate import exit_code
-from otel_itl.tools.sweep.knee import Standing, SweepResult, analyze
-from otel_itl.tools.sweep.results import compute_levels
+from otel_itl.tools.sweep.knee import SweepResult, analyze
+from otel_itl.tools.sweep.results import Standing
 from tests.tools.sweep.sweeps import LEVELS, PEAK, Law, simulate
 
 
 def analyzed(gap: Law = lambda _: 0.02, first: Law = lambda _: 0.2, **given: Any) -> SweepResult:
     """The answers on a simulated sweep."""
     sweep = simulate(gap, first, **{"rounds": 2, **given})
-    return analyze(sweep, compute_levels(sweep))
+    return analyze(sweep)
 
 
 def knee_of(result: SweepResult) -> float | None:
-    return None if result.knee is None else result.knee.result.level
+    return None if result.knee is None else result.knee.level
 
 
 def batching(streams: float) -> float:
@@ -125,4 +125,4 @@ def test_the_exit_code_is_that_of_the_expected_peak(given: dict[str, Any], expec
 def test_the_streams_of_the_knee_are_those_that_were_open() -> None:
     result = analyzed(seconds=4.0, rounds=1, levels=(1.0, 2.0))
     assert result.knee is not None
-    assert result.knee.result.concurrency == pytest.approx(2 * PEAK)
+    assert result.knee.concurrency == pytest.approx(2 * PEAK)

@@ -17,17 +17,17 @@ from otel_itl.core.timeline import Outcome
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.report.render.terminal import open_terminal
 from otel_itl.tools.sweep.gate import exit_code
-from otel_itl.tools.sweep.knee import Standing, SweepResult, analyze
+from otel_itl.tools.sweep.knee import SweepResult, analyze
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.render.html import sweep_to_html
 from otel_itl.tools.sweep.render.json import SCHEMA, sweep_to_json
 from otel_itl.tools.sweep.render.progress import describe_progress
 from otel_itl.tools.sweep.render.terminal import print_sweep
 from otel_itl.tools.sweep.render.words import describe_notes, headline
-from otel_itl.tools.sweep.results import compute_levels
+from otel_itl.tools.sweep.results import Standing
 from tests.tools.sweep.sweeps import LEVELS, Law, due_request, measured, one_round, simulate, sweep_of
 
-DOCS = Path(__file__).parents[2] / "docs" / "sweep.md"
+DOCS = Path(__file__).parents[3] / "docs" / "sweep.md"
 
 
 def batching(streams: float) -> float:
@@ -44,7 +44,7 @@ def slow(_: float) -> float:
 
 def analyzed(gap: Law = steady, **given: Any) -> SweepResult:
     sweep = simulate(gap, **{"seconds": 4.0, "rounds": 2, **given})
-    return analyze(sweep, compute_levels(sweep))
+    return analyze(sweep)
 
 
 DRIVER = {"void_reason": "this machine could not drive more: the event loop was 40 ms late", "is_driver_bound": True}
@@ -148,15 +148,15 @@ def test_the_answer_is_one_sentence(gap: Law, given: dict[str, Any], begin: str,
 
 def test_the_level_beyond_the_knee_has_the_streams_of_the_table() -> None:
     result = analyzed(batching, peak=1.74)
-    rounded = [replace(one, result=replace(one.result, concurrency=8.7)) for one in result.judged]
-    assert "; at 8.7 the p99 ITL is " in headline(replace(result, judged=rounded))
+    rounded = [replace(one, concurrency=8.7) for one in result.levels]
+    assert "; at 8.7 the p99 ITL is " in headline(replace(result, levels=rounded))
 
 
 def test_requests_without_a_token_are_the_answer_where_the_percentile_falls_among_them() -> None:
     good = [due_request(number / 10, of=measured()) for number in range(190)]
     failed = [due_request(number, status=503, error="InternalServerError") for number in range(10)]
     sweep = sweep_of([one_round()], [*good, *failed])
-    sentence = headline(analyze(sweep, compute_levels(sweep)))
+    sentence = headline(analyze(sweep))
     assert "chat's objective: 5.00 % of the requests get no token, the wait is upstream's" in sentence
 
 
@@ -226,7 +226,7 @@ def keys_of(data: Any) -> set[str]:
 def test_every_key_of_the_json_is_documented() -> None:
     failed = due_request(1.0, status=500, error="InternalServerError", stall_causes=Counter(upstream=1))
     sweep = sweep_of([one_round()], [failed, due_request(2.0, of=measured())])
-    data = json.loads(sweep_to_json(analyze(sweep, compute_levels(sweep)), "answer", 1))
+    data = json.loads(sweep_to_json(analyze(sweep), "answer", 1))
     documented = set(re.findall(r"`(\w+)`", DOCS.read_text("utf-8")))
     assert (data["schema"], keys_of(data) - documented) == (SCHEMA, set())
 
@@ -236,7 +236,7 @@ def test_a_level_most_of_whose_requests_failed_does_not_hold(objective: SLO | No
     refused = {"error": "APIConnectionError", "detail": "connection refused"}
     requests = [due_request(number, **refused) for number in range(3)]
     sweep = sweep_of([one_round(concurrency=0.0)], requests, objective=objective)
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     sentence = "All 3 requests failed at 1x the expected peak of 24 (APIConnectionError: connection refused)."
     assert (headline(result), result.judged[0].standing, exit_code(result)) == (sentence, Standing.FAILING, 1)
     assert "1x: failed: 3 APIConnectionError: connection refused." in describe_notes(result)
@@ -244,14 +244,14 @@ def test_a_level_most_of_whose_requests_failed_does_not_hold(objective: SLO | No
 
 def test_failures_of_the_warm_up_that_end_a_round_are_the_answer() -> None:
     sweep = sweep_of([one_round(is_failing=True)], [due_request(1.0, of=measured())])
-    result = analyze(sweep, compute_levels(sweep))
+    result = analyze(sweep)
     assert (headline(result), exit_code(result)) == ("Too many requests failed at 1x the expected peak of 24.", 1)
 
 
 def test_the_lowest_level_adds_no_load() -> None:
     cut_off = [due_request(number, of=measured(outcome=Outcome.CANCELLED)) for number in range(3)]
     sweep = sweep_of([one_round(concurrency=0.01)], cut_off, objective=None)
-    assert headline(analyze(sweep, compute_levels(sweep))) == (
+    assert headline(analyze(sweep)) == (
         "Does not carry fewer than 0.1 streams (1x the expected peak of 24): fewer than half of the requests are "
         "completed."
     )
@@ -265,7 +265,7 @@ def test_figures_of_rounds_that_this_machine_could_not_drive_are_marked() -> Non
 
 def test_an_infinite_figure_is_null_in_json() -> None:
     sweep = sweep_of([one_round()], [due_request(1.0, error="ReadTimeout"), due_request(2.0, of=measured())])
-    data = json.loads(sweep_to_json(analyze(sweep, compute_levels(sweep)), "answer", 1))
+    data = json.loads(sweep_to_json(analyze(sweep), "answer", 1))
     assert data["levels"][0]["figures"]["ttft_p99"]["value"] is None
 
 
@@ -276,7 +276,7 @@ def test_notes_name_failures_stalls_and_what_was_set_aside() -> None:
         due_request(3.0, of=measured(), held_up_by=Cause.HOST),
     ]
     sweep = sweep_of([one_round(), one_round(number=1, **LIMITED)], requests, stop_reason="interrupted", cost=1.5)
-    assert list(describe_notes(analyze(sweep, compute_levels(sweep)))) == [
+    assert list(describe_notes(analyze(sweep))) == [
         "1x: 1 of 2 rounds void: 429 from the endpoint.",
         "1x: stalls by cause: 2 upstream.",
         "1x: failed: 1 500 InternalServerError.",
@@ -292,15 +292,12 @@ def test_progress_has_the_level_the_round_and_an_estimate_of_the_end() -> None:
     progress = Progress(
         phase=Phase.STEADY,
         level=1.5,
-        round=1,
-        elapsed=60.0,
-        planned=420.0,
+        seconds_left=360.0,
         rounds_over=4,
         rounds_planned=15,
         requests=1_540,
         open=36,
         errors=2,
-        tokens=100,
         cost=None,
         stopping=None,
     )

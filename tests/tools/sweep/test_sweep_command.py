@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from otel_itl.cli import main, sweep
+from otel_itl.cli import main
 from otel_itl.cli.arguments import parse_arguments
-from otel_itl.cli.sweep_plan import make_endpoint, make_plan
 from otel_itl.testing import ScriptedServer, chat
+from otel_itl.tools.sweep import command as sweep
 from otel_itl.tools.sweep.budget import Budget
+from otel_itl.tools.sweep.from_arguments import make_endpoint, make_plan
 from otel_itl.tools.sweep.render.consent import describe_demand
 from tests.tools.report.conftest import made, write
 
@@ -148,7 +149,7 @@ def run_with_answer(monkeypatch: pytest.MonkeyPatch, stdin: Stdin, *arguments: s
 
     def drive(*_: Any, **__: Any) -> Any:
         sent.append(True)
-        raise sweep.CannotSweepError("the test ends here.")
+        raise sweep.CommandError("the test ends here.")
 
     monkeypatch.setattr(sweep, "_drive", drive)
     monkeypatch.setattr(sys, "stdin", stdin)
@@ -177,7 +178,7 @@ def test_yes_sweeps_another_host_without_a_question(monkeypatch: pytest.MonkeyPa
 
 
 def test_this_machine_is_swept_without_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep, "_is_consented", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(sweep, "_ask_for_consent", lambda *_: pytest.fail("asked"))
     monkeypatch.setattr(sys.modules[__name__], "ELSEWHERE", LOCAL)
     assert run_with_answer(monkeypatch, Stdin("", is_terminal=False)) == (2, True)
 
@@ -186,7 +187,7 @@ def test_a_missing_key_is_reported_before_the_question(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(sweep, "_is_consented", lambda *_: pytest.fail("asked"))
+    monkeypatch.setattr(sweep, "_ask_for_consent", lambda *_: pytest.fail("asked"))
     code = main(["sweep", *ELSEWHERE, "--peak", "2"])
     sentence = "otel-itl sweep: https://api.example.com/v1 needs an API key: set OPENAI_API_KEY.\n"
     assert (code, capsys.readouterr().err) == (2, sentence)
@@ -224,7 +225,7 @@ def test_the_question_about_one_round_of_one_stream_is_in_the_singular() -> None
 def test_the_question_counts_tokens_as_the_brake_does() -> None:
     given = parse_arguments(["sweep", *ELSEWHERE, "--peak", "4", "--max-requests", "10"])
     plan = make_plan(given, make_endpoint(given))
-    reserved = Budget(plan.limits).reserve(plan.prompts.make(0))
+    reserved = Budget(plan.limits).reserve(plan.prompts(0))
     assert reserved is not None
     tokens = 10 * (reserved.input_tokens + reserved.output_tokens)
     assert f"  about {tokens:,} tokens at most" in demand("--max-requests", "10")
@@ -320,7 +321,7 @@ def test_the_peak_and_the_lengths_are_those_of_recorded_streams(made: Any, write
     usage = {"gen_ai.usage.input_tokens": 300}
     file = write(made.spans(*(made.span(made.timeline(*[20] * 9), **usage) for _ in range(12))))
     plan = plan_of("--from", file)
-    assert (plan.peak, plan.prompts.make(0).max_tokens, plan.arrivals, len(plan.inter_arrivals)) == (
+    assert (plan.peak, plan.prompts(0).max_tokens, plan.arrivals, len(plan.inter_arrivals)) == (
         1.0,
         10,
         "recorded",
@@ -332,13 +333,13 @@ def test_lengths_that_are_given_replace_recorded_ones(made: Any, write: Any) -> 
     usage = {"gen_ai.usage.input_tokens": 300}
     file = write(made.spans(*(made.span(made.timeline(*[20] * 9), **usage) for _ in range(12))))
     plan = plan_of("--from", file, "--peak", "3", "--answer-tokens", "70")
-    assert (plan.peak, plan.prompts.make(0).max_tokens) == (3.0, 70)
+    assert (plan.peak, plan.prompts(0).max_tokens) == (3.0, 70)
 
 
 def test_a_file_of_prompts_is_asked_line_by_line(tmp_path: Path) -> None:
     (tmp_path / "prompts.txt").write_text("one\ntwo\n")
     plan = plan_of("--peak", "1", "--prompts", str(tmp_path / "prompts.txt"))
-    assert [plan.prompts.make(number).messages[0]["content"] for number in range(3)] == ["one", "two", "one"]
+    assert [plan.prompts(number).messages[0]["content"] for number in range(3)] == ["one", "two", "one"]
 
 
 def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `view` is not installed")
-pytest.importorskip("opentelemetry.exporter.otlp.json.file", reason="needs OpenTelemetry 1.45 or later")
 pytest.importorskip("termios", reason="needs a POSIX terminal")
 
 from terminals import CTRL_C, Shown, run_in_terminal

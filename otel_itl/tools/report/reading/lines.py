@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
@@ -24,7 +25,7 @@ UTF8_BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
-class UnreadableSourceError(Exception):
+class UnreadableSourceError(CommandError):
     """A source cannot be read; the message is one sentence that names it and the reason."""
 
 

@@ -27,7 +27,7 @@ def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
     """Yield lines with what an endpoint would get: about how much is planned, and how much it is at most.
 
     Raises:
-        PromptError: a prompt cannot be made.
+        CommandError: a prompt cannot be made.
     """
     yield f"{endpoint.host} is not this machine. It would get, from {endpoint.model},"
     limits = plan.limits
@@ -52,7 +52,7 @@ def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
     duration = plan.request_duration or _TTFT + output_tokens / _TOKENS_PER_SECOND
     warm_up = WARM_UP_DURATIONS * duration if plan.warmup_seconds is None else plan.warmup_seconds
     round_seconds = warm_up + plan.steady_seconds + _DRAIN_DURATIONS * duration
-    callers = max(round(plan.peak), 1)
+    callers = plan.callers_at(1.0)
     calibrating = callers + max((REQUESTS_PER_CALLER - 1) * callers, MIN_MEASURED)
     requests = calibrating + plan.rounds * sum(plan.levels) * plan.peak * round_seconds / duration
     requests = min(requests, plan.limits.max_requests or requests)
@@ -67,5 +67,5 @@ def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
 def _tokens_of_a_request(plan: SweepPlan) -> tuple[int, int]:
     """Return how many input and output tokens a request has at most, by the first prompts, as the budget counts it."""
     budget = Budget(plan.limits)
-    estimates = [budget.estimate(plan.prompts.make(number)) for number in range(_SAMPLE)]
+    estimates = [budget.estimate(plan.prompts(number)) for number in range(_SAMPLE)]
     return max(one.input_tokens for one in estimates), max(one.output_tokens for one in estimates)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Final
 
 from otel_itl.tools.compare.render.pictures import STYLE, Axis, Picture, draw_picture, escape_text
 from otel_itl.tools.report.render.number_format import ABSENT, format_edge, format_three_digits
 from otel_itl.tools.sweep.knee import SweepResult
+from otel_itl.tools.sweep.render.points import points_of
 from otel_itl.tools.sweep.render.words import (
     describe_load,
     describe_notes,
@@ -21,7 +21,7 @@ from otel_itl.tools.sweep.render.words import (
     headline,
     title_of,
 )
-from otel_itl.tools.sweep.results import LevelResult, Quantity, Unit, quantities_of, tail_of
+from otel_itl.tools.sweep.results import LevelResult, Quantity, Unit, quantities_of
 
 MIN_POINTS: Final = 2
 """Points that a line has at least."""
@@ -61,7 +61,6 @@ def _parts(result: SweepResult) -> Iterator[str]:
 
 def _cells(level: LevelResult, quantities: tuple[Quantity, ...], result: SweepResult) -> Iterator[str]:
     """Yield the cells of a level as HTML."""
-    judged = result.judgement_of(level)
     yield format_level(level.level)
     yield format_streams(level.concurrency) if level.figures else ABSENT
     for quantity in quantities:
@@ -70,21 +69,15 @@ def _cells(level: LevelResult, quantities: tuple[Quantity, ...], result: SweepRe
         yield f'{format_level_figure(level, quantity)}<br><span class="note">{interval}</span>'
     yield f"{level.due:,}"
     yield f"{level.errors.total():,}"
-    style = "slower" if judged is not None and judged.missed is not None else "note"
-    yield f'<span class="{style}">{escape_text(describe_standing(judged, result))}</span>'
+    style = "note" if level.missed is None else "slower"
+    yield f'<span class="{style}">{escape_text(describe_standing(level, result))}</span>'
 
 
 def _picture(quantity: Quantity, result: SweepResult) -> str:
     """Draw a figure of all levels over the streams that were open, with its band; empty with fewer than two levels."""
-    known = [(judged.result.concurrency, judged.result.figures[quantity.key]) for judged in result.judged]
-    points = [
-        (streams, figure.value, *(end if math.isfinite(end) else figure.value for end in figure.bounds))
-        for streams, figure in known
-        if figure.value is not None and figure.bounds is not None and math.isfinite(figure.value)
-    ]
-    limit = _limit(quantity, result)
-    widest = max((streams for streams, *_ in points), default=0.0) * _ABOVE
-    top = max([limit or 0.0, *(high for *_, high in points)]) * _ABOVE
+    points, limit = points_of(quantity, result), quantity.limit
+    widest = max((point.streams for point in points), default=0.0) * _ABOVE
+    top = max([limit or 0.0, *(point.high for point in points)]) * _ABOVE
     if len(points) < MIN_POINTS or top <= 0:
         return ""
     across = Axis([(streams / widest, format_streams(streams)) for streams, *_ in points])
@@ -97,15 +90,6 @@ def _picture(quantity: Quantity, result: SweepResult) -> str:
     caption = "the band is the 95 % interval" + ("" if limit is None else f", the dots are at {format_edge(limit)}")
     title = f"{quantity.title} over streams that are open"
     return draw_picture(Picture(title, caption, across, up, None if limit is None else limit / top), {"a": line})
-
-
-def _limit(quantity: Quantity, result: SweepResult) -> float | None:
-    """Return the objective of a figure (seconds); None: it has none."""
-    objective = result.sweep.objective
-    if objective is None:
-        return None
-    tail = f"{tail_of(objective):g}"
-    return {f"ttft_p{tail}": objective.ttft, f"itl_p{tail}": objective.itl}.get(quantity.key)
 
 
 def _label(value: float, unit: Unit) -> str:

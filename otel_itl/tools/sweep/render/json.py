@@ -7,11 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otel_itl.core.slo import SLO
 from otel_itl.tools.sweep.bottleneck import find_bottleneck
-from otel_itl.tools.sweep.knee import JudgedLevel, Standing, SweepResult
+from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.records import Round
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, quantities_of
+from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, quantities_of
 
 SCHEMA = "otel-itl.sweep.v1"
 _MISSING = (Standing.BEYOND, Standing.SATURATED)
@@ -25,7 +24,8 @@ def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
         sentence: the answer in one sentence.
         code: the exit code.
     """
-    sweep = result.sweep
+    sweep, objective, knee = result.sweep, result.sweep.objective, result.knee
+    names = ("profile", "ttft", "itl", "target")
     data = {
         "schema": SCHEMA,
         "answer": sentence,
@@ -34,9 +34,9 @@ def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
         "model": sweep.model,
         "peak": sweep.peak,
         "is_open": sweep.is_open_loop,
-        "objective": _objective(sweep.objective),
+        "objective": None if objective is None else {name: getattr(objective, name) for name in names},
         "planned_levels": list(sweep.levels),
-        "knee": None if result.knee is None else _knee(result.knee),
+        "knee": None if knee is None else {"level": knee.level, "concurrency": knee.concurrency},
         "levels": [_level(level, result) for level in result.levels],
         "requests": sweep.request_count,
         "stopped": sweep.stop_reason,
@@ -45,28 +45,14 @@ def sweep_to_json(result: SweepResult, sentence: str, code: int) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _objective(objective: SLO | None) -> dict[str, Any] | None:
-    """Return an objective in the types of JSON."""
-    if objective is None:
-        return None
-    return {"profile": objective.profile, "ttft": objective.ttft, "itl": objective.itl, "target": objective.target}
-
-
-def _knee(knee: JudgedLevel) -> dict[str, Any]:
-    """Return the knee in the types of JSON."""
-    return {"level": knee.result.level, "concurrency": knee.result.concurrency}
-
-
 def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
     """Return a level in the types of JSON."""
-    judged = result.judgement_of(level)
-    is_missing = judged is not None and judged.standing in _MISSING
     quantities = quantities_of(result.sweep.objective)
     return {
         "level": level.level,
-        "standing": None if judged is None else judged.standing.value,
-        "missed": None if judged is None else judged.missed,
-        "wait": find_bottleneck(judged, result).value if judged is not None and is_missing else None,
+        "standing": None if level.standing is None else level.standing.value,
+        "missed": level.missed,
+        "wait": find_bottleneck(level, result).value if level.standing in _MISSING else None,
         "void": level.void_reason,
         "is_driver_bound": level.is_driver_bound,
         "concurrency": level.concurrency,
@@ -81,7 +67,7 @@ def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
         "stall_causes": dict(level.stall_causes.most_common()),
         "figures": _figures(level.figures, quantities),
         "unreliable_figures": _figures(level.unreliable_figures, quantities),
-        "rounds": [_round(one) for one in level.rounds],
+        "rounds": [_round(one, result.sweep.began) for one in level.rounds],
     }
 
 
@@ -92,10 +78,9 @@ def _figures(figures: Mapping[str, Figure], quantities: Sequence[Quantity]) -> d
 
 def _figure(figure: Figure) -> dict[str, Any]:
     """Return a figure in the types of JSON."""
-    interval = None if figure.low is None or figure.high is None else [_finite(figure.low), _finite(figure.high)]
     return {
         "value": _finite(figure.value),
-        "interval": interval,
+        "interval": None if figure.interval is None else [_finite(end) for end in figure.interval],
         "samples": figure.samples,
         "effective_samples": figure.effective_samples,
         "is_rough": figure.has_few_tail_samples,
@@ -106,11 +91,15 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _round(one: Round) -> dict[str, Any]:
-    """Return a round in the types of JSON."""
-    names = ("round", "rate", "steady_from", "steady_until", "concurrency", "max_concurrency")
+def _round(one: Round, began: float) -> dict[str, Any]:
+    """Return a round in the types of JSON, its times since the sweep began."""
     return {
-        **{name: getattr(one, name) for name in names},
+        "round": one.round,
+        "rate": one.rate,
+        "steady_from": 0.0 if one.steady_from is None else one.steady_from - began,
+        "steady_until": 0.0 if one.steady_until is None else one.steady_until - began,
+        "concurrency": one.concurrency,
+        "max_concurrency": one.max_concurrency,
         "schedule_delay": one.schedule_delay_p99,
         "loop_lag": one.loop_lag_p99,
         "host_delay": one.host_delay_share,

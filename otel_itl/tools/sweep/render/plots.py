@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 import plotext
 
 from otel_itl.tools.report.render.number_format import format_three_digits
 from otel_itl.tools.sweep.knee import SweepResult
+from otel_itl.tools.sweep.render.points import Point, points_of
 from otel_itl.tools.sweep.render.words import format_streams, title_of
-from otel_itl.tools.sweep.results import Unit, quantities_of, tail_of
+from otel_itl.tools.sweep.results import Quantity, Unit, quantities_of, tail_of
 
 _HEIGHT: Final = 13
 _MIN_WIDTH: Final = 36
@@ -21,24 +21,6 @@ _Y_TICKS: Final = 4
 _ABOVE: Final = 1.1
 """An axis ends this factor beyond its largest number."""
 _TO_ASCII: Final = str.maketrans("┌┐└┘├┤┬┴┼─│", "+++++++++-|")
-
-
-class _Point(NamedTuple):
-    """A figure of a level."""
-
-    streams: float
-    value: float
-    low: float
-    high: float
-
-
-class _Plot(NamedTuple):
-    """One figure of all levels."""
-
-    title: str
-    points: Sequence[_Point]
-    limit: float | None
-    """The objective; None: there is none."""
 
 
 def draw_plots(result: SweepResult, width: int, *, is_ascii: bool) -> str:
@@ -52,51 +34,37 @@ def draw_plots(result: SweepResult, width: int, *, is_ascii: bool) -> str:
     Returns:
         Lines; empty, where fewer than two levels have a figure, or there is no room.
     """
-    plots = [plot for plot in _plots(result) if len(plot.points) > 1]
+    drawn_keys = {f"itl_p{tail_of(result.sweep.objective):g}", "goodput"}
+    quantities = [quantity for quantity in quantities_of(result.sweep.objective) if quantity.key in drawn_keys]
+    plots = [(quantity, points) for quantity in quantities if len(points := points_of(quantity, result)) > 1]
     if not plots or width < _MIN_WIDTH:
         return ""
     is_wide = width >= _WIDE
     each = (width - 2) // 2 if is_wide else width
-    drawn = [_draw(plot, each).translate(_TO_ASCII if is_ascii else {}).splitlines() for plot in plots]
+    drawn = [_draw(*plot, each).translate(_TO_ASCII if is_ascii else {}).splitlines() for plot in plots]
     if not is_wide:
         return "\n".join("\n".join([*lines, ""]) for lines in drawn)
     return "\n".join("  ".join(parts) for parts in zip(*drawn, strict=True)) + "\n"
 
 
-def _plots(result: SweepResult) -> Iterator[_Plot]:
-    """Yield what is drawn."""
-    objective = result.sweep.objective
-    limits = {f"itl_p{tail_of(objective):g}": None if objective is None else objective.itl, "goodput": None}
-    for quantity in quantities_of(objective):
-        if quantity.key not in limits:
-            continue
-        scale = 1_000 if quantity.unit is Unit.SECONDS else 1
-        points = []
-        for judged in result.judged:
-            figure = judged.result.figures[quantity.key]
-            if figure.value is not None and figure.bounds is not None and math.isfinite(figure.value):
-                low, high = figure.bounds
-                high = high if math.isfinite(high) else figure.value
-                points.append(_Point(judged.result.concurrency, *(scale * end for end in (figure.value, low, high))))
-        limit = limits[quantity.key]
-        yield _Plot(f"{title_of(quantity)} over streams", points, None if limit is None else scale * limit)
-
-
-def _draw(plot: _Plot, width: int) -> str:
-    """Draw one plot as lines of the given width; plotext has one figure, which is cleared first."""
+def _draw(quantity: Quantity, points: Sequence[Point], width: int) -> str:
+    """Draw one plot as lines of the given width, latencies in ms; plotext has one figure, which is cleared first."""
+    scale = 1_000 if quantity.unit is Unit.SECONDS else 1
+    limit = None if quantity.limit is None else scale * quantity.limit
     figure = plotext.figure
     figure.clear()
     figure.theme("colorless")
     figure.plot_size(width, _HEIGHT)
-    figure.title(plot.title + ("" if plot.limit is None else f" (line: {plot.limit:g})"))
-    if plot.limit is not None:
-        figure.line(plot.limit)
-    streams, values = [point.streams for point in plot.points], [point.value for point in plot.points]
+    figure.title(f"{title_of(quantity)} over streams" + ("" if limit is None else f" (line: {limit:g})"))
+    if limit is not None:
+        figure.line(limit)
+    streams, values = [point.streams for point in points], [scale * point.value for point in points]
     figure.draw(figure.signal(streams, values, marker=".").lines())
-    for point in plot.points:
-        figure.draw(figure.segment((point.streams, point.streams), (point.low, point.high), marker="|"))
+    for point in points:
+        ends = (scale * point.low, scale * point.high)
+        figure.draw(figure.segment((point.streams, point.streams), ends, marker="|"))
     figure.draw(figure.signal(streams, values, marker="o"))
-    top = max([*(point.high for point in plot.points), plot.limit or 0.0]) * _ABOVE or 1.0
+    top = max([*(scale * point.high for point in points), limit or 0.0]) * _ABOVE or 1.0
     figure.ruler("x").lim(0, max(streams) * _ABOVE or 1.0)
     figure.ruler("y").lim(0, top)
     figure.ruler("x").ticks(streams, [format_streams(number) for number in streams])

@@ -72,7 +72,7 @@ def describe_progress(progress: Progress) -> str:
 
 def describe_time_left(progress: Progress) -> str:
     """Return an estimate of how long the sweep still takes."""
-    return f"about {describe_seconds(max(progress.planned - progress.elapsed, 0.0))} left"
+    return f"about {describe_seconds(progress.seconds_left)} left"
 
 
 def describe_seconds(seconds: float) -> str:

@@ -14,7 +14,7 @@ from rich.text import Text
 from otel_itl.tools.report.render.number_format import ABSENT, make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
-from otel_itl.tools.sweep.knee import Standing, SweepResult
+from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.render.plots import draw_plots
 from otel_itl.tools.sweep.render.words import (
     describe_load,
@@ -28,7 +28,7 @@ from otel_itl.tools.sweep.render.words import (
     headline,
     title_of,
 )
-from otel_itl.tools.sweep.results import Figure, LevelResult, Unit, quantities_of
+from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, Unit, quantities_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -105,13 +105,12 @@ def _known(levels: Sequence[LevelResult], cell: Callable[[LevelResult], str]) ->
 
 def _standing(level: LevelResult, result: SweepResult) -> Text:
     """Return how a level stands to the objective, in its colour."""
-    judged = result.judgement_of(level)
-    style = STYLES["head"] if judged is None else _STYLES[judged.standing]
-    return Text(describe_standing(judged, result), style=style)
+    style = STYLES["head"] if level.standing is None else _STYLES[level.standing]
+    return Text(describe_standing(level, result), style=style)
 
 
 def _interval(figure: Figure | None, unit: Unit) -> str:
     """Return the interval of a figure for a narrow column; empty, where it has none, or no width."""
-    if figure is None or figure.low is None or figure.high is None or figure.low == figure.high:
+    if figure is None or figure.interval is None or len(set(figure.interval)) == 1:
         return ""
-    return f"{format_value(figure.low, unit)}-{format_value(figure.high, unit)}"
+    return "-".join(format_value(end, unit) for end in figure.interval)

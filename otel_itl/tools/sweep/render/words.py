@@ -19,22 +19,14 @@ from otel_itl.tools.report.render.number_format import (
     pluralize,
 )
 from otel_itl.tools.sweep.bottleneck import Bottleneck, find_bottleneck
-from otel_itl.tools.sweep.knee import JudgedLevel, Standing, SweepResult
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Unit
+from otel_itl.tools.sweep.knee import SweepResult
+from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, Unit
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
 MAX_CAUSES: Final = 3
 MIN_STREAMS: Final = 0.1
 """A smaller number of open streams is not written out."""
-STANDINGS: Final = {
-    Standing.WITHIN: "within",
-    Standing.UNCERTAIN: "not known",
-    Standing.BEYOND: "beyond",
-    Standing.FAILING: "failing",
-    Standing.SATURATED: "saturated",
-}
-"""How a level stands to the objective, as it is shown; without an objective `WITHIN` is shown as `rising`."""
 _BOTTLENECKS: Final = {
     Bottleneck.QUEUE: "the wait is upstream's, before the first token",
     Bottleneck.PACE: "the wait is upstream's, at every token",
@@ -45,56 +37,62 @@ _BOTTLENECKS: Final = {
 
 def headline(result: SweepResult) -> str:
     """Return the answer in one sentence."""
-    sweep = result.sweep
+    knee, objective = result.knee, result.sweep.objective
+    within = "" if objective is None else f" within {_name_objective(objective)}"
     if not result.judged:
         return f"{_describe_nothing(result)}."
-    if result.knee is None:
-        return f"{_describe_lowest(result)}."
-    knee = result.knee.result
-    carried = describe_streams(knee.concurrency)
-    within = "" if sweep.objective is None else f" within {name_objective(sweep.objective)}"
-    failing = next((one for one in result.judged if one.result.level > knee.level), None)
+    if knee is None:
+        return f"{_describe_lowest(result.judged[0], within, result)}."
+    carried = f"{describe_streams(knee.concurrency)}{within}"
+    failing = next((one for one in result.judged if one.level > knee.level), None)
     if failing is not None:
-        return f"Carries {carried}{within}; {_describe_failing(failing, result)}."
-    return f"Carries at least {carried}{within}; {_describe_end(result, knee)}."
+        return f"Carries {carried}; {_describe_failing(failing, result)}."
+    return f"Carries at least {carried}; {_describe_end(result, knee)}."
 
 
 def _describe_nothing(result: SweepResult) -> str:
     """Return why nothing is known, where no level counts."""
-    void = next(iter(result.levels), None)
-    if void is None:
+    if not result.levels:
         return f"Nothing was measured: {result.sweep.stop_reason or 'no level was driven'}"
+    void = result.levels[0]
     if void.is_driver_bound:
-        return (
-            f"This machine could not drive {describe_tried(void, result)}, and nothing is known of the "
-            f"endpoint: {_why_void(void)}"
-        )
+        tried = _describe_tried(void, result)
+        return f"This machine could not drive {tried}, and nothing is known of the endpoint: {_why_void(void)}"
     return f"The sweep did not measure what the endpoint carries: {_why_unknown(void, result)}"
 
 
-def _describe_lowest(result: SweepResult) -> str:
+def _describe_lowest(lowest: LevelResult, within: str, result: SweepResult) -> str:
     """Return how the lowest level stands to the objective, where no level meets it."""
-    lowest = result.judged[0]
+    streams = f"{describe_streams(lowest.concurrency)} ({_describe_multiple(lowest, result)})"
     if lowest.standing is Standing.FAILING:
-        sentence = _describe_failed(lowest.result, result)
+        sentence = _describe_failed(lowest, result)
         return sentence[0].upper() + sentence[1:]
-    objective = result.sweep.objective
-    streams = f"{describe_streams(lowest.result.concurrency)} ({_describe_multiple(lowest, result)})"
-    within = "" if objective is None else f" within {name_objective(objective)}"
     if lowest.standing is Standing.UNCERTAIN:
-        figure = lowest.result.figures[lowest.missed or ""]
-        return (
-            f"It is not known whether {streams} are carried{within}: {describe_missed(lowest)} "
-            f"({format_interval(figure, Unit.SECONDS)}), and more rounds would narrow it"
-        )
+        missed = _describe_uncertain(lowest)
+        return f"It is not known whether {streams} are carried{within}: {missed}, and more rounds would narrow it"
     if lowest.standing is Standing.SATURATED:
         return f"Does not carry {streams}{within}: fewer than half of the requests are completed{within}"
-    return f"Does not carry {streams}{within}: {describe_missed(lowest)}, {_describe_bottleneck(lowest, result)}"
+    return f"Does not carry {streams}{within}: {_describe_missed(lowest)}, {_describe_bottleneck(lowest, result)}"
+
+
+def _describe_failing(failing: LevelResult, result: SweepResult) -> str:
+    """Return as a clause what happens at the level above the knee."""
+    at = f"at {format_streams(failing.concurrency)}"
+    if failing.standing is Standing.FAILING:
+        return _describe_failed(failing, result)
+    if failing.standing is Standing.UNCERTAIN:
+        return f"{at} it is not known, as {_describe_uncertain(failing)}"
+    return f"{at} {_describe_missed(failing)}, {_describe_bottleneck(failing, result)}"
+
+
+def _describe_uncertain(level: LevelResult) -> str:
+    """Return as a clause which figure is about as large as its objective, with its interval."""
+    return f"{_describe_missed(level)} ({format_interval(level.figures[level.missed or ''], Unit.SECONDS)})"
 
 
 def _describe_failed(level: LevelResult, result: SweepResult) -> str:
     """Return as a clause that requests failed at a level, and why most of them did."""
-    at = f"at {format_level(level.level)} the expected peak of {result.sweep.peak:g}"
+    at = f"at {_describe_multiple(level, result)}"
     if not level.errors:  # all of requests that were due in the warm-up
         return f"too many requests failed {at}"
     failed, due = level.errors.total(), level.due
@@ -109,24 +107,12 @@ def _name_with_detail(name: str, level: LevelResult) -> str:
     return name if detail is None else f"{name}: {detail}"
 
 
-def _describe_multiple(judged: JudgedLevel, result: SweepResult) -> str:
+def _describe_multiple(level: LevelResult, result: SweepResult) -> str:
     """Return a level as a multiple of the peak, which fewer streams may be than were open: `1x the peak of 24`."""
-    return f"{format_level(judged.result.level)} the expected peak of {result.sweep.peak:g}"
+    return f"{format_level(level.level)} the expected peak of {result.sweep.peak:g}"
 
 
-def _describe_failing(failing: JudgedLevel, result: SweepResult) -> str:
-    """Return as a clause what happens at the level above the knee."""
-    if failing.standing is Standing.FAILING:
-        return _describe_failed(failing.result, result)
-    at = f"at {format_streams(failing.result.concurrency)}"
-    if failing.standing is Standing.UNCERTAIN:
-        figure = failing.result.figures[failing.missed or ""]
-        interval = format_interval(figure, Unit.SECONDS)
-        return f"{at} it is not known, as {describe_missed(failing)} ({interval})"
-    return f"{at} {describe_missed(failing)}, {_describe_bottleneck(failing, result)}"
-
-
-def _describe_bottleneck(judged: JudgedLevel, result: SweepResult) -> str:
+def _describe_bottleneck(judged: LevelResult, result: SweepResult) -> str:
     return _BOTTLENECKS[find_bottleneck(judged, result)]
 
 
@@ -134,9 +120,9 @@ def _describe_end(result: SweepResult, knee: LevelResult) -> str:
     """Return as a clause why nothing is known beyond the knee, where no level above it counts."""
     void = next((level for level in result.levels if level.level > knee.level), None)
     if void is not None and void.is_driver_bound:
-        return f"this machine could not drive more: at {describe_tried(void, result)} {_why_void(void)}"
+        return f"this machine could not drive more: at {_describe_tried(void, result)} {_why_void(void)}"
     if void is not None:
-        return f"at {describe_tried(void, result)} nothing is known: {_why_unknown(void, result)}"
+        return f"at {_describe_tried(void, result)} nothing is known: {_why_unknown(void, result)}"
     if result.sweep.stop_reason is not None:
         return f"more was not tried: {result.sweep.stop_reason}"
     return "more was not tried"
@@ -156,19 +142,19 @@ def _why_unknown(level: LevelResult, result: SweepResult) -> str:
     return f"{void}, and {stopped}"
 
 
-def describe_missed(judged: JudgedLevel) -> str:
+def _describe_missed(level: LevelResult) -> str:
     """Return as a clause why a level is not carried: `the p99 ITL is 140 ms`."""
-    level = judged.result
-    if judged.missed is None:
+    if level.missed is None:
         return "the added load does not come out as more completed requests"
-    name, _, q = judged.missed.partition("_")
-    value = level.figures[judged.missed].value or 0.0
+    name, _, q = level.missed.partition("_")
+    value = level.figures[level.missed].value or 0.0
     if math.isinf(value):
-        return f"{format_percent(level.without_token, level.due - level.set_aside)} of the requests get no token"
+        share = 100 * level.without_token / (level.due - level.set_aside)
+        return f"{format_three_digits(share)} % of the requests get no token"
     return f"the {q} {name.upper()} is {format_duration(value)}"
 
 
-def name_objective(objective: SLO) -> str:
+def _name_objective(objective: SLO) -> str:
     """Return the name of an objective for a sentence: `chat's objective`."""
     return "the objective" if objective.profile == CUSTOM else f"{objective.profile}'s objective"
 
@@ -191,7 +177,7 @@ def describe_streams(concurrency: float) -> str:
     return pluralize(round(concurrency), "stream")
 
 
-def describe_tried(level: LevelResult, result: SweepResult) -> str:
+def _describe_tried(level: LevelResult, result: SweepResult) -> str:
     """Return the number of streams that a void level reached, or was to reach, with the level: `72 streams (3x)`."""
     reached = [one.concurrency for one in level.rounds if one.concurrency > 0]
     streams = fmean(reached) if reached else level.level * result.sweep.peak
@@ -206,15 +192,15 @@ def describe_load(result: SweepResult) -> str:
     return f"{kind}, {peak}, {pluralize(sweep.request_count, 'request')} in {pluralize(len(sweep.rounds), 'round')}"
 
 
-def describe_standing(judged: JudgedLevel | None, result: SweepResult) -> str:
+def describe_standing(level: LevelResult, result: SweepResult) -> str:
     """Return how a level stands to the objective, in one or two words; the knee is named."""
-    if judged is None:
+    if level.standing is None:
         return "void"
-    if judged is result.knee:
+    if level is result.knee:
         return "knee"
-    if judged.standing is Standing.WITHIN and result.sweep.objective is None:
+    if level.standing is Standing.WITHIN and result.sweep.objective is None:
         return "rising"
-    return STANDINGS[judged.standing]
+    return "not known" if level.standing is Standing.UNCERTAIN else level.standing.value
 
 
 def describe_notes(result: SweepResult) -> Iterator[str]:
@@ -223,8 +209,7 @@ def describe_notes(result: SweepResult) -> Iterator[str]:
         yield from _describe_level(level)
     if any(level.unreliable_figures for level in result.levels):
         yield "Figures in parentheses are of void rounds: this machine's own delays are in them."
-    rough = [level for level in result.levels if any(figure.has_few_tail_samples for figure in level.figures.values())]
-    if rough:
+    if any(figure.has_few_tail_samples for level in result.levels for figure in level.figures.values()):
         yield "~ fewer than ten independent samples would lie beyond this percentile: its interval is too narrow."
     sweep = result.sweep
     if sweep.stop_reason is not None:
@@ -272,31 +257,22 @@ def format_level(level: float) -> str:
     return f"{level:g}x"
 
 
-def format_percent(part: int, whole: int) -> str:
-    """Format a share of requests."""
-    return f"{format_three_digits(100 * part / whole if whole else 0.0)} %"
-
-
-def format_figure(figure: Figure | None, unit: Unit) -> str:
-    """Format the value of a figure in its unit; a rough one begins with `~`."""
-    if figure is None or figure.value is None:
-        return ABSENT
-    return ("~" if figure.has_few_tail_samples else "") + format_value(figure.value, unit)
-
-
 def format_level_figure(level: LevelResult, quantity: Quantity) -> str:
-    """Format a figure of a level; one of void rounds is in parentheses."""
+    """Format the value of a figure of a level; a rough one begins with `~`, one of void rounds is in parentheses."""
     unreliable = level.unreliable_figures.get(quantity.key)
     if unreliable is not None and unreliable.value is not None:
         return f"({format_value(unreliable.value, quantity.unit)})"
-    return format_figure(level.figures.get(quantity.key), quantity.unit)
+    figure = level.figures.get(quantity.key)
+    if figure is None or figure.value is None:
+        return ABSENT
+    return ("~" if figure.has_few_tail_samples else "") + format_value(figure.value, quantity.unit)
 
 
 def format_interval(figure: Figure | None, unit: Unit) -> str:
     """Format the interval of a figure: `130 to 155`; of latencies in ms."""
-    if figure is None or figure.low is None or figure.high is None:
+    if figure is None or figure.interval is None:
         return ABSENT
-    return f"{format_value(figure.low, unit)} to {format_value(figure.high, unit)}"
+    return " to ".join(format_value(end, unit) for end in figure.interval)
 
 
 def format_value(value: float, unit: Unit) -> str:

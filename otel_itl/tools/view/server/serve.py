@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import uvicorn
 
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.report.reading.lines import display_name
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
@@ -41,7 +42,7 @@ _STOP_SECONDS: Final = 3.0
 _REPORT_SECONDS: Final = 0.5
 
 
-class CannotServeError(Exception):
+class CannotServeError(CommandError):
     """The server cannot start; the message is one sentence."""
 
 

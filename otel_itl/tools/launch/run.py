@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from otel_itl.core.option_values import OFF
-from otel_itl.tools.exit_codes import BAD_USAGE
-from otel_itl.tools.launch.command import CannotLaunchError, resolve_command
+from otel_itl.tools.launch.command import resolve_command
 from otel_itl.tools.launch.environment import launch_environment
 from otel_itl.tools.launch.notes import Notes, open_notes
 from otel_itl.tools.launch.output_file import DEFAULT_OUTPUT, OutputFile
@@ -19,88 +19,58 @@ from otel_itl.tools.launch.process import end_like, run_program
 from otel_itl.tools.report.reading.lines import UnreadableSourceError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
-from otel_itl.tools.report.summary import Report, summarize
+from otel_itl.tools.report.summary import summarize
 
 if TYPE_CHECKING:
     from otel_itl.tools.view.showing import ShownFile
 
 FILE_VARIABLE = "OTEL_ITL_FILE"
-
-
 PROGRESS_VARIABLE = "OTEL_ITL_PROGRESS"
 PROGRESS_SECONDS = "0.25"
 """How often a stream that runs is shown, unless the caller's environment has another value."""
 
 
-class ViewOptions(NamedTuple):
-    """How the streams of a run are shown on a page."""
-
-    opens: bool
-    """Open a browser."""
-    stays: bool
-    """Keep the page after the program's end, until Ctrl-C."""
-
-
-def run_command(  # noqa: PLR0913 - the options of the command
-    words: Sequence[str],
-    *,
-    module: str | None,
-    output: str | None,
-    append: bool,
-    quiet: bool,
-    view: ViewOptions | None = None,
-) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     """Run a program that is measured, and print a report on standard error at its end.
 
-    Args:
-        words: the program and its arguments; with `module`, the arguments.
-        module: a Python module to run.
-        output: the file for the telemetry; None: the one that `OTEL_ITL_FILE` names, which is added to, else a new one.
-        append: add to the file; else it is begun anew.
-        quiet: print nothing at the end.
-        view: show the streams on a page while they run, and after the program's end until Ctrl-C; None: do not.
+    The telemetry goes to the file of `--output`; else to the one that `OTEL_ITL_FILE` names, which is added to; else to
+    a new one. With `--view`, a page shows the streams while they run, and on a terminal stays until Ctrl-C.
 
     Returns:
         The program's exit code. Where a signal ended the program, the same signal ends this process.
 
     Raises:
-        CannotLaunchError: the program or the file cannot be used, or the page cannot be served; nothing was run.
+        CommandError: the program or the file cannot be used, or the page cannot be served; nothing was run.
     """
+    words, module, output = arguments.words, arguments.module, arguments.output
     command = resolve_command(words, module=module)
     named = os.environ.get(FILE_VARIABLE, "").strip()
     is_named = output is None and named.lower() not in {"", *OFF}
     file = OutputFile(named if is_named else DEFAULT_OUTPUT if output is None else output)
-    file.begin(append=append or is_named)
-    with open_notes() as notes, _shown(file, view) as page:
+    file.begin(append=arguments.append or is_named)
+    with open_notes() as notes, ExitStack() as stack:
+        page = _show(file, stack, opens=not arguments.no_open) if arguments.view else None
         environ = {**launch_environment(os.environ, notes.path), FILE_VARIABLE: str(file.path)}
         if page is not None:
             environ.setdefault(PROGRESS_VARIABLE, PROGRESS_SECONDS)
         exit_code = run_program(command, environ)
         # The end of the program is the result: no failure of the report, no closed terminal, and no Ctrl-C may hide it.
         with suppress(OSError, KeyboardInterrupt):
-            if not quiet:
+            if not arguments.quiet:
                 _print_end(file, notes, _show_program(words, module))
         with suppress(OSError, KeyboardInterrupt):
             file.finish()
         with suppress(KeyboardInterrupt):
-            if page is not None and view is not None and view.stays:
+            if page is not None and sys.stderr.isatty():
                 page.wait_for_reader()
     return end_like(exit_code)
 
 
-@contextmanager
-def _shown(file: OutputFile, view: ViewOptions | None) -> Iterator[ShownFile | None]:
-    """Show the file of a run on a page for the `with` block, where that was asked for."""
-    if view is None:
-        yield None
-        return
-    from otel_itl.tools.view.showing import CannotServeError, shown_file  # noqa: PLC0415 - needs the extra `view`
+def _show(file: OutputFile, stack: ExitStack, *, opens: bool) -> ShownFile:
+    """Show the file of a run on a page until the stack is closed; `opens` a browser."""
+    from otel_itl.tools.view.showing import shown_file  # noqa: PLC0415 - needs the extra `view`
 
-    try:
-        with shown_file(file.path, "run", opens=view.opens) as page:
-            yield page
-    except CannotServeError as error:
-        raise CannotLaunchError(str(error), BAD_USAGE) from error
+    return stack.enter_context(shown_file(file.path, "run", opens=opens))
 
 
 def _show_program(words: Sequence[str], module: str | None) -> str:
@@ -119,20 +89,12 @@ def _print_end(file: OutputFile, notes: Notes, shown: str) -> None:
         return
     if not report.streams:
         reason = notes.explain_no_stream(os.environ)
-        print(
-            f"otel-itl run: no stream was measured: {reason}. To see why: otel-itl doctor {shown}",
-            file=sys.stderr,
-        )
+        doctor = f"otel-itl doctor {shown}"
+        print(f"otel-itl run: no stream was measured: {reason}. To see why: {doctor}", file=sys.stderr)
         return
-    _print_report(report)
-    names = " ".join(quote(name) for name in file.part_names)
-    print(f"\ntelemetry: {file.name} (OTLP JSON lines); the same report: otel-itl report {names}", file=sys.stderr)
-
-
-def _print_report(report: Report) -> None:
-    """Print the tables of a report on standard error."""
     from otel_itl.tools.report.render.report import print_report  # noqa: PLC0415 - needs the extra `cli`
     from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
-    stream: Any = sys.stderr
-    print_report(report, open_terminal(stream))
+    print_report(report, open_terminal(sys.stderr))
+    names = " ".join(quote(name) for name in file.part_names)
+    print(f"\ntelemetry: {file.name} (OTLP JSON lines); the same report: otel-itl report {names}", file=sys.stderr)

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from otel_itl.tools.command_error import CommandError
 
-class CannotWriteError(Exception):
+
+class CannotWriteError(CommandError):
     """The output cannot be written; the message is one sentence."""
 
 

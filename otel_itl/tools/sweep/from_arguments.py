@@ -1,0 +1,136 @@
+"""Makes the plan and the endpoint of `otel-itl sweep` from its arguments."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from otel_itl.core.slo import SLO, Objectives
+from otel_itl.tools.command_error import CommandError
+from otel_itl.tools.report.reading.lines import check_readable
+from otel_itl.tools.report.reading.skipped_input import SkippedInput
+from otel_itl.tools.stderr import print_line
+from otel_itl.tools.sweep.endpoint import SDK, Endpoint
+from otel_itl.tools.sweep.plan import (
+    DEFAULT_ANSWER_TOKENS,
+    DEFAULT_PROMPT_TOKENS,
+    MAX_REQUESTS_ELSEWHERE,
+    MAX_STREAMS,
+    SweepLimits,
+    SweepPlan,
+)
+from otel_itl.tools.sweep.prices import parse_prices
+from otel_itl.tools.sweep.prompts import Prompts, load_prompts, make_filler, read_prompts
+from otel_itl.tools.sweep.traffic import Traffic, read_traffic
+
+_ANTHROPIC_HOST: Final = "anthropic.com"
+_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def make_endpoint(arguments: argparse.Namespace) -> Endpoint:
+    """Return the endpoint that the arguments name.
+
+    Raises:
+        CommandError: its SDK is not installed.
+    """
+    host = urlsplit(arguments.base_url).hostname or ""
+    is_anthropic = host == _ANTHROPIC_HOST or host.endswith(f".{_ANTHROPIC_HOST}")
+    sdk: SDK = arguments.api or ("anthropic" if is_anthropic else "openai")
+    if find_spec(sdk) is None:
+        raise CommandError(f"{sdk} is not installed: pip install {sdk}")
+    return Endpoint(sdk=sdk, model=arguments.model, base_url=arguments.base_url)
+
+
+def make_plan(arguments: argparse.Namespace, endpoint: Endpoint) -> SweepPlan:
+    """Return the plan that the arguments describe.
+
+    Raises:
+        CommandError: they do not go together, a file cannot be read, or has no prompt, price or stream.
+    """
+    if arguments.max_cost is not None and arguments.prices is None:
+        raise CommandError(f"--max-cost {arguments.max_cost:g} needs --prices, as in=3,out=15 or a JSON file.")
+    prices = None if arguments.prices is None else parse_prices(arguments.prices)
+    traffic = None if arguments.recorded is None else _read_recorded(arguments.recorded)
+    max_requests = arguments.max_requests
+    if max_requests is None and not endpoint.is_loopback:
+        max_requests = MAX_REQUESTS_ELSEWHERE
+    has_arrivals = traffic is not None and any(traffic.inter_arrivals) and not arguments.closed
+    return SweepPlan(
+        peak=_find_peak(arguments, traffic),
+        prompts=_make_prompts(arguments, traffic),
+        levels=arguments.levels,
+        rounds=arguments.rounds,
+        is_open_loop=not arguments.closed,
+        arrivals=arguments.rate or ("recorded" if has_arrivals else "poisson"),
+        inter_arrivals=() if traffic is None else traffic.inter_arrivals,
+        steady_seconds=arguments.seconds,
+        warmup_seconds=arguments.warm_up,
+        limits=SweepLimits(
+            max_requests=max_requests,
+            max_tokens=arguments.max_tokens,
+            max_cost=arguments.max_cost,
+            max_error_share=arguments.max_errors,
+        ),
+        prices=prices,
+        objective=None if arguments.slo is None else _find_objective(arguments.slo, arguments.model),
+        seed=arguments.seed,
+        output=arguments.output,
+    )
+
+
+def find_inputs(arguments: argparse.Namespace) -> list[str]:
+    """Return the names of the files that are read."""
+    named = (arguments.recorded, arguments.prompts, arguments.prices)
+    return [name for name in named if name is not None and Path(name).exists()]
+
+
+def _read_recorded(source: str) -> Traffic:
+    """Return the recorded traffic that is to be repeated, of all its models."""
+    skipped = SkippedInput()
+    check_readable(source)
+    try:
+        return read_traffic([source], skipped)
+    finally:
+        for line in skipped.describe():
+            print_line(line)
+
+
+def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:
+    """Return the expected peak; refuse one of which a level is more streams than one process can hold."""
+    if arguments.peak is None and traffic is None:
+        raise CommandError("name the expected peak with --peak, or recorded streams with --from.")
+    peak = float(traffic.peak if arguments.peak is None and traffic is not None else arguments.peak)
+    level = max(*arguments.levels, 1.0)
+    if level * peak > MAX_STREAMS:
+        raise CommandError(
+            f"a peak of {peak:,.10g} is {level * peak:,.10g} streams at {level:g}x: one process can hold at most "
+            f"{MAX_STREAMS:,}; name a lower --peak, or lower --levels."
+        )
+    return peak
+
+
+def _make_prompts(arguments: argparse.Namespace, traffic: Traffic | None) -> Prompts:
+    """Return what is asked: prompts of random words are as long as the arguments ask, else as recorded."""
+    name, prompt_tokens, answer_tokens = arguments.prompts, arguments.prompt_tokens, arguments.answer_tokens
+    if name is None:
+        lengths: Sequence[tuple[int, int]] = [(DEFAULT_PROMPT_TOKENS, DEFAULT_ANSWER_TOKENS)]
+        if traffic is not None and not (prompt_tokens and answer_tokens):
+            lengths = traffic.find_lengths()
+        return make_filler([(prompt_tokens or one[0], answer_tokens or one[1]) for one in lengths], arguments.seed)
+    if prompt_tokens is not None:
+        raise CommandError("--prompts and --prompt-tokens both set the length of prompts: leave one out.")
+    is_function = not Path(name).exists() and _FUNCTION.fullmatch(name)
+    return (load_prompts if is_function else read_prompts)(name, answer_tokens or DEFAULT_ANSWER_TOKENS)
+
+
+def _find_objective(slo: Objectives, model: str) -> SLO:
+    """Return the objective for the model."""
+    objective = slo.for_model(model)
+    if objective is None or (objective.ttft is None and objective.itl is None):
+        raise CommandError(f"--slo has no objective for the model {model!r}: name one, as *=chat.")
+    return objective
