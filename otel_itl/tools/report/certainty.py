@@ -225,9 +225,9 @@ def describe_figures(known: Mapping[str, Known]) -> list[str]:
 def describe_remedies(counts: Mapping[Flag, int]) -> list[str]:
     """Return what to do about flags: `host-bound: Give the process more CPU.`.
 
-    A loop that is blocked has more to do when it gets to run, and a caller that gets no CPU is late as well: what may be
-    the result of another flag is left out unless most of its streams do not have that one. So is what to do about gaps
-    where any stream is bound, of which they are the result.
+    A loop that is blocked has more to do when it gets to run, and a caller that gets no CPU is late as well: what may
+    be the result of another flag is left out unless most of its streams do not have that one. So is what to do about
+    gaps where any stream is bound, of which they are the result.
 
     Args:
         counts: how many streams or gaps have each flag.

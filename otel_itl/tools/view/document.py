@@ -13,7 +13,7 @@ from otel_itl.tools.report.reading.streams import UNKNOWN, StoredStream
 from otel_itl.tools.report.slo import Verdict, read_verdict
 from otel_itl.tools.report.stalls import collect_stalls
 from otel_itl.tools.view.moments import draw_chunks
-from otel_itl.tools.view.packing import pack_chunks
+from otel_itl.tools.view.packing import pack_chunks, pack_samples
 
 MAX_TEXT: Final = 200
 """Characters of a name or an id; a longer one is cut. The page shows them, and they may come from anywhere."""
@@ -119,7 +119,10 @@ def describe_errors(stream: StoredStream) -> dict[str, Any]:
     above = {key: _rounded(find_error(measures, field, is_above=True)) for key, field in _ABOVE.items()}
     uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
     left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_known_well_enough(measures, field)]
+    has_bounds = "itl" not in left_out and "itl_mean" in measures.bounds
     described = {
+        "low": pack_samples(measures.sample_bounds.lowest) if has_bounds else None,
+        "high": pack_samples(measures.sample_bounds.highest) if has_bounds else None,
         "errors": without_none(errors) or None,
         "above": without_none(above) or None,
         "why": uncertain and find_cause(stream, uncertain).words,
