@@ -16,15 +16,15 @@ from otel_itl.tools.report.render.number_format import (
     pluralize,
 )
 from otel_itl.tools.report.render.styles import STYLES
-from otel_itl.tools.report.render.tables import INDENT, NamedTable, add_number_columns
+from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable
 from otel_itl.tools.report.render.terminal import Terminal
 from otel_itl.tools.report.slo import SLOSummary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_COLUMNS = (("streams", 9), ("met", 13), ("gaps", 9), ("met", 8))
-_FLUIDITY_COLUMN = ("fluidity", 10)
+_COLUMNS = (Column("streams", 9), Column("met", 13), Column("gaps", 9), Column("met", 8))
+_FLUIDITY = Column("fluidity", 10)
 
 
 def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[RenderableType]:
@@ -32,17 +32,14 @@ def slo_table(summaries: Sequence[SLOSummary], terminal: Terminal) -> Iterator[R
     objectives = [_objectives(summary) for summary in summaries]
     widest = max(map(len, objectives)) + INDENT
     names_width = max(len(summary.profile) for summary in summaries) + INDENT
-    columns = [*_COLUMNS, _FLUIDITY_COLUMN]
+    columns = [Column("", widest, kind="fold"), *_COLUMNS]
     has_fluidity = any(summary.fluidity is not None for summary in summaries)
-    if not has_fluidity or names_width + widest + sum(width for _, width in columns) > terminal.console.width:
-        columns.remove(_FLUIDITY_COLUMN)
-    other_columns = widest + sum(width for _, width in columns)
-    table = NamedTable((summary.profile for summary in summaries), terminal, other_columns, "objectives")
-    table.add_column("", width=widest, overflow="fold")
-    add_number_columns(table, *columns)
+    if has_fluidity and names_width + sum(one.width for one in (*columns, _FLUIDITY)) <= terminal.console.width:
+        columns.append(_FLUIDITY)
+    table = NamedTable((summary.profile for summary in summaries), terminal, columns, "objectives")
     for summary, objective in zip(summaries, objectives, strict=True):
-        cells = [Text("  " + objective), *_cells(summary)]
-        table.add_row(summary.profile, *cells[: 1 + len(columns)])
+        cells = ["  " + objective, *_cells(summary)]
+        table.add_row(summary.profile, *cells[: len(columns)])
     yield table
     unknown = [
         f"{summary.streams_not_known:,} of {pluralize(_count_all(summary), 'stream')} by {summary.profile}"

@@ -20,7 +20,6 @@ from otel_itl.tools.view.document import describe_page
 from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.events import generate_events
 from otel_itl.tools.view.server.protobuf import read_protobuf
-from otel_itl.tools.view.server.records import Records, read_json
 from otel_itl.tools.view.server.safety import HEADERS, Guard, RefusedError, read_body
 from otel_itl.tools.view.server.store import Store
 from otel_itl.tools.view.single_file import DATA, HEAD, render_single_file
@@ -168,8 +167,7 @@ class ViewApp:
 
     def _take_in(self, signal: str, body: bytes, *, is_json: bool) -> None:
         """Read a request and add its streams; runs on a thread."""
-        records: Records = read_json(_parse_object(body)) if is_json else read_protobuf(signal, body)
-        self._assembler.add(records)
+        self._assembler.add(_parse_object(body) if is_json else read_protobuf(signal, body))
 
 
 def _parse_object(body: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metric
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from otel_itl.tools.view.server.assembler import Assembler
-from otel_itl.tools.view.server.protobuf import read_message
+from otel_itl.tools.view.server.protobuf import to_document
 from otel_itl.tools.view.server.safety import MAX_BODY_BYTES, Guard
 
 _THREADS: Final = 4
@@ -64,5 +64,5 @@ class _Service:
         given = next((value for key, value in context.invocation_metadata() if key == "authorization"), "")
         if not self._guard.check_metadata(given if isinstance(given, str) else ""):
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing: authorization=Bearer TOKEN.")
-        self._assembler.add(read_message(request))
+        self._assembler.add(to_document(request))
         return self._response()
