@@ -78,8 +78,11 @@ def latency_table(rows: Sequence[ModelSummary], terminal: Terminal) -> NamedTabl
         ttft, itl = row.time_to_first_token, row.inter_token_latency
         seconds = (*(ttft.p50, ttft.p95, ttft.p99), *(itl.p50, itl.p95, itl.p99, itl.max, itl.mean))
         cells: list[RenderableType] = [format_milliseconds(time) for time in (*seconds, row.time_per_output_token)]
-        histogram = Text(_histogram(row.latency_buckets, buckets, terminal.glyphs), style=STYLES["answer"])
-        yield mark_model(row), [*cells, format_rate(row.output_speed), *(["", histogram] if buckets else [])]
+        cells.append(format_rate(row.output_speed))
+        if buckets:
+            histogram = _histogram(row.latency_buckets, buckets, terminal.glyphs)
+            cells += ["", Text(histogram, style=STYLES["answer"])]
+        yield mark_model(row), cells
 
     table.add_models(rows, make_line)
     return table
