@@ -148,22 +148,22 @@ def run_view(arguments: argparse.Namespace) -> int:
     if not _are_installed(_NEEDED_BY_VIEW, "view"):
         return BAD_USAGE
     from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable, check_text  # noqa: PLC0415 - likewise
-    from otel_itl.tools.view.server.serve import CannotServeError  # noqa: PLC0415 - likewise
-    from otel_itl.tools.view.showing import ViewOptions, show_until_interrupted  # noqa: PLC0415 - what only this command needs
+    from otel_itl.tools.view.server.serve import DEFAULT_PORT, CannotServeError, ServerOptions  # noqa: PLC0415 - likewise
+    from otel_itl.tools.view.showing import show_until_interrupted  # noqa: PLC0415 - what only this command needs
 
-    options = ViewOptions(
-        files=tuple(arguments.files),
-        port=arguments.port,
+    default_port = 0 if arguments.files else DEFAULT_PORT
+    options = ServerOptions(
+        sources=arguments.files,
+        port=default_port if arguments.port is None else arguments.port,
         grpc_port=arguments.grpc_port,
         address=arguments.listen,
         keep=arguments.keep,
-        opens=not arguments.no_open,
     )
     try:
         for source in arguments.files:
             check_readable(source)
             check_text(source)
-        show_until_interrupted(options)
+        show_until_interrupted(options, opens=not arguments.no_open)
     except (UnreadableSourceError, CannotServeError) as error:
         _print_error("view", str(error))
         return BAD_USAGE

@@ -19,9 +19,8 @@ from otel_itl.tools.report.certainty import format_with_error
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.render.perfetto import write_perfetto
-from otel_itl.tools.view.bundle import join_modules, read_glossary
+from otel_itl.tools.view.bundle import join_modules, read_glossary, render_single_file
 from otel_itl.tools.view.document import describe_page, describe_streams
-from otel_itl.tools.view.single_file import render_single_file
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted((ROOT / "otel_itl" / "tools" / "view" / "page").glob("*.js"))

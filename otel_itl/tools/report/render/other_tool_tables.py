@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.other_tools.schema import Figure, ToolDefinition
 from otel_itl.tools.report.render.model_tables import mark_model
@@ -23,7 +24,6 @@ from otel_itl.tools.report.render.number_format import (
 )
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.tables import INDENT
-from otel_itl.tools.report.summary import ModelSummary
 
 _MIN_CELL_WIDTH = 6
 """Columns of a latency, with the blank before it."""

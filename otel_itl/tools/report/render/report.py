@@ -14,12 +14,12 @@ from otel_itl.tools.report.render.model_tables import (
     latency_table,
     remedies,
     server_table,
+    slo_table,
     stall_table,
     stream_table,
 )
 from otel_itl.tools.report.render.other_tool_tables import other_tool_tables
 from otel_itl.tools.report.render.session_tables import request_table, session_table
-from otel_itl.tools.report.render.slo_table import slo_table
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 from otel_itl.tools.report.render.worst_stream import worst_stream_parts
 from otel_itl.tools.report.sessions import SessionSummary

@@ -12,10 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.render.number_format import make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal
-from otel_itl.tools.report.summary import ModelSummary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

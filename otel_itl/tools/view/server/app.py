@@ -15,14 +15,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from otel_itl.tools.view.bundle import join_modules, read_glossary, read_page_file
+from otel_itl.tools.view.bundle import DATA, HEAD, join_modules, read_glossary, read_page_file, render_single_file
 from otel_itl.tools.view.document import describe_page
 from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.events import generate_events
 from otel_itl.tools.view.server.protobuf import read_protobuf
 from otel_itl.tools.view.server.safety import HEADERS, Guard, RefusedError, read_body
 from otel_itl.tools.view.server.store import Store
-from otel_itl.tools.view.single_file import DATA, HEAD, render_single_file
 
 Handler = Callable[[Request], Awaitable[Response]]
 
