@@ -9,7 +9,7 @@ from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import MICROSECOND
 from otel_itl.tools.report.certainty import find_cause, find_error, is_known_well_enough
 from otel_itl.tools.report.reading.span_facts import StallFacts
-from otel_itl.tools.report.reading.streams import UNKNOWN, StoredStream
+from otel_itl.tools.report.reading.streams import UNKNOWN, Identity, StoredStream
 from otel_itl.tools.report.slo import Verdict, read_verdict
 from otel_itl.tools.report.stalls import collect_stalls
 from otel_itl.tools.view.moments import draw_chunks
@@ -71,14 +71,8 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
     """
     timeline, facts = stream.timeline, stream.span_facts
     stalls = collect_stalls(stream)
-    described: dict[str, Any] = {
-        "id": stream_id(stream.trace_id, stream.span_id, timeline.request_unix_ns),
-        "trace": stream.trace_id,
-        "span": stream.span_id,
-        "provider": cut(stream.provider),
-        "model": cut(stream.model),
-        "operation": cut(stream.operation),
-        "start": timeline.request_unix_ns // MICROSECOND,
+    described = describe_head((stream.trace_id, stream.span_id), stream, timeline.request_unix_ns, facts.session_id)
+    described |= {
         "end": timeline.end // MICROSECOND,
         "headers": None if timeline.headers is None else timeline.headers // MICROSECOND,
         "outcome": timeline.outcome.value,
@@ -93,8 +87,6 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
         "t": pack_chunks(draw_chunks(timeline), timeline.choices),
         "thinned": sum(timeline.skipped) + timeline.unrecorded or None,
     }
-    if facts.session_id is not None:
-        described["session"] = cut(facts.session_id)
     if facts.session is not None:
         described |= {"turn": facts.session.request_index, "ratio": _rounded(facts.session.latency_ratio)}
         described |= {"degraded": facts.session.degraded or None, "scope": facts.session.scope}
@@ -110,6 +102,23 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
             }
         )
     return without_none(described | describe_errors(stream))
+
+
+def describe_head(
+    key: tuple[str, str], names: StoredStream | Identity, request_unix_ns: int, session_id: str | None
+) -> dict[str, Any]:
+    """Describe who a stream is and when it was requested; `key`: trace id and span id."""
+    described = {
+        "id": stream_id(*key, request_unix_ns),
+        "trace": key[0],
+        "span": key[1],
+        "provider": cut(names.provider),
+        "model": cut(names.model),
+        "operation": cut(names.operation),
+        "session": session_id and cut(session_id),
+        "start": request_unix_ns // MICROSECOND,
+    }
+    return without_none(described)
 
 
 def describe_errors(stream: StoredStream) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Final
 
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import OUTPUT, Kind
-from otel_itl.tools.report.other_tools.quantities import ANSWER_OR_TOOL
-from otel_itl.tools.report.other_tools.schema import SAME, Figure, Percentiles, TokenChunks, ToolDefinition
-from otel_itl.tools.report.other_tools.statistics import (
+from otel_itl.tools.report.other_tools.quantities import (
+    ANSWER_OR_TOOL,
     exclusive_quantile,
     floored_index,
     histogram_quantile,
     nearest_rank,
 )
+from otel_itl.tools.report.other_tools.schema import SAME, Figure, Percentiles, TokenChunks, ToolDefinition
 
 ANSWERS_AND_TOOLS: Final = TokenChunks("answer and tool chunks, no reasoning", ANSWER_OR_TOOL)
 OUTPUT_AND_FINISH: Final = TokenChunks(
@@ -36,9 +36,10 @@ LAST_TO_FIRST: Final = "(t last - t first output chunk) / (N - 1), for N > 1"
 
 # fmt: off
 def _define_vllm(
-    name: str, tokens: TokenChunks, token: str, several: str, *, gaps: str, assumes: str
+    name: str, tokens: TokenChunks, kinds: tuple[str, str], *, gaps: str, assumes: str
 ) -> ToolDefinition:
-    """Define vLLM's figures, given which chunks are tokens to it: in words, one and several."""
+    """Define vLLM's figures, given which chunks are tokens to it; `kinds`: two words for these."""
+    token = f"{' or '.join(kinds)} chunk"
     return ToolDefinition(
         name=name, version="vllm 0.33.0, `vllm bench serve`", tokens=tokens, assumes=assumes,
         ends=f"last {token}", percentiles=LINEAR, statistics="mean median p50 p90 p99",
@@ -53,20 +54,20 @@ def _define_vllm(
         ),
         run_figures=(
             Figure("", "max_output_tokens_per_s", "busiest_second",
-                   f"most {several} in one second, counted from the first request"),
+                   f"most {' and '.join(kinds)} chunks in one second, counted from the first request"),
         ),
     )
 
 
 _TABLE = (
     _define_vllm(
-        "vllm", OUTPUT_AND_FINISH, "output or finish chunk", "output and finish chunks",
+        "vllm", OUTPUT_AND_FINISH, ("output", "finish"),
         gaps="gaps between output chunks, the finish chunk included",
         assumes="the server sends reasoning in the field `reasoning` and an empty content with the finish reason, as "
                 "vLLM's own servers do today; for `reasoning_content` and no content: vllm-reasoning-content",
     ),
     _define_vllm(
-        "vllm-reasoning-content", ANSWERS_AND_TOOLS, "answer or tool chunk", "answer and tool chunks",
+        "vllm-reasoning-content", ANSWERS_AND_TOOLS, ("answer", "tool"),
         gaps="gaps between answer and tool chunks",
         assumes="the server sends reasoning in the field `reasoning_content`, which the tool ignores, and no content "
                 "with the finish reason; for vLLM's own servers of today: vllm",

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any, Final
 
 from otel_itl.core import conventions as names
+from otel_itl.core.timeline import MICROSECOND
 from otel_itl.tools.report.reading.otlp import (
     TOKEN_EVENTS,
     OTLPSpan,
@@ -24,7 +25,7 @@ from otel_itl.tools.report.reading.streams import (
     StreamReader,
     read_identity,
 )
-from otel_itl.tools.view.document import cut, describe_stream, stream_id, without_none
+from otel_itl.tools.view.document import cut, describe_head, describe_stream, without_none
 from otel_itl.tools.view.server.running import RunningStreams
 from otel_itl.tools.view.server.store import Store
 
@@ -154,25 +155,21 @@ def _count_failures(document: Mapping[str, Any]) -> Iterator[float]:
 
 def _describe_plain(span: OTLPSpan) -> dict[str, Any]:
     """Describe a span of another instrumentation, which holds no token time."""
-    attributes: Mapping[str, Any] = span.attributes
+    attributes = span.attributes
     identity = read_identity(attributes)
-    model = next((attributes[name] for name in ("llm.model_name",) if isinstance(attributes.get(name), str)), None)
-    provider = attributes.get("llm.provider") or attributes.get("llm.system")
-    error = attributes.get(names.ERROR_TYPE)
-    return without_none(
-        {
-            "id": stream_id(span.trace_id, span.span_id, span.start_unix_ns),
-            "kind": "span",
-            "trace": span.trace_id,
-            "span": span.span_id,
-            "name": cut(span.name),
-            "provider": cut(identity.provider if identity.provider != UNKNOWN else str(provider or UNKNOWN)),
-            "model": cut(identity.model if identity.model != UNKNOWN else model or span.name),
-            "operation": cut(identity.operation),
-            "session": (session := read_session_id(attributes)) and cut(session),
-            "start": span.start_unix_ns // 1_000,
-            "end": max(span.end_unix_ns - span.start_unix_ns, 0) // 1_000,
-            "outcome": "error" if error else None,
-            "error": cut(str(error)) if error else None,
-        }
-    )
+    if identity.provider == UNKNOWN:
+        identity = identity._replace(
+            provider=str(attributes.get("llm.provider") or attributes.get("llm.system") or UNKNOWN)
+        )
+    if identity.model == UNKNOWN:
+        model = attributes.get("llm.model_name")
+        identity = identity._replace(model=model if isinstance(model, str) else span.name)
+    key, error = (span.trace_id, span.span_id), attributes.get(names.ERROR_TYPE)
+    described = describe_head(key, identity, span.start_unix_ns, read_session_id(attributes)) | {
+        "kind": "span",
+        "name": cut(span.name),
+        "end": max(span.end_unix_ns - span.start_unix_ns, 0) // MICROSECOND,
+        "outcome": "error" if error else None,
+        "error": cut(str(error)) if error else None,
+    }
+    return without_none(described)
