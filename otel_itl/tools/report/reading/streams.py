@@ -103,7 +103,7 @@ class StreamReader:
         skipped: receives what cannot be used.
         group_by: as for `read_streams`.
         max_waiting: None: the input ends, and token events in logs wait for its end. Else it does not: streams in logs
-            are yielded once they are complete, at most so many wait, and a stream that comes again is no duplicate.
+            are yielded once they are complete, this number of them waits at most, and none is a duplicate.
     """
 
     def __init__(self, skipped: SkippedInput, group_by: str | None = None, *, max_waiting: int | None = None) -> None:

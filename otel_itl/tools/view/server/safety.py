@@ -29,7 +29,7 @@ HEADERS: Final = (
 """Of every response."""
 
 _EITHER: Final = zlib.MAX_WBITS | 32
-"""Of zlib: the header tells whether it is gzip or deflate."""
+"""Of zlib: gzip or deflate, whichever the header names."""
 _OWN_SITES: Final = frozenset({"", "same-origin", "none"})
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
