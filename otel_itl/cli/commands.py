@@ -66,21 +66,21 @@ def run_view(arguments: argparse.Namespace) -> int:
     """Run `otel-itl view`, and return its exit code."""
     _require(_NEEDED_BY_VIEW, "view")
     from otel_itl.tools.report.reading.lines import check_readable, check_text
-    from otel_itl.tools.view.showing import ViewOptions, show_until_interrupted
+    from otel_itl.tools.view.server.serve import DEFAULT_PORT, ServerOptions
+    from otel_itl.tools.view.showing import show_until_interrupted
 
     for source in arguments.files:
         check_readable(source)
         check_text(source)
-    show_until_interrupted(
-        ViewOptions(
-            files=tuple(arguments.files),
-            port=arguments.port,
-            grpc_port=arguments.grpc_port,
-            address=arguments.listen,
-            keep=arguments.keep,
-            opens=not arguments.no_open,
-        )
+    default_port = 0 if arguments.files else DEFAULT_PORT
+    options = ServerOptions(
+        sources=arguments.files,
+        port=default_port if arguments.port is None else arguments.port,
+        grpc_port=arguments.grpc_port,
+        address=arguments.listen,
+        keep=arguments.keep,
     )
+    show_until_interrupted(options, opens=not arguments.no_open)
     return 0
 
 

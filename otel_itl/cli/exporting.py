@@ -14,8 +14,8 @@ from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.render.number_format import pluralize
 from otel_itl.tools.report.render.perfetto import write_perfetto
+from otel_itl.tools.view.bundle import render_single_file
 from otel_itl.tools.view.document import describe_page, describe_streams
-from otel_itl.tools.view.single_file import render_single_file
 
 
 class NothingToWriteError(CommandError):

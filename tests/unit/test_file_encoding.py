@@ -22,7 +22,6 @@ from otel_itl.export.file.encoding import encode_spans, is_written, to_line
 from otel_itl.export.file.metrics import encode_metrics
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.view.server.assembler import Assembler
-from otel_itl.tools.view.server.records import read_json
 from otel_itl.tools.view.server.store import Store
 
 SECRET = "the prompt"
@@ -237,6 +236,6 @@ def test_the_page_draws_another_span_of_a_model_from_what_is_written_and_no_othe
     spans.tracer.start_span(f"GET /{PATIENT}", attributes={"http.request.method": "GET"}).end()
     store = Store(10)
     assembler = Assembler(store, SkippedInput())
-    assembler.add(read_json(json.loads(to_line(encode_spans(spans.ended)))))
+    assembler.add(json.loads(to_line(encode_spans(spans.ended))))
     drawn = [(span["kind"], span["name"], span["provider"], span["model"]) for span in store.documents()]
     assert (drawn, assembler.foreign) == ([("span", "chat gpt-4o", "openai", "gpt-4o")], 1)

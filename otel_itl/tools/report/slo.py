@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -69,23 +69,26 @@ class _Key(NamedTuple):
     target: float | None
 
 
+_Custom = tuple[str, str, str]
+"""Provider, model and profile of a custom SLO, whose objectives are on the spans of streams that missed it alone."""
+
+
 class _Judged(NamedTuple):
     """One stream that was judged."""
 
-    is_met: bool
-    gaps: int
-    gaps_met: int
+    slo: _Key | _Custom
+    verdict: Verdict
     fluidity: float | None
+    gaps: tuple[int, int]
+    """How many there are, and how many are within the ITL objective."""
+    samples: Sequence[float] | None = None
+    """ITL samples (ns), ascending, to count the gaps when the objective is known; None: they are counted."""
 
-
-class _MetCustom(NamedTuple):
-    """A stream that met a custom SLO, whose objectives are on the spans of streams that missed it, and on no others."""
-
-    slo: tuple[str, str, str]
-    """Provider, model and profile."""
-    samples: Sequence[float]
-    """ITL samples (ns), ascending."""
-    fluidity: float | None
+    def count_gaps(self, itl: float | None) -> tuple[int, int]:
+        """Return how many gaps there are, and how many are within an ITL objective."""
+        if self.samples is None:
+            return self.gaps
+        return len(self.samples), 0 if itl is None else bisect_right(self.samples, round(itl * SECOND))
 
 
 class SLOCollector:
@@ -97,11 +100,8 @@ class SLOCollector:
 
     def __init__(self, given: Objectives | None = None) -> None:
         self._given = given
-        self._judged: dict[_Key, list[_Judged]] = {}
-        self._met_custom: list[_MetCustom] = []
-        self._custom_keys: dict[tuple[str, str, str], _Key] = {}
-        self._not_known: Counter[_Key] = Counter()
-        self._not_known_custom: Counter[tuple[str, str, str]] = Counter()
+        self._judged: list[_Judged] = []
+        self._custom_keys: dict[_Custom, _Key] = {}
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> Verdict | None:
         """Judge a stream, which has these stalls.
@@ -109,76 +109,67 @@ class SLOCollector:
         Returns:
             Whether it met its SLO; None: it has none, or there is too little to judge by.
         """
+        facts = stream.span_facts.slo
         if self._given is not None:
             slo = self._given.for_model(stream.model)
-            return None if slo is None else self._judge(slo, stream, None, has_stalled=has_upstream_stall(stalls))
-        return None if stream.span_facts.slo is None else self._add_by_span(stream, stream.span_facts.slo)
+            judged = None if slo is None else _judge(slo, stream, None, has_stalled=has_upstream_stall(stalls))
+        elif facts is None:
+            return None
+        elif facts.profile in PROFILES:
+            judged = _judge(PROFILES[facts.profile], stream, facts, has_stalled=False)
+        else:
+            judged = self._judge_by_custom(stream, facts)
+        if judged is None:
+            return None
+        self._judged.append(judged)
+        return judged.verdict
 
     def summaries(self) -> list[SLOSummary]:
         """Return a summary for each SLO, ordered by profile."""
-        judged = {key: list(streams) for key, streams in self._judged.items()}
-        for slo, samples, fluidity in self._met_custom:
-            key = self._find_custom_key(slo)
-            judged.setdefault(key, []).append(_judge_custom(key, samples, fluidity, is_met=True))
-        not_known = self._not_known.copy()
-        for slo, count in self._not_known_custom.items():
-            not_known[self._find_custom_key(slo)] += count
-        ordered = sorted(
-            {*judged, *not_known}, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0)
-        )
-        return [_summary(key, judged.get(key, []), not_known[key]) for key in ordered]
+        groups: defaultdict[_Key, list[_Judged]] = defaultdict(list)
+        for judged in self._judged:
+            slo = judged.slo
+            groups[
+                slo if isinstance(slo, _Key) else self._custom_keys.get(slo, _Key(slo[-1], None, None, None))
+            ].append(judged)
+        ordered = sorted(groups, key=lambda key: (key.profile, key.ttft or 0, key.itl or 0, key.target or 0))
+        return [_summarize(key, groups[key]) for key in ordered]
 
-    def _find_custom_key(self, slo: tuple[str, str, str]) -> _Key:
-        return self._custom_keys.get(slo, _Key(slo[-1], None, None, None))
-
-    def _add_by_span(self, stream: StoredStream, facts: SLOFacts) -> Verdict | None:
-        """Judge a stream by the SLO on its span; the objectives of a custom SLO may become known later."""
-        profile = PROFILES.get(facts.profile)
-        if profile is not None:
-            return self._judge(profile, stream, facts, has_stalled=False)
-        custom = (stream.provider, stream.model, facts.profile)
+    def _judge_by_custom(self, stream: StoredStream, facts: SLOFacts) -> _Judged | None:
+        """Judge a stream by the custom SLO on its span, whose objectives may become known later."""
+        verdict, slo = read_verdict(stream), (stream.provider, stream.model, facts.profile)
+        if verdict is None:
+            return None
         samples = stream.measures.itl_samples.nanoseconds
-        verdict = read_verdict(stream)
-        if verdict is Verdict.NOT_KNOWN:
-            self._not_known_custom[custom] += 1
-        elif verdict is Verdict.MET:
-            self._met_custom.append(_MetCustom(custom, samples, facts.fluidity))
-        elif verdict is Verdict.MISSED:
-            key = _Key(facts.profile, facts.ttft, facts.itl, None)
-            self._custom_keys[custom] = key
-            self._judged.setdefault(key, []).append(_judge_custom(key, samples, facts.fluidity, is_met=False))
-        return verdict
-
-    def _judge(self, slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> Verdict | None:
-        """Judge a stream by an SLO of known objectives; `facts`: what its span has of the same SLO."""
-        slo_result = evaluate(slo, stream.timeline, stream.measures, is_stalled=has_stalled)
-        is_met = slo_result.is_met if facts is None or facts.is_met is None else facts.is_met
-        key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
-        if is_met is None:
-            if not stream.measures.bounds:
-                return None
-            self._not_known[key] += 1
-            return Verdict.NOT_KNOWN
-        fluidity = None if facts is None else facts.fluidity
-        gaps = slo_result.tokens_met + slo_result.tokens_missed
-        self._judged.setdefault(key, []).append(_Judged(is_met, gaps, slo_result.tokens_met, fluidity))
-        return Verdict.MET if is_met else Verdict.MISSED
+        if verdict is not Verdict.MISSED:
+            return _Judged(slo, verdict, facts.fluidity, (0, 0), samples)
+        self._custom_keys[slo] = key = _Key(facts.profile, facts.ttft, facts.itl, None)
+        return _Judged(key, verdict, facts.fluidity, (0, 0), samples)
 
 
-def _judge_custom(key: _Key, samples: Sequence[float], fluidity: float | None, *, is_met: bool) -> _Judged:
-    within = 0 if key.itl is None else bisect_right(samples, round(key.itl * SECOND))
-    return _Judged(is_met, len(samples), within, fluidity)
+def _judge(slo: SLO, stream: StoredStream, facts: SLOFacts | None, *, has_stalled: bool) -> _Judged | None:
+    """Judge a stream by an SLO of known objectives; `facts`: what its span has of the same SLO."""
+    slo_result = evaluate(slo, stream.timeline, stream.measures, is_stalled=has_stalled)
+    is_met = slo_result.is_met if facts is None or facts.is_met is None else facts.is_met
+    if is_met is None and not stream.measures.bounds:
+        return None
+    verdict = Verdict.NOT_KNOWN if is_met is None else Verdict.MET if is_met else Verdict.MISSED
+    gaps = (slo_result.tokens_met + slo_result.tokens_missed, slo_result.tokens_met)
+    key = _Key(slo.profile, slo.ttft, slo.itl, slo.target)
+    return _Judged(key, verdict, None if facts is None else facts.fluidity, gaps)
 
 
-def _summary(key: _Key, streams: Sequence[_Judged], not_known: int) -> SLOSummary:
+def _summarize(key: _Key, judged: Sequence[_Judged]) -> SLOSummary:
     """Sum up the streams that were judged by one SLO."""
-    fluidity = [stream.fluidity for stream in streams if stream.fluidity is not None]
+    known = [stream for stream in judged if stream.verdict is not Verdict.NOT_KNOWN]
+    fluidity = [stream.fluidity for stream in known if stream.fluidity is not None]
+    gaps = [stream.count_gaps(key.itl) for stream in known]
     return SLOSummary(
         **key._asdict(),
-        streams=len(streams),
-        streams_met=sum(stream.is_met for stream in streams),
-        gaps=None if key.itl is None else sum(stream.gaps for stream in streams),
-        gaps_met=None if key.itl is None else sum(stream.gaps_met for stream in streams),
+        streams=len(known),
+        streams_met=sum(stream.verdict is Verdict.MET for stream in known),
+        gaps=None if key.itl is None else sum(count for count, _ in gaps),
+        gaps_met=None if key.itl is None else sum(within for _, within in gaps),
         fluidity=fmean(fluidity) if fluidity else None,
-        streams_not_known=not_known,
+        streams_not_known=len(judged) - len(known),
     )

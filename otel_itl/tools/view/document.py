@@ -9,11 +9,11 @@ from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import MICROSECOND
 from otel_itl.tools.report.certainty import find_cause, find_error, is_known_well_enough
 from otel_itl.tools.report.reading.span_facts import StallFacts
-from otel_itl.tools.report.reading.streams import UNKNOWN, StoredStream
+from otel_itl.tools.report.reading.streams import UNKNOWN, Identity, StoredStream
 from otel_itl.tools.report.slo import Verdict, read_verdict
 from otel_itl.tools.report.stalls import collect_stalls
 from otel_itl.tools.view.moments import draw_chunks
-from otel_itl.tools.view.packing import pack_chunks
+from otel_itl.tools.view.packing import pack_chunks, pack_samples
 
 MAX_TEXT: Final = 200
 """Characters of a name or an id; a longer one is cut. The page shows them, and they may come from anywhere."""
@@ -71,14 +71,8 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
     """
     timeline, facts = stream.timeline, stream.span_facts
     stalls = collect_stalls(stream)
-    described: dict[str, Any] = {
-        "id": stream_id(stream.trace_id, stream.span_id, timeline.request_unix_ns),
-        "trace": stream.trace_id,
-        "span": stream.span_id,
-        "provider": cut(stream.provider),
-        "model": cut(stream.model),
-        "operation": cut(stream.operation),
-        "start": timeline.request_unix_ns // MICROSECOND,
+    described = describe_head((stream.trace_id, stream.span_id), stream, timeline.request_unix_ns, facts.session_id)
+    described |= {
         "end": timeline.end // MICROSECOND,
         "headers": None if timeline.headers is None else timeline.headers // MICROSECOND,
         "outcome": timeline.outcome.value,
@@ -93,8 +87,6 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
         "t": pack_chunks(draw_chunks(timeline), timeline.choices),
         "thinned": sum(timeline.skipped) + timeline.unrecorded or None,
     }
-    if facts.session_id is not None:
-        described["session"] = cut(facts.session_id)
     if facts.session is not None:
         described |= {"turn": facts.session.request_index, "ratio": _rounded(facts.session.latency_ratio)}
         described |= {"degraded": facts.session.degraded or None, "scope": facts.session.scope}
@@ -109,19 +101,40 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
                 "itl": facts.slo.itl,
             }
         )
-    return without_none(described | describe_errors(stream.measures, facts.host_delay))
+    return without_none(described | describe_errors(stream))
 
 
-def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, Any]:
+def describe_head(
+    key: tuple[str, str], names: StoredStream | Identity, request_unix_ns: int, session_id: str | None
+) -> dict[str, Any]:
+    """Describe who a stream is and when it was requested; `key`: trace id and span id."""
+    described = {
+        "id": stream_id(*key, request_unix_ns),
+        "trace": key[0],
+        "span": key[1],
+        "provider": cut(names.provider),
+        "model": cut(names.model),
+        "operation": cut(names.operation),
+        "session": session_id and cut(session_id),
+        "start": request_unix_ns // MICROSECOND,
+    }
+    return without_none(described)
+
+
+def describe_errors(stream: StoredStream) -> dict[str, Any]:
     """Return by how much figures of a stream may be off, why, and which are not known; empty where all are exact."""
+    measures = stream.measures
     errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
     above = {key: _rounded(find_error(measures, field, is_above=True)) for key, field in _ABOVE.items()}
     uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
     left_out = [key for key, field in _POOLED.items() if measures.bounds and not is_known_well_enough(measures, field)]
+    has_bounds = "itl" not in left_out and "itl_mean" in measures.bounds
     described = {
+        "low": pack_samples(measures.sample_bounds.lowest) if has_bounds else None,
+        "high": pack_samples(measures.sample_bounds.highest) if has_bounds else None,
         "errors": without_none(errors) or None,
         "above": without_none(above) or None,
-        "why": uncertain and find_cause(measures, host_delay, uncertain).words,
+        "why": uncertain and find_cause(stream, uncertain).words,
         "left_out": left_out or None,
     }
     return without_none(described)

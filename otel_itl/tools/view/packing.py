@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from math import floor, log10
 from typing import Any
 
 from otel_itl.core.timeline import MICROSECOND
@@ -13,6 +14,8 @@ from otel_itl.tools.view.moments import DrawnChunks
 MIN_DRAWN_HOLD = 1_000_000
 """A hold below this (ns) is not drawn: it cannot have hidden an arrival that matters."""
 
+BINS_PER_DECADE = 200
+"""As in the page's `samples.js`."""
 _CONTINUES = 0x80
 
 
@@ -47,6 +50,12 @@ def pack_chunks(drawn: DrawnChunks, choices: bytes = b"", since: int = 0) -> dic
     if holds:
         packed["h"] = holds
     return packed
+
+
+def pack_samples(samples: Iterable[float]) -> list[int]:
+    """Pack ascending latency samples (ns) into runs of the page's bins, 200 for each power of ten from 1 µs on."""
+    bins = (floor(log10(size / MICROSECOND) * BINS_PER_DECADE) + 1 if size >= MICROSECOND else 0 for size in samples)
+    return encode_runs(list(bins))
 
 
 def differences(values: Iterable[int], since: int = 0) -> Iterable[int]:

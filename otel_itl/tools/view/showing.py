@@ -8,19 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 from typing import Final
 
 from otel_itl.tools.stderr import print_line
-from otel_itl.tools.view.server.serve import DEFAULT_PORT, LOOPBACK, CannotServeError, ServerOptions, ViewServer
+from otel_itl.tools.view.server.serve import CannotServeError, ServerOptions, ViewServer
 
 __all__ = [
     "CannotServeError",
     "PageProcess",
     "ShownFile",
-    "ViewOptions",
     "show_until_interrupted",
     "shown_by_process",
     "shown_file",
@@ -33,37 +31,16 @@ _ENDING: Final = "Ctrl-C ends it"
 _ADDRESS: Final = re.compile(r"http://\S+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViewOptions:
-    """The arguments of `otel-itl view`."""
-
-    files: tuple[str, ...]
-    port: int | None
-    grpc_port: int | None
-    address: str = LOOPBACK
-    keep: int
-    opens: bool
-
-
-def show_until_interrupted(options: ViewOptions) -> None:
-    """Serve the page until Ctrl-C.
+def show_until_interrupted(options: ServerOptions, *, opens: bool) -> None:
+    """Serve the page until Ctrl-C, and open it in a browser if `opens`.
 
     Raises:
         CannotServeError: a port cannot be listened on.
     """
-    port = options.port if options.port is not None else 0 if options.files else DEFAULT_PORT
-    server = ViewServer(
-        ServerOptions(
-            sources=options.files,
-            address=options.address,
-            port=port,
-            grpc_port=options.grpc_port,
-            keep=options.keep,
-        )
-    )
+    server = ViewServer(options)
     try:
         server.start()
-        _announce("view", server, opens=options.opens)
+        _announce("view", server, opens=opens)
         with suppress(KeyboardInterrupt):
             server.wait(_SkippedPrinter(server).print_new)
     finally:

@@ -164,7 +164,7 @@ def test_a_line_that_is_not_json_is_described_alike_by_either_parser(
     read: Any, has_orjson: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_orjson:
-        monkeypatch.setattr(documents, "_loads", json.loads)
+        monkeypatch.setattr(documents, "parse_json", json.loads)
     (line,) = read("not json\n").skipped.describe()
     assert line.endswith("spans.jsonl:1: not JSON: it cannot be parsed from column 1 on")
 

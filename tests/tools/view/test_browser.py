@@ -22,8 +22,8 @@ from otel_itl.core.timeline import Kind, Outcome
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.worst_stream import describe_worst
+from otel_itl.tools.view.bundle import render_single_file
 from otel_itl.tools.view.document import describe_page, describe_streams
-from otel_itl.tools.view.single_file import render_single_file
 
 if TYPE_CHECKING:
     from conftest import Client

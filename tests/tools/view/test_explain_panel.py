@@ -11,8 +11,8 @@ from made import REQUESTED
 
 from otel_itl.tools.explain.findings import Change, Target
 from otel_itl.tools.explain.render.page import describe_for_page
+from otel_itl.tools.view.bundle import render_single_file
 from otel_itl.tools.view.document import describe_page
-from otel_itl.tools.view.single_file import render_single_file
 from tests.tools.explain.made_explanations import (
     AT,
     CURVE,

@@ -19,11 +19,10 @@ from otel_itl.tools.report.certainty import format_with_error
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.render.perfetto import write_perfetto
-from otel_itl.tools.view.bundle import join_modules, read_glossary
+from otel_itl.tools.view.bundle import join_modules, read_glossary, render_single_file
 from otel_itl.tools.view.document import describe_page, describe_streams
-from otel_itl.tools.view.single_file import render_single_file
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MODULES = sorted((ROOT / "otel_itl" / "tools" / "view" / "page").glob("*.js"))
 UNSAFE = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|https?://")
 
@@ -107,6 +106,28 @@ def test_a_figure_is_shown_with_its_error_as_in_the_report() -> None:
     script = f"{source}\nconsole.log(JSON.stringify({json.dumps(arguments)}.map((one) => formatWithError(...one))));"
     shown = json.loads(subprocess.run(["node", "-e", script], capture_output=True, check=True, text=True).stdout)  # noqa: S607
     assert shown == [format_with_error(*parts) for parts in ERRORS]
+
+
+BOUNDS = """
+import { Samples } from "./samples.js";
+const samples = new Samples();
+const chunks = { n: 3, at: [200000, 220000, 240000], codes: [2, 2, 2], shares: null, choices: null, holds: [] };
+samples.addStream({ chunks });
+samples.addStream({ chunks, low: [801, 2], high: [921, 2] });
+const { below, above } = samples.errors(0.99);
+console.log(JSON.stringify([Math.round(below / 1000), Math.round(above / 1000)]));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="it needs node")
+def test_percentiles_of_many_streams_have_what_they_may_be_less_and_more_by(tmp_path: Path) -> None:
+    # Of four samples of 20 ms, two may be 10 ms (bin 801) or 40 ms (bin 921).
+    for name in ("samples.js", "packed.js", "streams.js"):
+        (tmp_path / name).write_text((MODULES[0].parent / name).read_text())
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "bounds.js").write_text(BOUNDS)
+    run = subprocess.run(["node", tmp_path / "bounds.js"], capture_output=True, check=True, text=True)  # noqa: S607
+    assert json.loads(run.stdout) == [0, 20]
 
 
 DRAWING = """

@@ -7,14 +7,14 @@ from typing import Final
 
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import OUTPUT, Kind
-from otel_itl.tools.report.other_tools.quantities import ANSWER_OR_TOOL
-from otel_itl.tools.report.other_tools.schema import SAME, Figure, Percentiles, TokenChunks, ToolDefinition
-from otel_itl.tools.report.other_tools.statistics import (
+from otel_itl.tools.report.other_tools.quantities import (
+    ANSWER_OR_TOOL,
     exclusive_quantile,
     floored_index,
     histogram_quantile,
     nearest_rank,
 )
+from otel_itl.tools.report.other_tools.schema import SAME, Figure, Percentiles, TokenChunks, ToolDefinition
 
 ANSWERS_AND_TOOLS: Final = TokenChunks("answer and tool chunks, no reasoning", ANSWER_OR_TOOL)
 OUTPUT_AND_FINISH: Final = TokenChunks(
@@ -33,45 +33,44 @@ USAGE_ONLY: Final = "N by usage; without it the tool counts the text itself, whi
 USAGE_OR_NONE: Final = "N by usage, none without it"
 LAST_TO_FIRST: Final = "(t last - t first output chunk) / (N - 1), for N > 1"
 
+
 # fmt: off
+def _define_vllm(
+    name: str, tokens: TokenChunks, kinds: tuple[str, str], *, gaps: str, assumes: str
+) -> ToolDefinition:
+    """Define vLLM's figures, given which chunks are tokens to it; `kinds`: two words for these."""
+    token = f"{' or '.join(kinds)} chunk"
+    return ToolDefinition(
+        name=name, version="vllm 0.33.0, `vllm bench serve`", tokens=tokens, assumes=assumes,
+        ends=f"last {token}", percentiles=LINEAR, statistics="mean median p50 p90 p99",
+        label="{statistic}_{figure}", empty_statistic=0.0, needs_token=True,
+        figures=(
+            Figure("ttft", "ttft_ms", "first_token", f"t of the first {token}", SAME),
+            Figure("tpot", "tpot_ms", "(e2el_ms - ttft_ms) / after_first(tokens)",
+                   f"(e2el - ttft) / (N - 1), for N > 1; {USAGE_ONLY}", SAME),
+            Figure("e2e", "e2el_ms", "last_token", f"t of the last {token}", SAME),
+            Figure("itl", "itl_list_ms", "gaps", gaps, "itl_ms"),
+            Figure("tokens", "output_tokens_from_usage", "otherwise(usage, 0)", "N by usage, 0 without it"),
+        ),
+        run_figures=(
+            Figure("", "max_output_tokens_per_s", "busiest_second",
+                   f"most {' and '.join(kinds)} chunks in one second, counted from the first request"),
+        ),
+    )
+
+
 _TABLE = (
-    ToolDefinition(
-        name="vllm", version="vllm 0.33.0, `vllm bench serve`", tokens=OUTPUT_AND_FINISH,
+    _define_vllm(
+        "vllm", OUTPUT_AND_FINISH, ("output", "finish"),
+        gaps="gaps between output chunks, the finish chunk included",
         assumes="the server sends reasoning in the field `reasoning` and an empty content with the finish reason, as "
                 "vLLM's own servers do today; for `reasoning_content` and no content: vllm-reasoning-content",
-        ends="last output or finish chunk", percentiles=LINEAR, statistics="mean median p50 p90 p99",
-        label="{statistic}_{figure}", empty_statistic=0.0, needs_token=True,
-        figures=(
-            Figure("ttft", "ttft_ms", "first_token", "t of the first output or finish chunk", SAME),
-            Figure("tpot", "tpot_ms", "(e2el_ms - ttft_ms) / after_first(tokens)",
-                   f"(e2el - ttft) / (N - 1), for N > 1; {USAGE_ONLY}", SAME),
-            Figure("e2e", "e2el_ms", "last_token", "t of the last output or finish chunk", SAME),
-            Figure("itl", "itl_list_ms", "gaps", "gaps between output chunks, the finish chunk included", "itl_ms"),
-            Figure("tokens", "output_tokens_from_usage", "otherwise(usage, 0)", "N by usage, 0 without it"),
-        ),
-        run_figures=(
-            Figure("", "max_output_tokens_per_s", "busiest_second",
-                   "most output and finish chunks in one second, counted from the first request"),
-        ),
     ),
-    ToolDefinition(
-        name="vllm-reasoning-content", version="vllm 0.33.0, `vllm bench serve`", tokens=ANSWERS_AND_TOOLS,
+    _define_vllm(
+        "vllm-reasoning-content", ANSWERS_AND_TOOLS, ("answer", "tool"),
+        gaps="gaps between answer and tool chunks",
         assumes="the server sends reasoning in the field `reasoning_content`, which the tool ignores, and no content "
                 "with the finish reason; for vLLM's own servers of today: vllm",
-        ends="last answer or tool chunk", percentiles=LINEAR, statistics="mean median p50 p90 p99",
-        label="{statistic}_{figure}", empty_statistic=0.0, needs_token=True,
-        figures=(
-            Figure("ttft", "ttft_ms", "first_token", "t of the first answer or tool chunk", SAME),
-            Figure("tpot", "tpot_ms", "(e2el_ms - ttft_ms) / after_first(tokens)",
-                   f"(e2el - ttft) / (N - 1), for N > 1; {USAGE_ONLY}", SAME),
-            Figure("e2e", "e2el_ms", "last_token", "t of the last answer or tool chunk", SAME),
-            Figure("itl", "itl_list_ms", "gaps", "gaps between answer and tool chunks", "itl_ms"),
-            Figure("tokens", "output_tokens_from_usage", "otherwise(usage, 0)", "N by usage, 0 without it"),
-        ),
-        run_figures=(
-            Figure("", "max_output_tokens_per_s", "busiest_second",
-                   "most answer and tool chunks in one second, counted from the first request"),
-        ),
     ),
     ToolDefinition(
         name="sglang", version="sglang 0.5.23, `bench_serving` on the OpenAI chat API", tokens=TEXT,

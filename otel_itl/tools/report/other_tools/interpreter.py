@@ -14,13 +14,13 @@ from otel_itl.core.timeline import Timeline
 from otel_itl.tools.report.other_tools.definitions import TOOLS
 from otel_itl.tools.report.other_tools.quantities import (
     RUN_QUANTITIES,
+    STATISTICS,
     STREAM_QUANTITIES,
     UNKNOWN,
     StreamFacts,
     StreamInRun,
 )
 from otel_itl.tools.report.other_tools.schema import Figure, ToolDefinition
-from otel_itl.tools.report.other_tools.statistics import STATISTICS
 
 MILLISECOND: Final = 1_000_000
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {

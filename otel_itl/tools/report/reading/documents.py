@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from otel_itl.tools.report.json_text import parse_json
 from otel_itl.tools.report.reading.lines import Line, display_name, read_lines
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
-
-try:
-    from orjson import loads as _orjson_loads
-
-    _loads: Callable[[bytes], Any] = _orjson_loads
-except ImportError:
-    _loads = json.loads
 
 
 class Document(NamedTuple):
@@ -48,7 +41,7 @@ def parse_line(line: Line, name: str, skipped: SkippedInput) -> Iterator[Documen
         return
     where = f"{name}:{line.number}"
     try:
-        value = _loads(line.text)
+        value = parse_json(line.text)
     except (ValueError, RecursionError) as error:
         reason = SkipReason.NOT_JSON if line.is_complete else SkipReason.HALF_WRITTEN
         skipped.add(reason, where, _describe(error))

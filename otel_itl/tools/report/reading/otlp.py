@@ -127,6 +127,8 @@ def _value(value: Mapping[str, Any]) -> Any:
 
 def _array(values: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
     """Convert a list. Integers are packed: a file may hold millions, and those in logs wait for their spans."""
+    if isinstance(values, array):
+        return values
     try:
         return array("q", [int(value["intValue"]) for value in values])
     except (KeyError, OverflowError):

@@ -30,23 +30,18 @@ class SkipReason(str, Enum):
     """The stream was measured, but its token events are not in the input."""
 
 
-_SENTENCES: Final = {
-    SkipReason.EMPTY: ("empty", "source is empty", "sources are empty"),
-    SkipReason.NOT_JSON: ("not JSON", "line is not JSON", "lines are not JSON"),
-    SkipReason.HALF_WRITTEN: ("half-written last line", "last line is half-written", "last lines are half-written"),
-    SkipReason.NOT_OTLP: ("JSON, but not OTLP", "line is JSON, but not OTLP", "lines are JSON, but not OTLP"),
-    SkipReason.NOT_DECODABLE: (
-        "token events that do not decode",
-        "stream has token events that do not decode",
-        "streams have token events that do not decode",
-    ),
-    SkipReason.DUPLICATE: ("a stream that was read before", "stream was read before", "streams were read before"),
-    SkipReason.WITHOUT_TOKEN_EVENTS: (
-        "a stream without token events",
-        "stream is without token events",
-        "streams are without token events",
-    ),
+_NOT_DECODED: Final = "token events that do not decode"
+_WORDS: Final = {
+    SkipReason.EMPTY: ("empty", "source", "is", "empty"),
+    SkipReason.NOT_JSON: ("not JSON", "line", "is", "not JSON"),
+    SkipReason.HALF_WRITTEN: ("half-written last line", "last line", "is", "half-written"),
+    SkipReason.NOT_OTLP: ("JSON, but not OTLP", "line", "is", "JSON, but not OTLP"),
+    SkipReason.NOT_DECODABLE: (_NOT_DECODED, "stream", "has", _NOT_DECODED),
+    SkipReason.DUPLICATE: ("a stream that was read before", "stream", "was", "read before"),
+    SkipReason.WITHOUT_TOKEN_EVENTS: ("a stream without token events", "stream", "is", "without token events"),
 }
+"""Reason → what one such part is, and the sentence on several: noun, verb, and the rest."""
+_PLURAL: Final = {"is": "are", "has": "have", "was": "were"}
 
 
 class SkippedInput:
@@ -67,7 +62,7 @@ class SkippedInput:
         self.counts[reason] += 1
         described = self._described.setdefault(reason, [])
         if len(described) < MAX_DESCRIBED:
-            described.append(f"{where}: {_SENTENCES[reason][0]}" + (f": {details}" if details else ""))
+            described.append(f"{where}: {_WORDS[reason][0]}" + (f": {details}" if details else ""))
 
     def describe(self) -> Iterator[str]:
         """Yield a line for each of the first five of a kind, then one with the number of further ones."""
@@ -75,9 +70,13 @@ class SkippedInput:
             yield from tuple(described)
             more = self.counts[reason] - len(described)
             if more:
-                yield f"... and {more} more: {_SENTENCES[reason][0]}"
+                yield f"... and {more} more: {_WORDS[reason][0]}"
 
     def summarize(self) -> str:
         """Return the counts in words, separated by commas; empty where nothing was skipped."""
-        counts = tuple(self.counts.items())
-        return ", ".join(f"{count} {_SENTENCES[reason][1 if count == 1 else 2]}" for reason, count in counts if count)
+        return ", ".join(_describe(reason, count) for reason, count in tuple(self.counts.items()) if count)
+
+
+def _describe(reason: SkipReason, count: int) -> str:
+    _, noun, verb, rest = _WORDS[reason]
+    return f"{count} {noun} {verb} {rest}" if count == 1 else f"{count} {noun}s {_PLURAL[verb]} {rest}"

@@ -101,7 +101,11 @@ def read_span_facts(
         host_delay=_number(attributes, names.HOST_DELAY),
         is_consumer_bound=attributes.get(names.CONSUMER_BOUND) is True,
         is_host_bound=attributes.get(names.HOST_BOUND) is True,
-        server_durations=_server_durations(attributes),
+        server_durations={
+            key: seconds
+            for key, name in names.SERVER_DURATIONS.items()
+            if (seconds := _number(attributes, name)) is not None
+        },
     )
 
 
@@ -130,7 +134,7 @@ def _slo(attributes: Mapping[str, Any]) -> SLOFacts | None:
         return None
     return SLOFacts(
         profile=profile,
-        is_met=_flag(attributes, names.SLO_MET),
+        is_met=met if isinstance(met := attributes.get(names.SLO_MET), bool) else None,
         ttft=_number(attributes, names.SLO_TTFT),
         itl=_number(attributes, names.SLO_ITL),
         fluidity=_number(attributes, names.SLO_FLUIDITY),
@@ -154,12 +158,6 @@ def _instance(resource: Mapping[str, Any]) -> str | None:
     if instance is not None or process is None:
         return instance
     return f"{resource.get('host.name', '')} {process:.0f}"
-
-
-def _server_durations(attributes: Mapping[str, Any]) -> dict[str, float]:
-    """Read the server's own durations; empty without any."""
-    found = {key: _number(attributes, name) for key, name in names.SERVER_DURATIONS.items()}
-    return {key: seconds for key, seconds in found.items() if seconds is not None}
 
 
 def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> list[StallFacts] | None:
@@ -189,11 +187,6 @@ def _stalls(attributes: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) 
         longest_of_rest = longest_of_all if longest_of_all > longest else min(rest, longest)
         stalls.append(StallFacts(None, None, more, rest, longest_of_rest))
     return stalls
-
-
-def _flag(attributes: Mapping[str, Any], name: str) -> bool | None:
-    value = attributes.get(name)
-    return value if isinstance(value, bool) else None
 
 
 def _text(attributes: Mapping[str, Any], name: str) -> str | None:

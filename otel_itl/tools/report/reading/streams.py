@@ -71,7 +71,6 @@ class _BareSpan(NamedTuple):
 class _LoggedStream(NamedTuple):
     """One stream whose token events are log records."""
 
-    key: _SpanKey
     where: str
     events: list[Event]
 
@@ -103,11 +102,14 @@ class StreamReader:
     Args:
         skipped: receives what cannot be used.
         group_by: as for `read_streams`.
+        max_waiting: None: the input ends, and token events in logs wait for its end. Else it does not: streams in logs
+            are yielded once they are complete, this number of them waits at most, and none is a duplicate.
     """
 
-    def __init__(self, skipped: SkippedInput, group_by: str | None = None) -> None:
+    def __init__(self, skipped: SkippedInput, group_by: str | None = None, *, max_waiting: int | None = None) -> None:
         self._skipped = skipped
         self._group_by = group_by
+        self._max_waiting = max_waiting
         self._seen: set[tuple[str, str, int]] = set()
         self._bare_spans: dict[_SpanKey, _BareSpan] = {}
         self._logged: dict[tuple[_SpanKey, int], _LoggedStream] = {}
@@ -121,52 +123,72 @@ class StreamReader:
             return
         try:
             for span in iterate_spans(document.value):
-                yield from self._streams_of_span(span, document.where)
+                yield from self.read_span(span, document.where)
             for record in iterate_token_logs(document.value):
-                self._keep(record, document.where)
+                yield from self.read_log(record, document.where)
         except SHAPE_ERRORS as error:
             self._skipped.add(SkipReason.NOT_OTLP, document.where, describe_shape_error(error))
 
     def finish(self) -> Iterator[StoredStream]:
         """Yield the streams whose token events are log records, once the input has been read."""
-        keys = set()
-        for key, where, events in self._logged.values():
-            keys.add(key)
-            if key in self._tests:
-                continue
-            span = self._bare_spans.get(key, _BareSpan(Identity(), NO_FACTS, None))
-            yield from self._stream(key, span.identity, span.facts, events, where)
+        keys = {key for key, _ in self._logged}
+        for place in list(self._logged):
+            if place[0] not in self._tests:
+                yield from self._finish_logged(place)
         for key, span in self._bare_spans.items():
-            if span.where_measured is not None and key not in keys:
+            if self._max_waiting is None and span.where_measured is not None and key not in keys:
                 self._skipped.add(SkipReason.WITHOUT_TOKEN_EVENTS, span.where_measured)
 
-    def _streams_of_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
-        """Yield the streams on a span; keep the span for token events in logs where it has none itself."""
+    def read_span(self, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
+        """Yield the streams on a span; keep the span for token events in logs where it has none itself.
+
+        Raises:
+            TypeError, ValueError, KeyError, IndexError: a token event has an attribute of another type than ours.
+        """
         key, identity = (span.trace_id, span.span_id), read_identity(span.attributes, span.resource, self._group_by)
         if span.attributes.get(names.TEST) is True:
             self._tests.add(key)
             return
         if not span.token_events:
-            is_measured = names.STREAM_OUTCOME in span.attributes
-            if is_measured or identity[:3] != Identity()[:3]:
-                facts = read_span_facts(
-                    span.attributes, [attributes for _, _, attributes in span.stall_events], span.resource
-                )
-                self._bare_spans[key] = _BareSpan(identity, facts, where if is_measured else None)
+            yield from self._keep_span(key, identity, span, where)
             return
-        *earlier, last = split_streams(span.token_events)
+        *earlier, last = _split_streams(span.token_events)
         # Where several streams reported to one span, its attributes are those of the last.
         for events in earlier:
             facts = SpanFacts(session_id=read_session_id(span.attributes))
             yield from self._stream(key, identity, facts, events, where)
-        request_time = find_request_time(last[-1]) if earlier else 0
-        stalls = [attributes for _, start, attributes in span.stall_events if start >= request_time]
-        yield from self._stream(key, identity, read_span_facts(span.attributes, stalls, span.resource), last, where)
+        request_time = _find_request_time(last[-1]) if earlier else 0
+        yield from self._stream(key, identity, _read_facts(span, request_time), last, where)
 
-    def _keep(self, record: TokenLogRecord, where: str) -> None:
+    def read_log(self, record: TokenLogRecord, where: str) -> Iterator[StoredStream]:
+        """Keep a token event until its stream can be yielded; raises as `read_span` does."""
         key = (record.trace_id, record.span_id)
-        logged = self._logged.setdefault((key, find_request_time(record.event)), _LoggedStream(key, where, []))
-        logged.events.append(record.event)
+        place = (key, _find_request_time(record.event))
+        self._logged.setdefault(place, _LoggedStream(where, [])).events.append(record.event)
+        self._let_go_oldest(self._logged)
+        if self._max_waiting is not None and names.STREAM_OUTCOME in record.event[2] and key in self._bare_spans:
+            yield from self._finish_logged(place)
+
+    def _keep_span(self, key: _SpanKey, identity: Identity, span: OTLPSpan, where: str) -> Iterator[StoredStream]:
+        """Keep a span without token events, if there may be some in logs."""
+        is_measured = names.STREAM_OUTCOME in span.attributes
+        if not is_measured and identity[:3] == Identity()[:3]:
+            return
+        self._bare_spans[key] = _BareSpan(identity, _read_facts(span), where if is_measured else None)
+        self._let_go_oldest(self._bare_spans)
+        if self._max_waiting is not None:
+            for place in [place for place in self._logged if place[0] == key]:
+                yield from self._finish_logged(place)
+
+    def _finish_logged(self, place: tuple[_SpanKey, int]) -> Iterator[StoredStream]:
+        """Yield the stream of the token events in logs that belong together."""
+        span = self._bare_spans.get(place[0], _BareSpan(Identity(), NO_FACTS, None))
+        where, events = self._logged.pop(place)
+        yield from self._stream(place[0], span.identity, span.facts, events, where)
+
+    def _let_go_oldest(self, waiting: dict[Any, Any]) -> None:
+        while self._max_waiting is not None and len(waiting) > self._max_waiting:
+            del waiting[next(iter(waiting))]
 
     def _stream(
         self, key: _SpanKey, identity: Identity, facts: SpanFacts, events: Sequence[Event], where: str
@@ -174,7 +196,7 @@ class StreamReader:
         """Yield the stream of these token events, unless they do not decode or it was read before."""
         try:
             timeline = decode(events)
-            check_order(timeline)
+            _check_order(timeline)
             measures = measure(timeline)
         except SHAPE_ERRORS as error:
             reason = str(error) if isinstance(error, MalformedEventsError) else "they do not make a timeline."
@@ -184,7 +206,7 @@ class StreamReader:
         if seen in self._seen:
             self._skipped.add(SkipReason.DUPLICATE, where, f"span {key[1]}")
             return
-        if key[1]:
+        if key[1] and self._max_waiting is None:
             self._seen.add(seen)
         yield StoredStream(
             **identity._asdict(),
@@ -195,6 +217,12 @@ class StreamReader:
             measures=measures,
             span_facts=facts,
         )
+
+
+def _read_facts(span: OTLPSpan, since: int = 0) -> SpanFacts:
+    """Read the facts of a span, with the stalls from a moment (Unix ns) on."""
+    stalls = [attributes for _, start, attributes in span.stall_events if start >= since]
+    return read_span_facts(span.attributes, stalls, span.resource)
 
 
 def read_identity(
@@ -215,7 +243,7 @@ def read_identity(
     )
 
 
-def split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
+def _split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
     """Split the token events of one span by stream: the last event of each stream has its outcome."""
     stream: list[Event] = []
     for event in events:
@@ -227,7 +255,7 @@ def split_streams(events: Sequence[Event]) -> Iterator[list[Event]]:
         yield stream
 
 
-def find_request_time(event: Event) -> int:
+def _find_request_time(event: Event) -> int:
     """Return the Unix time of the request (ns), which is the same for all token events of a stream."""
     _, unix_ns, attributes = event
     if names.STREAM_REQUEST_TIME in attributes:
@@ -243,7 +271,7 @@ def describe_shape_error(error: Exception) -> str:
     return "a field has a value of another type than in OTLP"
 
 
-def check_order(timeline: Timeline) -> None:
+def _check_order(timeline: Timeline) -> None:
     """Raise MalformedEventsError where events that were put together do not make one stream."""
     if any(map(lt, timeline.arrived[1:], timeline.arrived)):
         raise MalformedEventsError("its chunks do not arrive in order.")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, fields
 from typing import Any
 
 from otel_itl.core.conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.report.certainty import find_error
+from otel_itl.tools.report.json_text import encode_json
+from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.other_tools import TOOLS, summary_as
 from otel_itl.tools.report.sessions import SessionSummary
-from otel_itl.tools.report.summary import ModelSummary, Report
+from otel_itl.tools.report.summary import Report
 from otel_itl.tools.report.worst_stream import WorstStream
 
 SCHEMA = "otel-itl.report.v1"
@@ -29,12 +30,7 @@ _LATENCIES = (
 
 def report_to_json(report: Report, session: SessionSummary | None = None) -> str:
     """Return the report as indented JSON, with `session` in full. Times are seconds; what is absent is null."""
-    data = report_to_data(report, session)
-    try:
-        import orjson  # noqa: PLC0415 - an extra
-    except ImportError:
-        return json.dumps(data, indent=2, ensure_ascii=False)
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+    return encode_json(report_to_data(report, session), is_indented=True).decode()
 
 
 def report_to_data(report: Report, session: SessionSummary | None = None) -> dict[str, Any]:
@@ -93,6 +89,7 @@ def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
         "output_chunks": stream.measures.output_chunk_count,
         "longest_latency": worst.longest,
         "longest_latency_uncertainty": worst.longest_uncertainty,
+        "longest_latency_uncertainty_above": worst.longest_uncertainty_above,
         "gap": gap and {"start": gap.start / SECOND, "end": gap.end / SECOND, "position": gap.position},
     }
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.other_tools import TOOLS
 from otel_itl.tools.report.other_tools.schema import Figure, ToolDefinition
-from otel_itl.tools.report.render.buffering_notes import marked_model
+from otel_itl.tools.report.render.model_tables import mark_model
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
     format_duration,
@@ -21,8 +23,7 @@ from otel_itl.tools.report.render.number_format import (
     pluralize,
 )
 from otel_itl.tools.report.render.styles import STYLES
-from otel_itl.tools.report.render.tables import INDENT, rows_by_provider
-from otel_itl.tools.report.summary import ModelSummary
+from otel_itl.tools.report.render.tables import INDENT
 
 _MIN_CELL_WIDTH = 6
 """Columns of a latency, with the blank before it."""
@@ -75,18 +76,20 @@ def _figure_table(definition: ToolDefinition, rows: Sequence[ModelSummary]) -> T
     table.add_column("milliseconds")
     for statistic in statistics:
         table.add_column(statistic, width=max(len(statistic) + 1, _MIN_CELL_WIDTH), justify="right", no_wrap=True)
-    for row in rows_by_provider(rows, table.add_row):
-        model = Text(make_printable(marked_model(row)))
-        model.append(f", {pluralize(row.finished, 'stream')}", style=STYLES["head"])
-        table.add_row(Padding(model, (0, 0, 0, INDENT)))
-        figures = row.figures or {}
-        for figure in _pooled(definition):
-            name = figure.summary_name
-            values = {statistic: figures[definition.statistic_name(figure, statistic)] for statistic in statistics}
-            cells = [_cell(name, statistic, value) for statistic, value in values.items()]
-            table.add_row(_indented(_without_unit(name)), *map(Text, cells))
-        for figure in definition.run_figures:
-            table.add_row(_indented(figure.name), Text(_plain(figures[figure.name])))
+    for provider, of_provider in groupby(rows, key=lambda row: row.provider):
+        table.add_row(Text(make_printable(provider), style=STYLES["provider"]))
+        for row in of_provider:
+            model = Text(make_printable(mark_model(row)))
+            model.append(f", {pluralize(row.finished, 'stream')}", style=STYLES["head"])
+            table.add_row(Padding(model, (0, 0, 0, INDENT)))
+            figures = row.figures or {}
+            for figure in _pooled(definition):
+                name = figure.summary_name
+                values = {statistic: figures[definition.statistic_name(figure, statistic)] for statistic in statistics}
+                cells = [_cell(name, statistic, value) for statistic, value in values.items()]
+                table.add_row(_indented(_without_unit(name)), *map(Text, cells))
+            for figure in definition.run_figures:
+                table.add_row(_indented(figure.name), Text(_plain(figures[figure.name])))
     return table
 
 

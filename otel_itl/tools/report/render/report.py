@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from otel_itl.tools.report.render.buffering_notes import buffering_notes
-from otel_itl.tools.report.render.known_notes import known_notes, remedies
-from otel_itl.tools.report.render.model_tables import latency_table, stream_table
+from otel_itl.tools.report.render.model_tables import (
+    buffering_notes,
+    known_notes,
+    latency_table,
+    remedies,
+    server_table,
+    slo_table,
+    stall_table,
+    stream_table,
+)
 from otel_itl.tools.report.render.other_tool_tables import other_tool_tables
-from otel_itl.tools.report.render.server_table import server_table
 from otel_itl.tools.report.render.session_tables import request_table, session_table
-from otel_itl.tools.report.render.slo_table import slo_table
-from otel_itl.tools.report.render.stall_table import stall_table
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 from otel_itl.tools.report.render.worst_stream import worst_stream_parts
 from otel_itl.tools.report.sessions import SessionSummary
@@ -39,27 +43,22 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
     """Yield the tables and drawings of a report, with empty lines between them."""
     yield Text()
     if report.tool is None:
-        yield from latency_table(report.rows, terminal)
+        yield latency_table(report.rows, terminal)
     else:
         yield from other_tool_tables(report.tool, report.rows)
     yield from buffering_notes(report.rows)
     if report.tool is None:
-        yield from known_notes(report.rows)
+        yield from known_notes(report.known)
     yield Text()
-    yield from stream_table(report.rows, terminal)
+    yield stream_table(report.rows, terminal)
     yield from remedies(report.rows)
     if any(row.server for row in report.rows):
-        yield Text()
-        yield from server_table(report.rows, terminal)
+        yield from (Text(), server_table(report.rows, terminal))
     if any(row.stalls for row in report.rows):
-        yield Text()
-        yield from stall_table(report.rows, terminal)
+        yield from (Text(), *stall_table(report.rows, terminal))
     if report.slo:
-        yield Text()
-        yield from slo_table(report.slo, terminal)
+        yield from (Text(), *slo_table(report.slo, terminal))
     if report.sessions:
-        yield Text()
-        yield from session_table(report.sessions, terminal)
+        yield from (Text(), *session_table(report.sessions, terminal))
     if report.worst is not None:
-        yield Text()
-        yield from worst_stream_parts(report.worst, terminal)
+        yield from (Text(), *worst_stream_parts(report.worst, terminal))

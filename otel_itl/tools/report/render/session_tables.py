@@ -8,11 +8,10 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from rich.table import Table
 from rich.text import Text
 
 from otel_itl.core.baseline import BASELINE_REQUESTS
-from otel_itl.core.timeline import SECOND, Outcome
+from otel_itl.core.timeline import SECOND
 from otel_itl.tools.report.certainty import format_milliseconds_with_error
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
@@ -23,13 +22,13 @@ from otel_itl.tools.report.render.number_format import (
     make_printable,
     pluralize,
 )
-from otel_itl.tools.report.render.styles import STYLES
+from otel_itl.tools.report.render.styles import FAILURES, STYLES
 from otel_itl.tools.report.render.tables import (
     INDENT,
+    Column,
     NamedTable,
-    add_number_columns,
-    add_text_column,
     head_line,
+    make_table,
     wrap_name,
 )
 from otel_itl.tools.report.render.terminal import Terminal
@@ -41,35 +40,38 @@ if TYPE_CHECKING:
 
 MAX_SESSIONS = 20
 """Sessions shown in a terminal: a fleet has thousands. JSON has them all."""
-_COLUMNS = (("requests", 9), ("p50", 6), ("p99", 6), ("decode", 9), ("stalls", 7), ("ratio", 6))
-_DEGRADED_WIDTH = 12
+_SESSIONS: Final = (
+    Column("requests", 9),
+    *(Column(name, 6, group="ITL, ms") for name in ("p50", "p99")),
+    *(Column("decode", 9), Column("stalls", 7), Column("ratio", 6), Column("  degraded", 12, kind="text")),
+)
 _MAX_CHART_WIDTH, _MIN_CHART_WIDTH = 32, 6
 """Columns of the chart of a session: further requests share columns; a narrower chart is left out."""
 _FULL_HEIGHT = 3.0
 """A request that is this many times slower than usual fills its column: one stall must not flatten the others."""
-_WIDTHS: Final = {"TTFT": 7, "p50": 6, "p99": 6, "stalls": 7, "ratio": 6, "SLO": 8}
-"""Columns of a request → their least width."""
-_TIME_WIDTH, _INDEX_WIDTH, _OUTCOME_WIDTH = 12, 4, 11
-_FAILURES = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
+_REQUESTS: Final = {
+    "TTFT": Column("TTFT", 7, above="ms"),
+    **{name: Column(name, 6, group="ITL, ms") for name in ("p50", "p99")},
+    "stalls": Column("stalls", 7),
+    "ratio": Column("ratio", 6),
+    "SLO": Column("SLO", 8),
+}
+"""Columns of a request between its model and its outcome, with their least width."""
+_INDEX, _TIME, _OUTCOME = Column("#", 4), Column("  time, UTC", 12, kind="text"), Column("  outcome", 11, kind="text")
 
 
 def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Iterator[RenderableType]:
     """Yield a table with a line for each of the first sessions, with a chart of its latency from request to request."""
     shown = sessions[:MAX_SESSIONS]
-    other_columns = sum(width for _, width in _COLUMNS) + _DEGRADED_WIDTH
-    table = NamedTable((session.session for session in shown), terminal, other_columns, "sessions")
-    add_number_columns(table, *_COLUMNS)
-    add_text_column(table, "  degraded", _DEGRADED_WIDTH)
+    table = NamedTable((session.session for session in shown), terminal, _SESSIONS, "sessions")
     most_requests = max(len(session.requests) for session in shown)
-    room = terminal.console.width - table.width - other_columns - INDENT
-    chart_width = min(room, _MAX_CHART_WIDTH, max(most_requests, len("by request")))
+    chart_width = min(table.room - INDENT, _MAX_CHART_WIDTH, max(most_requests, len("by request")))
     has_chart = chart_width >= _MIN_CHART_WIDTH
     if has_chart:
-        add_text_column(table, "  by request"[: chart_width + INDENT], chart_width + INDENT)
+        width = chart_width + INDENT
+        table.add_columns(Column("  by request"[:width], width, kind="text"))
     for session in shown:
-        chart = (
-            [Text("  " + _chart(session, chart_width, terminal.glyphs), style=STYLES["answer"])] if has_chart else []
-        )
+        chart = Text("  " + _chart(session, chart_width, terminal.glyphs) if has_chart else "", style=STYLES["answer"])
         is_degraded = session.degraded_since is not None and session.degraded_until is None
         table.add_row(
             session.session,
@@ -78,20 +80,13 @@ def session_table(sessions: Sequence[SessionSummary], terminal: Terminal) -> Ite
             format_milliseconds(session.itl_p99),
             format_duration(session.decode_time),
             format_count(session.stalls) if session.stalls else ABSENT,
-            _ratio(session.latency_ratio, degraded=is_degraded),
-            Text("  " + _degraded(session)),
-            *chart,
+            Text(format_three_digits(session.latency_ratio), style=STYLES["longest gap"] if is_degraded else ""),
+            "  " + _degraded(session),
+            *([chart] if has_chart else []),
         )
-    yield head_line(" " * (table.width + _COLUMNS[0][1]) + _itl_head(terminal))
     yield table
     if len(sessions) > len(shown):
         yield Text(f"... and {pluralize(len(sessions) - len(shown), 'session')} more", style=STYLES["head"])
-
-
-def _requests(session: SessionSummary) -> str:
-    """Return how many requests a session has; where its ITL is of fewer, of how many: `7 of 8`."""
-    count = format_count(len(session.requests))
-    return count if session.itl_requests in {0, len(session.requests)} else f"{session.itl_requests:,} of {count}"
 
 
 def request_table(session: SessionSummary, terminal: Terminal) -> Iterator[RenderableType]:
@@ -102,36 +97,38 @@ def request_table(session: SessionSummary, terminal: Terminal) -> Iterator[Rende
         title.append(f", degraded {_degraded(session)}", style=STYLES["outcome"])
     yield title
     yield Text()
-    columns = _request_columns(session.requests)
-    widths = {name: max(_WIDTHS[name], *(len(cell) + 1 for cell in cells)) for name, cells in columns.items()}
-    other_columns = _INDEX_WIDTH + _TIME_WIDTH + sum(widths.values()) + _OUTCOME_WIDTH
-    table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"])
-    add_number_columns(table, ("#", _INDEX_WIDTH))
-    add_text_column(table, "  time, UTC", _TIME_WIDTH)
-    longest_model = max(len(make_printable(request.model)) for request in session.requests) + INDENT
-    width = max(min(longest_model, terminal.console.width - other_columns), min(longest_model, _TIME_WIDTH))
-    table.add_column("  model", width=width, overflow="fold")
-    add_number_columns(table, *widths.items())
-    add_text_column(table, "  outcome", _OUTCOME_WIDTH)
+    cells = _request_cells(session.requests)
+    numbers = [
+        _REQUESTS[name]._replace(width=max(_REQUESTS[name].width, *(len(cell) + 1 for cell in of_column)))
+        for name, of_column in cells.items()
+    ]
+    room = terminal.console.width - sum(column.width for column in (_INDEX, _TIME, *numbers, _OUTCOME))
+    longest = max(len(make_printable(request.model)) for request in session.requests) + INDENT
+    width = max(min(longest, room), min(longest, _TIME.width))
+    columns = (_INDEX, _TIME, Column("  model", width, kind="fold"), *numbers, _OUTCOME)
+    table = make_table(columns)
     numbered = enumerate(session.requests)
     for date, requests in groupby(numbered, key=lambda one: f"{_time(one[1]):%Y-%m-%d}"):
         table.add_row("", Text(f"  {date}", style=STYLES["provider"]))
         for number, request in requests:
-            cells = (Text(cells[number], style=_style(request, name)) for name, cells in columns.items())
-            table.add_row(*_names(request, width), *cells, _outcome(request))
-    head = (
-        " ms".rjust(widths["TTFT"]) + " " + " ITL, ms ".center(widths["p50"] + widths["p99"] - 1, terminal.glyphs.rule)
-    )
-    yield head_line(" " * (_INDEX_WIDTH + _TIME_WIDTH + width) + head)
+            table.add_row(
+                f"{request.request_index:,}",
+                Text(f"  {_time(request):%H:%M:%S}"),
+                wrap_name(request.model, width),
+                *(Text(of_column[number], style=_style(request, name)) for name, of_column in cells.items()),
+                Text("  " + request.outcome, style=STYLES["outcome"] if request.outcome in FAILURES else ""),
+            )
+    yield head_line(columns, terminal)
     yield table
 
 
-def _itl_head(terminal: Terminal) -> str:
-    """Return the heading above the columns p50 and p99."""
-    return " " + " ITL, ms ".center(11, terminal.glyphs.rule)
+def _requests(session: SessionSummary) -> str:
+    """Return how many requests a session has; where its ITL is of fewer, of how many: `7 of 8`."""
+    count = format_count(len(session.requests))
+    return count if session.itl_requests in {0, len(session.requests)} else f"{session.itl_requests:,} of {count}"
 
 
-def _request_columns(requests: Sequence[RequestSummary]) -> dict[str, list[str]]:
+def _request_cells(requests: Sequence[RequestSummary]) -> dict[str, list[str]]:
     """Return the cells of each column between model and outcome, by its heading; a column of nothing is left out."""
     columns = {
         "TTFT": [
@@ -139,7 +136,10 @@ def _request_columns(requests: Sequence[RequestSummary]) -> dict[str, list[str]]
             for one in requests
         ],
         "p50": [format_milliseconds(one.itl_p50) for one in requests],
-        "p99": [format_milliseconds_with_error(one.itl_p99, one.itl_p99_uncertainty) for one in requests],
+        "p99": [
+            format_milliseconds_with_error(one.itl_p99, one.itl_p99_uncertainty, one.itl_p99_uncertainty_above)
+            for one in requests
+        ],
         "stalls": [format_count(one.stalls) if one.stalls else ABSENT for one in requests],
         "ratio": [format_three_digits(one.latency_ratio) for one in requests],
         "SLO": [one.slo_verdict or ABSENT for one in requests],
@@ -154,23 +154,8 @@ def _style(request: RequestSummary, column: str) -> str:
     return STYLES["longest gap"] if is_bad else ""
 
 
-def _names(request: RequestSummary, width: int) -> Iterator[RenderableType]:
-    """Yield the first cells of a request's line: its number, its time, and its model."""
-    yield f"{request.request_index:,}"
-    yield Text(f"  {_time(request):%H:%M:%S}")
-    yield wrap_name(request.model, width)
-
-
-def _outcome(request: RequestSummary) -> Text:
-    return Text("  " + request.outcome, style=STYLES["outcome"] if request.outcome in _FAILURES else "")
-
-
 def _time(request: RequestSummary) -> datetime:
     return datetime.fromtimestamp(request.request_unix_ns // SECOND, timezone.utc)
-
-
-def _ratio(ratio: float | None, *, degraded: bool) -> Text:
-    return Text(format_three_digits(ratio), style=STYLES["longest gap"] if degraded else "")
 
 
 def _degraded(session: SessionSummary) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from otel_itl.core.timeline import Outcome
+
+FAILURES: Final = frozenset({Outcome.ERROR.value, Outcome.TRUNCATED.value})
+"""The outcomes that are shown in red."""
 STYLES: Final = {
     "reasoning": "magenta",
     "answer": "green",

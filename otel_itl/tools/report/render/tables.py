@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -12,10 +12,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.render.number_format import make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal
-from otel_itl.tools.report.summary import ModelSummary
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,75 +24,100 @@ INDENT = 2
 _MIN_NAME_WIDTH = 12
 
 
+class Column(NamedTuple):
+    """One column of a table."""
+
+    heading: str
+    width: int
+    above: str = ""
+    """Stands above the heading."""
+    group: str = ""
+    """Stands above this column and the next ones of the same group, between rules."""
+    kind: Literal["number", "text", "fold"] = "number"
+    """Numbers are aligned on the right; what folds continues in the next line, anything else is cropped."""
+
+
+def make_table(columns: Iterable[Column], *, has_head: bool = True) -> Table:
+    """Return a table of these columns without rows."""
+    table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"], show_header=has_head)
+    for column in columns:
+        table.add_column(
+            column.heading,
+            width=column.width,
+            justify="right" if column.kind == "number" else "left",
+            no_wrap=column.kind != "fold",
+            overflow="fold" if column.kind == "fold" else "crop",
+        )
+    return table
+
+
+def head_line(columns: Iterable[Column], terminal: Terminal) -> Text:
+    """Return the line above the headings of a table; empty where nothing stands above any."""
+    line = ""
+    for group, members in groupby(columns, key=lambda column: column.group):
+        if group:
+            width = sum(column.width for column in members) - 1
+            line += " " + f" {group} ".center(width, terminal.glyphs.rule)
+        else:
+            line += "".join(column.above.rjust(column.width) for column in members)
+    return Text(line.rstrip(), style=STYLES["head"], no_wrap=True, overflow="crop")
+
+
 class NamedTable:
     """A table with a first column of names. Where it has no room for the longest, names stand above their numbers.
 
     Args:
         names: what the column will contain.
         terminal: where the table is printed.
-        other_columns: the width of all other columns together, each of which has a width of its own.
-        title: heading of the column.
+        columns: the others.
+        title: heading of the column of names.
+        reserved: the least width of a column that is added when its `room` is known.
     """
 
-    def __init__(self, names: Iterable[str], terminal: Terminal, other_columns: int, title: str = "") -> None:
+    def __init__(
+        self, names: Iterable[str], terminal: Terminal, columns: Sequence[Column], title: str = "", reserved: int = 0
+    ) -> None:
         longest = max((cell_len(make_printable(name)) + INDENT for name in names), default=0)
-        room = max(terminal.console.width - other_columns, _MIN_NAME_WIDTH)
+        other_columns = sum(column.width for column in columns)
+        room = max(terminal.console.width - other_columns - reserved, _MIN_NAME_WIDTH)
         self._is_beside = longest <= room
-        self.width = max(min(longest, room), len(title)) if self._is_beside else max(_MIN_NAME_WIDTH, len(title))
-        """Of the column of names."""
-        self._columns: list[dict[str, Any]] = [{"header": title, "width": self.width, "overflow": "fold"}]
+        width = max(min(longest, room), len(title)) if self._is_beside else max(_MIN_NAME_WIDTH, len(title))
+        self.room = terminal.console.width - width - other_columns
+        """Columns of the terminal that are left."""
+        self._terminal = terminal
+        self._columns = [Column(title, width, kind="fold"), *columns]
         self._parts: list[RenderableType] = []
 
-    def add_column(self, header: str, **options: Any) -> None:
-        """Add a column; `options` as for rich's."""
-        self._columns.append({"header": header, **options})
-
-    def add_head(self, line: RenderableType) -> None:
-        """Add a line that the names below it belong to."""
-        self._parts.append(line)
+    def add_columns(self, *columns: Column) -> None:
+        """Add columns that there is room for."""
+        self._columns.extend(columns)
 
     def add_row(self, name: str, *cells: RenderableType) -> None:
         """Add the name of a row (empty: the one before) and its other cells."""
         shown = Padding(Text(make_printable(name), overflow="fold"), (0, 0, 0, INDENT))
         if not self._is_beside and name:
             self._parts.append(shown)
-        row = self._new_table(has_head=False)
-        row.add_row(shown if self._is_beside and name else "", *cells)
+        row = make_table(self._columns, has_head=False)
+        texts = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
+        row.add_row(shown if self._is_beside and name else "", *texts)
         self._parts.append(row)
+
+    def add_models(
+        self,
+        rows: Sequence[ModelSummary],
+        make_lines: Callable[[ModelSummary], Iterable[tuple[str, Sequence[RenderableType]]]],
+    ) -> None:
+        """Add the lines of each model, each its name and its other cells, below a line for each provider."""
+        for provider, of_provider in groupby(rows, key=lambda row: row.provider):
+            self._parts.append(Text(make_printable(provider), style=STYLES["provider"]))
+            for row in of_provider:
+                for name, cells in make_lines(row):
+                    self.add_row(name, *cells)
 
     def __rich__(self) -> Group:
         """Return the headings, and below them the rows."""
-        return Group(self._new_table(has_head=True), *self._parts)
-
-    def _new_table(self, *, has_head: bool) -> Table:
-        """Return a table without rows: all have the same columns, and so stand below each other."""
-        table = Table(box=None, padding=0, pad_edge=False, header_style=STYLES["head"], show_header=has_head)
-        for column in self._columns:
-            table.add_column(**column)
-        return table
-
-
-def rows_by_provider(rows: Sequence[ModelSummary], add_head: Callable[[Text], None]) -> Iterator[ModelSummary]:
-    """Yield the rows, after adding a line for each provider before its own rows."""
-    for provider, of_provider in groupby(rows, key=lambda row: row.provider):
-        add_head(Text(make_printable(provider), style=STYLES["provider"]))
-        yield from of_provider
-
-
-def add_text_column(table: Table | NamedTable, heading: str, width: int) -> None:
-    """Add a left-aligned column."""
-    table.add_column(heading, width=width, no_wrap=True, overflow="crop")
-
-
-def add_number_columns(table: Table | NamedTable, *columns: tuple[str, int]) -> None:
-    """Add right-aligned columns of these headings and widths."""
-    for heading, width in columns:
-        table.add_column(heading, width=width, justify="right", no_wrap=True, overflow="crop")
-
-
-def head_line(text: str) -> Text:
-    """Return a line above a table, for headings that span several columns."""
-    return Text(text, style=STYLES["head"], no_wrap=True, overflow="crop")
+        above = head_line(self._columns, self._terminal)
+        return Group(*([above] if above else []), make_table(self._columns), *self._parts)
 
 
 def wrap_name(name: str, width: int) -> RenderableType:

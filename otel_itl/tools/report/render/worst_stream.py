@@ -48,7 +48,8 @@ def _facts(worst: WorstStream) -> Iterator[Text]:
     stream = worst.stream
     title = Text()
     title.append("longest wait for a token: ", style=STYLES["head"])
-    title.append(format_with_error(worst.longest, worst.longest_uncertainty), style=STYLES["longest gap"])
+    longest = format_with_error(worst.longest, worst.longest_uncertainty, worst.longest_uncertainty_above)
+    title.append(longest, style=STYLES["longest gap"])
     title.append(f", {make_printable(stream.provider)} ")
     title.append(make_printable(stream.model), style=STYLES["provider"])
     if worst.gap is not None:
@@ -66,18 +67,15 @@ def _facts(worst: WorstStream) -> Iterator[Text]:
 def _marks(worst: WorstStream) -> list[Mark]:
     """Return the labels of a drawing: TTFT (in a report of our own figures), and last the longest gap."""
     marks = []
-    ttft = worst.stream.measures.time_to_first_token
+    measures = worst.stream.measures
+    ttft = measures.time_to_first_token
     if ttft is not None and worst.figures is None:
-        marks.append(Mark("first token", 0, round(ttft * SECOND), f"TTFT {_format_ttft(worst)}"))
+        shown = format_with_error(ttft, find_error(measures, "time_to_first_token"))
+        marks.append(Mark("first token", 0, round(ttft * SECOND), f"TTFT {shown}"))
     if worst.gap is not None:
         start, end, _ = worst.gap
         marks.append(Mark("longest gap", start, end, format_duration((end - start) / SECOND)))
     return marks
-
-
-def _format_ttft(worst: WorstStream) -> str:
-    measures = worst.stream.measures
-    return format_with_error(measures.time_to_first_token, find_error(measures, "time_to_first_token"))
 
 
 def _zoom_on_gap(worst: WorstStream, whole: Scale) -> Scale | None:

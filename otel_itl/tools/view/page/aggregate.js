@@ -2,7 +2,7 @@
 
 import { forEachGap } from "./packed.js";
 import { Samples, interpolateRanks } from "./samples.js";
-import { chunksOf, endOf, isKnown, timeToFirstToken } from "./streams.js";
+import { chunksOf, endOf, errorOf, isKnown, timeToFirstToken } from "./streams.js";
 
 const SLICE_MS = 7;
 const MAX_BINS = 720;
@@ -60,12 +60,13 @@ export class Aggregate {
     this.taken.add(stream);
     this.version++;
     const first = timeToFirstToken(stream);
-    if (first !== null && isKnown(stream, "ttft")) this.firstTokens.push({ at: stream.start + first, us: first });
+    if (first !== null && isKnown(stream, "ttft")) this.firstTokens.push({ at: stream.start + first, us: first, least: first - errorOf(stream, "ttft") });
     if (isKnown(stream, "itl")) this.addGaps(stream);
     while (this.bins.size > MAX_BINS) this.widenBins();
   }
 
   addGaps(stream) {
+    this.samples.addBounds(stream);
     forEachGap(chunksOf(stream), (end, gap, shares) => {
       const size = gap / shares;
       this.samples.add(size, shares);

@@ -14,6 +14,7 @@ export class Samples {
     this.sum = 0;
     this.min = Infinity;
     this.max = 0;
+    this.shifts = { low: new Float64Array(BINS), high: new Float64Array(BINS) };
   }
 
   /* Adds `times` samples of this size (µs). */
@@ -27,6 +28,24 @@ export class Samples {
 
   addStream(stream) {
     forEachGap(chunksOf(stream), (_, gap, shares) => this.add(gap / shares, shares));
+    this.addBounds(stream);
+  }
+
+  /* Notes how the counts change if each sample of a stream that was added is the least, or the most, that it can be. */
+  addBounds(stream) {
+    for (const [side, shift] of Object.entries(this.shifts)) {
+      const runs = stream[side];
+      if (!runs) continue;
+      for (let run = 0; run < runs.length; run += 2) shift[Math.min(runs[run], BINS - 1)] += runs[run + 1];
+      forEachGap(chunksOf(stream), (_, gap, shares) => { shift[binOf(gap / shares)] -= shares; });
+    }
+  }
+
+  /* By how much the sample at a share may be less, and more (µs). */
+  errors(share) {
+    const value = this.quantile(share);
+    const [low, high] = [this.shifts.low, this.shifts.high].map((shift) => interpolateRanks(this.counts.map((count, bin) => count + shift[bin]), this.count, share, sizeOf));
+    return { below: shownError(value - low, value), above: shownError(high - value, value) };
   }
 
   /* The sample (µs) that a share of all samples does not exceed, interpolated as in the report; null: there is none. */
@@ -46,6 +65,9 @@ function binOf(size) {
   if (size < MIN_US) return 0;
   return Math.min(1 + Math.floor(Math.log10(size / MIN_US) * BINS_PER_DECADE), BINS - 1);
 }
+
+/* An error (µs) of a figure if it is shown: from 1 ms and 1 % of the figure on; else 0. */
+export const shownError = (error, us) => (error > Math.max(1000, 0.01 * us) ? error : 0);
 
 /* The middle of a bin. The first one holds what is shorter than the resolution of a timeline. */
 function sizeOf(bin) {

@@ -1,8 +1,8 @@
 /* The tiles at the top: what is open and stalled now, and the figures of the streams that are shown. */
 
 import { byId, make } from "./dom.js";
-import { formatCount, formatDuration, formatShare } from "./format.js";
-import { quantileOf } from "./samples.js";
+import { formatCount, formatShare, formatWithError } from "./format.js";
+import { quantileOf, shownError } from "./samples.js";
 import { countOutput, isKnown, isPlain, isRunning, ongoingStall, timeToFirstToken } from "./streams.js";
 
 const RATE_US = 3e6;
@@ -62,17 +62,19 @@ export class Summary {
   updateTotals() {
     const { page } = this;
     const measured = page.shown.filter((stream) => !isPlain(stream));
-    const first = page.aggregate.firstTokens.map((token) => token.us).sort((a, b) => a - b);
+    const [first, least] = ["us", "least"].map((key) => page.aggregate.firstTokens.map((token) => token[key]).sort((a, b) => a - b));
     const { samples } = page.aggregate;
     const stalls = measured.reduce((sum, stream) => sum + (stream.stalls?.length ?? 0) + (stream.more_stalls ?? 0), 0);
     const failed = measured.filter((stream) => stream.outcome === "error" || stream.outcome === "truncated").length;
     const judged = measured.filter((stream) => stream.slo?.met !== undefined);
     const unjudged = measured.filter((stream) => stream.slo?.verdict === "not known").length;
     this.set("streams", formatCount(measured.length));
-    this.set("ttft50", formatDuration(quantileOf(first, 0.5)));
-    this.set("ttft99", formatDuration(quantileOf(first, 0.99)));
-    this.set("itl50", formatDuration(samples.quantile(0.5)));
-    this.set("itl99", formatDuration(samples.quantile(0.99)));
+    for (const [percentage, share] of [["50", 0.5], ["99", 0.99]]) {
+      const us = quantileOf(first, share);
+      this.set(`ttft${percentage}`, formatWithError(us, shownError(us - quantileOf(least, share), us)));
+      const { below, above } = samples.errors(share);
+      this.set(`itl${percentage}`, formatWithError(samples.quantile(share), below, above));
+    }
     this.set("stalls", formatCount(stalls), stalls > 0);
     this.set("failed", formatCount(failed), failed > 0);
     this.show("slo", judged.length + unjudged > 0);

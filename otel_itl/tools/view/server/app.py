@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from secrets import token_hex
 from time import time_ns
@@ -15,15 +14,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from otel_itl.tools.view.bundle import join_modules, read_glossary, read_page_file
+from otel_itl.tools.report.json_text import parse_json
+from otel_itl.tools.view.bundle import DATA, HEAD, join_modules, read_glossary, read_page_file, render_single_file
 from otel_itl.tools.view.document import describe_page
 from otel_itl.tools.view.server.assembler import Assembler
 from otel_itl.tools.view.server.events import generate_events
 from otel_itl.tools.view.server.protobuf import read_protobuf
-from otel_itl.tools.view.server.records import Records, read_json
 from otel_itl.tools.view.server.safety import HEADERS, Guard, RefusedError, read_body
 from otel_itl.tools.view.server.store import Store
-from otel_itl.tools.view.single_file import DATA, HEAD, render_single_file
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -159,22 +157,18 @@ class ViewApp:
             raise RefusedError(415, f"Content-Type {media_type[:60]!r} is not accepted: it takes {accepted}.")
         body = await read_body(request)
         try:
-            await run_in_threadpool(self._take_in, signal, body, is_json=media_type != PROTOBUF)
+            read = read_protobuf if media_type == PROTOBUF else _read_json
+            await run_in_threadpool(lambda: self._assembler.add(read(signal, body)))
         except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
             raise RefusedError(400, f"the body is no OTLP request of {signal}.") from error
         if media_type == PROTOBUF:
             return Response(b"", media_type=PROTOBUF)
         return JSONResponse({})
 
-    def _take_in(self, signal: str, body: bytes, *, is_json: bool) -> None:
-        """Read a request and add its streams; runs on a thread."""
-        records: Records = read_json(_parse_object(body)) if is_json else read_protobuf(signal, body)
-        self._assembler.add(records)
 
-
-def _parse_object(body: bytes) -> dict[str, Any]:
-    """Parse a JSON object; raises ValueError where it is none."""
-    document = json.loads(body)
+def _read_json(_signal: str, body: bytes) -> dict[str, Any]:
+    """Parse a JSON object; raises ValueError or TypeError where it is none."""
+    document = parse_json(body)
     if not isinstance(document, dict):
         raise TypeError("no JSON object")
     return document

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
 from time import monotonic
 from typing import Any, Final
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import decode
-from otel_itl.core.measures import measure
-from otel_itl.tools.report.reading.otlp import Event, OTLPSpan, TokenLogRecord
+from otel_itl.core.timeline import MICROSECOND
+from otel_itl.tools.report.reading.otlp import (
+    TOKEN_EVENTS,
+    OTLPSpan,
+    TokenLogRecord,
+    iterate_spans,
+    iterate_token_logs,
+)
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
-from otel_itl.tools.report.reading.span_facts import NO_FACTS, SpanFacts, read_session_id, read_span_facts
+from otel_itl.tools.report.reading.span_facts import read_session_id
 from otel_itl.tools.report.reading.streams import (
     SHAPE_ERRORS,
     UNKNOWN,
-    Identity,
     StoredStream,
-    check_order,
-    find_request_time,
+    StreamReader,
     read_identity,
-    split_streams,
 )
-from otel_itl.tools.view.document import cut, describe_stream, stream_id, without_none
-from otel_itl.tools.view.server.records import Records
+from otel_itl.tools.view.document import cut, describe_head, describe_stream, without_none
 from otel_itl.tools.view.server.running import RunningStreams
 from otel_itl.tools.view.server.store import Store
 
 MAX_WAITING: Final = 2_000
 """Spans that wait for token events in logs, and streams in logs that wait for their span; the oldest are let go."""
+MAX_TEXT_BYTES: Final = 1_024
+"""A longer text attribute is no name and no id."""
+
+_EVENTS: Final = TOKEN_EVENTS | {names.PROGRESS_EVENT, names.STALL_STARTED_EVENT, names.STALL_ENDED_EVENT}
+"""Names of the log events that the page shows."""
+_KEPT: Final = frozenset(
+    {
+        *(names.OPERATION_NAME, names.PROVIDER_NAME, names.REQUEST_MODEL, names.RESPONSE_MODEL, names.ERROR_TYPE),
+        *(names.SESSION_ID, names.CONVERSATION_ID, names.USAGE_INPUT_TOKENS, names.USAGE_OUTPUT_TOKENS),
+        *(names.USAGE_REASONING_TOKENS, "gen_ai.system", "llm.model_name", "llm.provider", "llm.system"),
+        *("gen_ai.usage.prompt_tokens", "openinference.span.kind"),
+    }
+)
+"""Attributes that are kept, beside all of `itl.`: prompts and completions are in others, and are dropped."""
 _EXCERPT: Final = ("gen_ai.", "llm.", "openinference.")
 
 
@@ -46,143 +60,116 @@ class Assembler:
         self._store = store
         self._skipped = skipped
         self._lock = Lock()
-        self._where = ""
         self._running = RunningStreams(store)
-        self._bare_spans: OrderedDict[tuple[str, str], tuple[Identity, SpanFacts]] = OrderedDict()
-        self._logged: OrderedDict[tuple[str, str, int], list[Event]] = OrderedDict()
+        self._reader = StreamReader(skipped, max_waiting=MAX_WAITING)
         self.foreign = 0
         """Spans that have nothing to do with models."""
         self.failures = 0.0
         """Failures of the instrumentation itself, by `itl.self.errors`."""
 
-    def add(self, records: Records, where: str = "OTLP") -> None:
-        """Take in the contents of one OTLP request.
+    def add(self, document: Mapping[str, Any], where: str = "OTLP") -> None:
+        """Take in one OTLP request, all of it or nothing.
 
         Args:
-            records: the contents.
-            where: they come from, for messages.
+            document: the request, in the shape of OTLP's JSON.
+            where: it comes from, for messages.
+
+        Raises:
+            TypeError, ValueError, KeyError, AttributeError: it is not of OTLP's shape.
         """
+        spans = [span._replace(attributes=_keep_attributes(span.attributes)) for span in iterate_spans(document)]
+        records = list(iterate_token_logs(document, _EVENTS))
+        failures = sum(_count_failures(document))
         with self._lock:
-            self._where = where
-            for span in records.spans:
-                self._add_span(span)
-            for record in records.events:
-                self._add_event(record)
-            if names.SELF_ERRORS.name in records.numbers:
-                self.failures = max(self.failures, records.numbers[names.SELF_ERRORS.name])
+            for span in spans:
+                self._add_span(span, where)
+            for record in records:
+                self._add_event(record, where)
+            self.failures = max(self.failures, failures)
 
     def end_lost_streams(self) -> None:
         """Mark running streams as lost if they sent progress events and then nothing: their process may be gone."""
         with self._lock:
             self._running.end_lost_streams(monotonic())
 
-    def _add_span(self, span: OTLPSpan) -> None:
+    def finish_logged(self) -> None:
+        """Show the streams in logs of which no span has come: for a file that was read to its end."""
+        with self._lock:
+            self._show(self._reader.finish())
+
+    def _add_span(self, span: OTLPSpan, where: str) -> None:
         """Take in a span: its streams, or a plain bar where it has none."""
-        if span.attributes.get(names.TEST) is True:
-            return
-        key, identity = (span.trace_id, span.span_id), read_identity(span.attributes)
-        if span.token_events:
+        if names.TEST in span.attributes or span.token_events or names.STREAM_OUTCOME in span.attributes:
             try:
-                *earlier, last = split_streams(span.token_events)
-                since = find_request_time(last[-1]) if earlier else 0
+                self._show(self._reader.read_span(span, where))
             except SHAPE_ERRORS:
-                self._skip(span.span_id)
-                return
-            for events in earlier:
-                self._finish(key, identity, SpanFacts(session_id=read_session_id(span.attributes)), events)
-            stalls = [attributes for _, start, attributes in span.stall_events if start >= since]
-            self._finish(key, identity, read_span_facts(span.attributes, stalls), last)
-        elif names.STREAM_OUTCOME in span.attributes:
-            facts = read_span_facts(span.attributes, [attributes for _, _, attributes in span.stall_events])
-            self._bare_spans[key] = (identity, facts)
-            _let_go_oldest(self._bare_spans)
-            for logged in [name for name in self._logged if name[:2] == key]:
-                self._finish(key, identity, facts, self._logged.pop(logged))
+                self._skip(span.span_id, where)
         elif any(name.startswith(_EXCERPT) for name in span.attributes):
-            self._store.put(_describe_plain(span, identity))
+            self._store.put(_describe_plain(span))
         else:
             self.foreign += 1
 
-    def _add_event(self, record: TokenLogRecord) -> None:
+    def _add_event(self, record: TokenLogRecord, where: str) -> None:
         """Take in a log event of ours."""
         name, _, attributes = record.event
         try:
-            if name in {names.TOKENS_EVENT, names.TOKEN_EVENT}:
-                self._add_token_event(record)
+            if name in TOKEN_EVENTS:
+                self._show(self._reader.read_log(record, where))
             elif name == names.PROGRESS_EVENT:
                 self._running.add_progress(record.trace_id, record.span_id, attributes, monotonic())
             else:
                 self._running.add_stall(record, is_open=name == names.STALL_STARTED_EVENT, now=monotonic())
         except SHAPE_ERRORS:
-            self._skip(record.span_id)
+            self._skip(record.span_id, where)
 
-    def _add_token_event(self, record: TokenLogRecord) -> None:
-        """Keep a token event from the logs until its stream is complete and its span, which has its names, is there."""
-        key = (record.trace_id, record.span_id)
-        place = (*key, find_request_time(record.event))
-        events = self._logged.setdefault(place, [])
-        events.append(record.event)
-        _let_go_oldest(self._logged)
-        if names.STREAM_OUTCOME in record.event[2] and key in self._bare_spans:
-            identity, facts = self._bare_spans[key]
-            self._finish(key, identity, facts, self._logged.pop(place))
+    def _skip(self, span_id: str, where: str) -> None:
+        self._skipped.add(SkipReason.NOT_DECODABLE, where, f"span {span_id}" if span_id else "")
 
-    def finish_logged(self) -> None:
-        """Show the streams in logs of which no span has come: for a file that was read to its end."""
-        with self._lock:
-            for place in list(self._logged):
-                self._finish(place[:2], Identity(), NO_FACTS, self._logged.pop(place))
-
-    def _skip(self, span_id: str) -> None:
-        self._skipped.add(SkipReason.NOT_DECODABLE, self._where, f"span {span_id}" if span_id else "")
-
-    def _finish(self, key: tuple[str, str], identity: Identity, facts: SpanFacts, events: Sequence[Event]) -> None:
-        """Show a stream that has ended, in place of what was shown while it ran."""
-        try:
-            timeline = decode(events)
-            check_order(timeline)
-            stream = StoredStream(
-                **identity._asdict(),
-                trace_id=key[0],
-                span_id=key[1],
-                where="",
-                timeline=timeline,
-                measures=measure(timeline),
-                span_facts=facts,
-            )
+    def _show(self, streams: Iterable[StoredStream]) -> None:
+        """Show streams that have ended, in place of what was shown while they ran."""
+        for stream in streams:
             described = describe_stream(stream)
-        except SHAPE_ERRORS:
-            self._skip(key[1])
-            return
-        self._running.finish(key, described["id"], described["start"])
-        self._store.put(described)
+            self._running.finish((stream.trace_id, stream.span_id), described["id"], described["start"])
+            self._store.put(described)
 
 
-def _describe_plain(span: OTLPSpan, identity: Identity) -> dict[str, Any]:
+def _keep_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that the page needs: no prompt, no completion, no long text."""
+    return {
+        name: value
+        for name, value in attributes.items()
+        if (name in _KEPT or name.startswith("itl."))
+        and not (isinstance(value, (str, bytes)) and len(value) > MAX_TEXT_BYTES)
+    }
+
+
+def _count_failures(document: Mapping[str, Any]) -> Iterator[float]:
+    """Yield the numbers of failures of the instrumentation in the metrics of a request."""
+    for resource in document.get("resourceMetrics") or ():
+        for scope in resource.get("scopeMetrics") or ():
+            for metric in scope.get("metrics") or ():
+                if metric.get("name") == names.SELF_ERRORS.name:
+                    points = (metric.get("sum") or metric.get("gauge") or {}).get("dataPoints") or ()
+                    yield from (float(point.get("asInt", point.get("asDouble", 0))) for point in points)
+
+
+def _describe_plain(span: OTLPSpan) -> dict[str, Any]:
     """Describe a span of another instrumentation, which holds no token time."""
-    attributes: Mapping[str, Any] = span.attributes
-    model = next((attributes[name] for name in ("llm.model_name",) if isinstance(attributes.get(name), str)), None)
-    provider = attributes.get("llm.provider") or attributes.get("llm.system")
-    error = attributes.get(names.ERROR_TYPE)
-    return without_none(
-        {
-            "id": stream_id(span.trace_id, span.span_id, span.start_unix_ns),
-            "kind": "span",
-            "trace": span.trace_id,
-            "span": span.span_id,
-            "name": cut(span.name),
-            "provider": cut(identity.provider if identity.provider != UNKNOWN else str(provider or UNKNOWN)),
-            "model": cut(identity.model if identity.model != UNKNOWN else model or span.name),
-            "operation": cut(identity.operation),
-            "session": (session := read_session_id(attributes)) and cut(session),
-            "start": span.start_unix_ns // 1_000,
-            "end": max(span.end_unix_ns - span.start_unix_ns, 0) // 1_000,
-            "outcome": "error" if error else None,
-            "error": cut(str(error)) if error else None,
-        }
-    )
-
-
-def _let_go_oldest(waiting: OrderedDict[Any, Any]) -> None:
-    while len(waiting) > MAX_WAITING:
-        waiting.popitem(last=False)
+    attributes = span.attributes
+    identity = read_identity(attributes)
+    if identity.provider == UNKNOWN:
+        identity = identity._replace(
+            provider=str(attributes.get("llm.provider") or attributes.get("llm.system") or UNKNOWN)
+        )
+    if identity.model == UNKNOWN:
+        model = attributes.get("llm.model_name")
+        identity = identity._replace(model=model if isinstance(model, str) else span.name)
+    key, error = (span.trace_id, span.span_id), attributes.get(names.ERROR_TYPE)
+    described = describe_head(key, identity, span.start_unix_ns, read_session_id(attributes)) | {
+        "kind": "span",
+        "name": cut(span.name),
+        "end": max(span.end_unix_ns - span.start_unix_ns, 0) // MICROSECOND,
+        "outcome": "error" if error else None,
+        "error": cut(str(error)) if error else None,
+    }
+    return without_none(described)

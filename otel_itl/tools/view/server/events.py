@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from time import time_ns
 from typing import Any, Final
 
-from otel_itl.tools.view.server.store import Changes, Store, encode_json, iterate_batches
+from otel_itl.tools.report.json_text import encode_json
+from otel_itl.tools.view.server.store import Changes, Store, iterate_batches
 
 TICK_SECONDS: Final = 0.1
 """How often a page is sent what changed."""

@@ -25,7 +25,6 @@ from otel_itl.tools.report.reading.otlp import is_otlp
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.streams import SHAPE_ERRORS, describe_shape_error
 from otel_itl.tools.view.server.assembler import Assembler
-from otel_itl.tools.view.server.records import read_json
 
 POLL_SECONDS: Final = 0.1
 _PART_BYTES: Final = 1 << 20
@@ -128,7 +127,7 @@ class FileFollower:
             return
         self.has_grown = self.has_grown or not self.is_reading
         try:
-            self._assembler.add(read_json(document.value), document.where)
+            self._assembler.add(document.value, document.where)
         except SHAPE_ERRORS as error:
             self._skipped.add(SkipReason.NOT_OTLP, document.where, describe_shape_error(error))
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import grpc
-from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
-from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
 from otel_itl.tools.view.server.assembler import Assembler
-from otel_itl.tools.view.server.protobuf import read_message
+from otel_itl.tools.view.server.protobuf import read_protobuf
 from otel_itl.tools.view.server.safety import MAX_BODY_BYTES, Guard
 
 _THREADS: Final = 4
+_SERVICES: Final = {
+    "traces": "trace.v1.TraceService",
+    "logs": "logs.v1.LogsService",
+    "metrics": "metrics.v1.MetricsService",
+}
 
 
 class GrpcReceiver:
@@ -30,14 +33,14 @@ class GrpcReceiver:
     """
 
     def __init__(self, address: str, assembler: Assembler, guard: Guard) -> None:
+        self._assembler = assembler
+        self._guard = guard
         options = [("grpc.max_receive_message_length", MAX_BODY_BYTES), ("grpc.so_reuseport", 0)]
         self._server = grpc.server(ThreadPoolExecutor(_THREADS, "otel_itl grpc"), options=options)
-        trace = _Service(assembler, guard, trace_service_pb2.ExportTraceServiceResponse)
-        logs = _Service(assembler, guard, logs_service_pb2.ExportLogsServiceResponse)
-        metrics = _Service(assembler, guard, metrics_service_pb2.ExportMetricsServiceResponse)
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(trace, self._server)
-        logs_service_pb2_grpc.add_LogsServiceServicer_to_server(logs, self._server)
-        metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(metrics, self._server)
+        for signal, name in _SERVICES.items():
+            methods = {"Export": grpc.unary_unary_rpc_method_handler(self._make_export(signal))}
+            service = grpc.method_handlers_generic_handler(f"opentelemetry.proto.collector.{name}", methods)
+            self._server.add_generic_rpc_handlers((service,))
         try:
             self.port: int = self._server.add_insecure_port(address)
         except RuntimeError as error:
@@ -50,19 +53,15 @@ class GrpcReceiver:
         """Stop receiving; returns at once."""
         self._server.stop(grace=None)
 
+    def _make_export(self, signal: str) -> Callable[[bytes, Any], bytes]:
+        """Return the one method of the service of a signal."""
 
-class _Service:
-    """The one method of each of OTLP's three services."""
+        def export(body: bytes, context: Any) -> bytes:
+            """Take in one request; the response is an empty message."""
+            given = next((value for key, value in context.invocation_metadata() if key == "authorization"), "")
+            if not self._guard.check_metadata(given if isinstance(given, str) else ""):
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing: authorization=Bearer TOKEN.")
+            self._assembler.add(read_protobuf(signal, body))
+            return b""
 
-    def __init__(self, assembler: Assembler, guard: Guard, response: Any) -> None:
-        self._assembler = assembler
-        self._guard = guard
-        self._response = response
-
-    def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - the name in the protocol
-        """Take in one request."""
-        given = next((value for key, value in context.invocation_metadata() if key == "authorization"), "")
-        if not self._guard.check_metadata(given if isinstance(given, str) else ""):
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, "the token is missing: authorization=Bearer TOKEN.")
-        self._assembler.add(read_message(request))
-        return self._response()
+        return export

@@ -12,7 +12,7 @@ from otel_itl.core.timeline import MICROSECOND, OUTPUT, SECOND
 from otel_itl.tools.report.reading.otlp import TokenLogRecord
 from otel_itl.tools.report.reading.span_facts import read_session_id
 from otel_itl.tools.report.reading.streams import read_identity
-from otel_itl.tools.view.document import cut, stream_id, without_none
+from otel_itl.tools.view.document import cut, describe_head, stream_id, without_none
 from otel_itl.tools.view.moments import HIDDEN, OTHER, DrawnChunks
 from otel_itl.tools.view.packing import MIN_DRAWN_HOLD, pack_chunks
 from otel_itl.tools.view.server.store import Store
@@ -153,21 +153,9 @@ class RunningStreams:
         while len(self._streams) >= MAX_RUNNING:
             self._note_end(next(iter(self._streams)))
         stream = self._streams[identifier] = _Running(identifier, key, start, now)
-        identity, session = read_identity(attributes), read_session_id(attributes)
-        self._store.start(
-            without_none(
-                {
-                    "id": identifier,
-                    "trace": key[0],
-                    "span": key[1],
-                    "provider": cut(identity.provider),
-                    "model": cut(identity.model),
-                    "operation": cut(identity.operation),
-                    "session": session and cut(session),
-                    "start": start,
-                }
-            )
-        )
+        session_id = read_session_id(attributes)
+        head = describe_head(key, read_identity(attributes), start * MICROSECOND, session_id)
+        self._store.start({**head, "id": identifier})
         return stream
 
     def _find(self, key: tuple[str, str], start: int) -> _Running | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import zlib
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -30,6 +28,8 @@ HEADERS: Final = (
 )
 """Of every response."""
 
+_EITHER: Final = zlib.MAX_WBITS | 32
+"""Of zlib: gzip or deflate, whichever the header names."""
 _OWN_SITES: Final = frozenset({"", "same-origin", "none"})
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -130,12 +130,12 @@ def decompress(body: bytes, encoding: str) -> bytes:
             415, f"Content-Encoding {encoding[:40]!r} is not accepted: it takes gzip, deflate or identity."
         )
     try:
-        if encoding == "gzip":
-            plain = gzip.GzipFile(fileobj=io.BytesIO(body)).read(MAX_DECOMPRESSED_BYTES + 1)
-        else:
-            plain = zlib.decompressobj().decompress(body, MAX_DECOMPRESSED_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
+        decompressor = zlib.decompressobj(_EITHER)
+        plain = decompressor.decompress(body, MAX_DECOMPRESSED_BYTES + 1)
+    except zlib.error as error:
         raise RefusedError(400, f"the body is no {encoding}.") from error
+    if not decompressor.eof and len(plain) <= MAX_DECOMPRESSED_BYTES:
+        raise RefusedError(400, f"the body is no {encoding}: it ends early.")
     if len(plain) > MAX_DECOMPRESSED_BYTES:
         raise RefusedError(413, f"the body is larger than {MAX_DECOMPRESSED_BYTES >> 20} MiB once decompressed.")
     return plain

@@ -97,7 +97,7 @@ class ViewServer:
         self.grpc_port: int | None = None
         self._grpc: Any = None
         self._is_ready = Event()
-        self._thread = Thread(target=self._run, name="otel_itl view", daemon=True)
+        self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="otel_itl view", daemon=True)
         self._server: uvicorn.Server | None = None
 
     @property
@@ -251,12 +251,8 @@ class ViewServer:
             ) from error
         self.grpc_port = self._grpc.port
 
-    def _run(self) -> None:
-        """Run the server. Runs on the thread."""
-        asyncio.run(self._serve())
-
     async def _serve(self) -> None:
-        """Answer requests until `stop()`."""
+        """Answer requests until `stop()`. Runs on the thread."""
         app = ViewApp(self._store, self.assembler, self._guard, self.describe, receives=self.receives)
         config = uvicorn.Config(
             app.asgi, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1

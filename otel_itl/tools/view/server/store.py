@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Final, NamedTuple
+
+from otel_itl.tools.report.json_text import encode_json, parse_json
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Of the streams that are kept, as JSON: where they are long, fewer than `keep` of them are."""
@@ -48,15 +49,6 @@ class Changes(NamedTuple):
     patches: list[dict[str, Any]]
     gone: list[str]
     let_go: int
-
-
-def encode_json(value: Any) -> bytes:
-    """Encode a value as JSON without spaces."""
-    try:
-        import orjson  # noqa: PLC0415 - an extra
-    except ImportError:
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
-    return orjson.dumps(value)
 
 
 class Store:
@@ -171,7 +163,7 @@ class Store:
         """Return every stream with its chunks, for a page that is saved; those that run are left out."""
         with self._lock:
             encoded = [entry.encoded for entry in self._entries.values() if entry.encoded is not None]
-        return [json.loads(one) for one in encoded]
+        return [parse_json(one) for one in encoded]
 
     def _keep(self, entry: Entry) -> None:
         """Keep a stream as the one that changed last, in place of one with the same id."""
