@@ -36,7 +36,7 @@ from tests.tools.explain.made_explanations import (
     make_switch,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SECONDS, SHARE = Unit.SECONDS, Unit.SHARE
 SHOWN = """\
 openai / gpt-4o, 480 streams: together 63 % of the variance of ITL and 41 % of the
