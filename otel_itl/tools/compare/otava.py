@@ -42,7 +42,8 @@ def make_series(runs: Sequence[tuple[int, Side]], path: Path) -> Series:
     columns = {
         f"{_slug(model)}.{quantity.key}": (model, quantity)
         for model in models
-        for quantity in _always_known(QUANTITIES)
+        for quantity in QUANTITIES
+        if not quantity.needs_objective
     }
     file = StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
@@ -51,11 +52,6 @@ def make_series(runs: Sequence[tuple[int, Side]], path: Path) -> Series:
         figures = [_figure(side.requests, model, quantity) for model, quantity in columns.values()]
         writer.writerow([format_time(unix_ns), side.name, *figures])
     return Series(file.getvalue(), _configuration(path, columns))
-
-
-def _always_known(quantities: Sequence[Quantity]) -> list[Quantity]:
-    """Return the quantities that need no objective."""
-    return [quantity for quantity in quantities if not quantity.needs_objective]
 
 
 def _figure(requests: Sequence[Request], model: str, quantity: Quantity) -> str:

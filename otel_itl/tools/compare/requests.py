@@ -32,8 +32,6 @@ class Request:
     """ITL samples, ascending."""
     decode_time: float
     """What `later_tokens` took; 0 where the token count is unknown."""
-    decode_time_above: float = 0.0
-    """By how much that may be more."""
     later_tokens: int
     """Tokens after the first, of the output or of the parts of the answer, of which TPOT is the mean."""
     tokens: int
@@ -43,10 +41,12 @@ class Request:
     """The ITL objective that it is judged by."""
     lowest: Request | None = None
     """The same with the least that its figures can be; None: they are exact."""
+    highest: Request | None = None
+    """The same with the most; None likewise."""
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
-    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
+    return {title: KnownCollector(figure) for title, figure in FIGURES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,20 +96,18 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
     )
     if not measures.bounds:
         return request
-    bounds = measures.bounds.get("time_per_output_token")
-    above = (bounds.highest - (per_token or 0.0)) * measures.paced_tokens if bounds else 0.0
-    return replace(request, lowest=_find_lowest(request, measures), decode_time_above=above)
+    lowest, highest = (_bound(request, measures, end) for end in (0, 1))
+    return replace(request, lowest=lowest, highest=highest)
 
 
-def _find_lowest(request: Request, measures: Measures) -> Request:
-    """Return a request with the least that its figures can be."""
-    bounds = measures.bounds
-    ttft, per_token = bounds.get("time_to_first_token"), bounds.get("time_per_output_token")
+def _bound(request: Request, measures: Measures, end: int) -> Request:
+    """Return a request with the lower (0) or the upper end (1) of what its figures can be."""
+    ttft, per_token = (measures.find_bounds(figure) for figure in ("time_to_first_token", "time_per_output_token"))
     return replace(
         request,
-        time_to_first_token=request.time_to_first_token if ttft is None else ttft.lowest,
-        gaps=_to_seconds(measures.sample_bounds.lowest),
-        decode_time=request.decode_time if per_token is None else per_token.lowest * measures.paced_tokens,
+        time_to_first_token=None if ttft is None else ttft[end],
+        gaps=_to_seconds(measures.sample_bounds[end]),
+        decode_time=0.0 if per_token is None else per_token[end] * measures.paced_tokens,
     )
 
 

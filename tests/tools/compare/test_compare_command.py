@@ -46,14 +46,18 @@ def test_the_same_file_on_both_sides_is_the_same(
     )
 
 
-def test_names_and_figures_are_whole_in_a_narrow_terminal(
+def test_every_column_is_whole_in_a_narrow_terminal(
     session_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     main(["compare", session_file("one", 20, late=150), session_file("two", 20, late=190)])
     lines = capsys.readouterr().out.splitlines()
     assert (lines.count("openai / gpt-4o"), max(map(len, lines)) <= 80) == (2, True)
-    assert any(line.split()[:7] == ["TTFT", "p50,", "ms", "201", "(-150)", "201", "(-190)"] for line in lines)
+    heading = next(line for line in lines if "95 % interval" in line)
+    row = next(number for number, line in enumerate(lines) if line.split()[:4] == ["TTFT", "p50,", "ms", "201"])
+    assert heading.split() == ["A", "B", "B", "/", "A", "95", "%", "interval", "p", "answer"]
+    assert " ".join(lines[row].split()) == "TTFT p50, ms 201 201 1.00 0.99 to 1.01 1.00 machine decides"
+    assert lines[row + 1].split() == ["(-150)", "(-190)"]
 
 
 def test_what_is_missing_for_the_same_reason_is_one_note(
