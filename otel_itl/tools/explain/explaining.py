@@ -46,12 +46,14 @@ def explain(
 def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
     """Explain what drives the latency of streams that were reduced to observations.
 
-    Where latencies may be less than they were measured, a finding has to be there with the least that they can be, too.
+    Where latencies are known within bounds, a finding has to be there with the least and with the most that they can
+    be, too.
     """
     with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
         models, measured = _find(observations, zone)
-        lowest = measured if observations.are_exact else _find(observations.lower(), zone)[1]
-    findings, undecided = _weigh(measured, lowest)
+        ends = () if observations.are_exact else (0, 1)
+        bounds = [_find(observations.at_end(end), zone)[1] for end in ends]
+    findings, undecided = _weigh(measured, bounds)
     switches = [change.switch(model.facts.model) for model in models for change in find_changes(model.facts)]
     starts = [one.start_ns for one in observations.used]
     return Explanation(
@@ -82,20 +84,19 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
 
 
-def _weigh(measured: Sequence[Finding], lowest: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """Return the findings that are there with the least that all latencies can be, too, and the others.
+def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that are there at both ends of what all latencies can be, too, and the others.
 
-    The interval of an effect then contains both.
+    The interval of an effect then contains all three.
     """
     found, undecided = [], []
     for finding in measured:
-        least = next((one for one in lowest if _is_same(one, finding)), None)
-        if least is None:
+        same = [finding, *(one for findings in bounds for one in findings if _is_same(one, finding))]
+        if len(same) <= len(bounds):
             undecided.append(finding)
         else:
-            effect = finding.effect
-            low, high = min(effect.low, least.effect.low), max(effect.high, least.effect.high)
-            found.append(replace(finding, effect=effect._replace(low=low, high=high)))
+            low, high = min(one.effect.low for one in same), max(one.effect.high for one in same)
+            found.append(replace(finding, effect=finding.effect._replace(low=low, high=high)))
     return found, undecided
 
 

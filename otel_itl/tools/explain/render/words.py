@@ -71,11 +71,12 @@ def describe_origin(finding: Finding) -> str:
     return ORIGINS[finding.origin]
 
 
-def describe_undecided(finding: Finding, explanation: Explanation) -> str:
+def describe_undecided(finding: Finding) -> str:
     """Return what depends on when chunks came: that the caller's machine decides, and what to do."""
     return (
-        f"The caller's machine decides {TARGETS[finding.target]}: {describe_finding(finding, explanation)} "
-        f"It is not seen if all chunks came as early as they may have. {Flag.NOT_KNOWN.remedy}"
+        f"The caller's machine decides whether {TARGETS[finding.target]} depends on the {DRIVERS[finding.driver]}: as "
+        f"measured it does, and not if all chunks came as early, or all gaps were as long, as they may have. "
+        f"{Flag.NOT_KNOWN.remedy}"
     )
 
 
