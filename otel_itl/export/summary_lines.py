@@ -42,6 +42,8 @@ class _Summary(NamedTuple):
     """What the figure may be less by; None: by nothing that matters."""
     p99_error: float | None
     """Likewise."""
+    p99_highest: float | None
+    """The figure may be as much as this; None: hardly more than it is."""
     tokens_per_second: float | None
     stalls: int
     outcome: Outcome
@@ -82,6 +84,7 @@ class SummaryLines:
                 measures.itl_p99,
                 measures.ttft_uncertainty,
                 measures.itl_p99_uncertainty,
+                measures.itl_p99_highest,
                 measures.output_speed,
                 len(report.finished.stalls),
                 report.finished.timeline.outcome,
@@ -147,7 +150,7 @@ def _line(summary: _Summary, paint: Callable[[str, str], str]) -> str:
         paint("".join(letter if letter.isprintable() else "?" for letter in summary.name), _BOLD),
         f"{paint('TTFT', _DIM)} {_time(summary.ttft, summary.ttft_error)}",
         f"{paint('p50', _DIM)} {_time(summary.p50)}",
-        f"{paint('p99', _DIM)} {_time(summary.p99, summary.p99_error)}",
+        f"{paint('p99', _DIM)} {_time(summary.p99, summary.p99_error, summary.p99_highest)}",
         f"{speed} {paint('tok/s', _DIM)}",
         paint(stalls, _YELLOW if summary.stalls else _DIM),
         paint(summary.outcome.value, _COLORS.get(summary.outcome, _YELLOW)),
@@ -155,13 +158,14 @@ def _line(summary: _Summary, paint: Callable[[str, str], str]) -> str:
     return "  ".join(parts) + "\n"
 
 
-def _time(seconds: float | None, error: float | None = None) -> str:
-    """Format a time with its unit, and what it may be less by: `0.16 ms`, `19.9 ms`, `512 ms (-120)`, `1.86 s`."""
+def _time(seconds: float | None, error: float | None = None, highest: float | None = None) -> str:
+    """Format a time with its unit, and what it may be less and more by: `0.16 ms`, `512 ms (-120 +60)`, `1.86 s`."""
     if seconds is None:
         return ABSENT
+    above = None if highest is None else highest - seconds
     if seconds >= 1:
-        return append_error(f"{_three_digits(seconds)} s", error, 1)
-    return append_error(f"{_three_digits(seconds * 1_000)} ms", error, 1_000)
+        return append_error(f"{_three_digits(seconds)} s", error, 1, above)
+    return append_error(f"{_three_digits(seconds * 1_000)} ms", error, 1_000, above)
 
 
 def _three_digits(number: float) -> str:

@@ -69,7 +69,7 @@ def add_stream(side: Side, stream: StoredStream, objectives: Objectives | None) 
     side.requests.append(reduce_stream(stream, objectives))
     for title, figure in FIGURES.items():
         if getattr(stream.measures, figure) is not None:
-            side.errors[title].add(stream.measures, stream.span_facts.host_delay)
+            side.errors[title].add(stream)
 
 
 def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Request:

@@ -119,7 +119,7 @@ def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool 
         found.used.append(_observe(stream))
         for title, figure in FIGURES.items():
             if getattr(stream.measures, figure) is not None:
-                found.errors[title].add(stream.measures, stream.span_facts.host_delay)
+                found.errors[title].add(stream)
     return found
 
 

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from statistics import median
 from typing import Final
 
 from otel_itl.core.error_format import append_error, round_up
-from otel_itl.core.host_bound import find_host_part
 from otel_itl.core.measures import MIN_UNCERTAIN_SHARE, MIN_UNCERTAINTY, Measures
-from otel_itl.tools.report.render.number_format import ABSENT, format_duration, format_milliseconds, pluralize
+from otel_itl.core.timeline import SECOND
+from otel_itl.tools.report.reading.streams import StoredStream
+from otel_itl.tools.report.render.number_format import ABSENT, format_duration, format_milliseconds
+
+CATCHING_UP: Final = 2
+"""A reader that got no CPU is late for about this many times as long: it has to catch up with what has piled up."""
 
 _P99: Final = "itl_p99"
 
 
 class Cause(str, Enum):
-    """Why a figure is uncertain, as `itl.uncertain.cause` has it."""
+    """Why a figure is uncertain: as `itl.uncertain.cause` has it, where `blocked` is `consumer` too."""
 
     CONSUMER = "consumer"
+    BLOCKED = "blocked"
     HOST = "host"
 
     @property
     def words(self) -> str:
         """The cause as a clause."""
-        return "the caller was busy" if self is Cause.CONSUMER else "its machine was busy"
+        return _CAUSES[self]
+
+
+_CAUSES: Final = {
+    Cause.CONSUMER: "the caller was busy",
+    Cause.BLOCKED: "its loop or process was blocked",
+    Cause.HOST: "its machine was busy",
+}
 
 
 class Flag(str, Enum):
     """What is marked on streams and gaps, by its name in tables."""
 
+    BLOCKED = "blocked"
     CALLER_BOUND = "caller-bound"
     HOST_BOUND = "host-bound"
     IMPUTED = "imputed"
@@ -45,6 +60,7 @@ class Flag(str, Enum):
 
 
 REMEDIES: Final[Mapping[Flag, str]] = {
+    Flag.BLOCKED: "Move what blocks the event loop or the interpreter to a thread or a process of its own.",
     Flag.CALLER_BOUND: "Read the stream in a task or a thread that does nothing else.",
     Flag.HOST_BOUND: "Give the process more CPU.",
     Flag.IMPUTED: "If they are many, work on the chunks in another task or thread.",
@@ -54,15 +70,21 @@ REMEDIES: Final[Mapping[Flag, str]] = {
 }
 """Flag → what to do."""
 
+_RESULTS: Final = {Flag.BLOCKED: (Flag.HOST_BOUND, Flag.CALLER_BOUND), Flag.HOST_BOUND: (Flag.CALLER_BOUND,)}
+"""Flag of streams → flags that it brings with it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Uncertain:
-    """The streams of which one figure is uncertain for one cause."""
+    """The streams of which one figure is uncertain for one cause. Errors are seconds by which it may be wrong."""
 
     cause: Cause
     streams: int
+    """Those that are left out included."""
+    median: float
+    """The error of half of the streams is no larger."""
     error: float
-    """Seconds by which the figure of any of them may be wrong, at most."""
+    """The largest error of any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +94,9 @@ class Known:
     streams: int = 0
     """Those that it is of."""
     uncertain: tuple[Uncertain, ...] = ()
-    """Of these, the ones of which it may be wrong by more than 1 ms and 1 %."""
+    """The streams of which it may be wrong by more than 1 ms and 1 %."""
     left_out: Mapping[str, int] | None = None
-    """Cause → streams that are not in it, because it is not known to half of itself; None: there are none."""
-
-    def __add__(self, other: Known) -> Known:
-        """Return how well the figure of the streams of both is known."""
-        errors, counts = dict[Cause, float](), Counter[Cause]()
-        for one in (*self.uncertain, *other.uncertain):
-            counts[one.cause] += one.streams
-            errors[one.cause] = max(errors.get(one.cause, 0.0), one.error)
-        return Known(
-            self.streams + other.streams,
-            tuple(Uncertain(cause, count, errors[cause]) for cause, count in counts.most_common()),
-            dict(Counter(self.left_out or {}) + Counter(other.left_out or {})) or None,
-        )
+    """Cause → streams of these that are not in it, because it is not known to half of itself; None: there are none."""
 
 
 class KnownCollector:
@@ -94,34 +104,42 @@ class KnownCollector:
 
     Args:
         figure: a field of `Measures` that is a time; with `itl_p99` the ITL samples are pooled.
-        leaves_out: streams whose figure is not known to half of itself are not in it; else they are uncertain.
+        leaves_out: streams whose figure is not known to half of itself are not in it.
     """
 
     def __init__(self, figure: str, *, leaves_out: bool = True) -> None:
         self._figure, self._leaves_out = figure, leaves_out
         self._streams = 0
-        self._counts: Counter[Cause] = Counter()
-        self._errors: dict[Cause, float] = {}
+        self._errors: dict[Cause, array[float]] = {}
         self._left_out: Counter[Cause] = Counter()
 
-    def add(self, measures: Measures, host_delay: float | None) -> bool:
+    def add(self, stream: StoredStream) -> bool:
         """Add a stream that has the figure, and return whether it is known well enough to be pooled."""
-        if self._leaves_out and not is_known_well_enough(measures, self._figure):
-            self._left_out[find_cause(measures, host_delay, "itl_mean" if self._figure == _P99 else self._figure)] += 1
-            return False
-        self._streams += 1
-        errors = (find_error(measures, self._figure), find_error(measures, self._figure, is_above=True))
-        error = max(filter(None, errors), default=None)
+        measures, figure = stream.measures, self._figure
+        is_left_out = self._leaves_out and not is_known_well_enough(measures, figure)
+        errors = (find_error(measures, figure), find_error(measures, figure, is_above=True))
+        if is_left_out and figure not in measures.bounds:
+            figure = "itl_mean"
+        error = max(filter(None, errors), default=measures.bounds[figure].width if is_left_out else None)
         if error is not None:
-            cause = find_cause(measures, host_delay, self._figure)
-            self._counts[cause] += 1
-            self._errors[cause] = max(self._errors.get(cause, 0.0), error)
-        return True
+            cause = find_cause(stream, figure)
+            self._errors.setdefault(cause, array("d")).append(error)
+            self._left_out[cause] += is_left_out
+        self._streams += not is_left_out
+        return not is_left_out
+
+    def add_all(self, other: KnownCollector) -> None:
+        """Add the streams of another collector of the same figure."""
+        self._streams += other._streams
+        self._left_out += other._left_out
+        for cause, errors in other._errors.items():
+            self._errors.setdefault(cause, array("d")).extend(errors)
 
     def summary(self) -> Known:
         """Summarize the streams that were added."""
-        uncertain = (Uncertain(cause, count, self._errors[cause]) for cause, count in self._counts.most_common())
-        left_out = {cause.value: count for cause, count in self._left_out.most_common()}
+        by_count = sorted(self._errors.items(), key=lambda item: -len(item[1]))
+        uncertain = (Uncertain(cause, len(errors), median(errors), max(errors)) for cause, errors in by_count)
+        left_out = {cause.value: count for cause, count in self._left_out.most_common() if count}
         return Known(self._streams, tuple(uncertain), left_out or None)
 
 
@@ -148,37 +166,50 @@ def is_error_shown(error: float, value: float) -> bool:
     return round(error, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * value)
 
 
-def find_cause(measures: Measures, host_delay: float | None, figure: str) -> Cause:
-    """Return why a figure, which has bounds, is uncertain: most of what is uncertain decides.
+def find_cause(stream: StoredStream, figure: str) -> Cause:
+    """Return why a figure of a stream, given its field, which has bounds, is uncertain: what most of it is due to.
 
-    Args:
-        measures: of the stream.
-        host_delay: seconds in which its reader was ready and did not run; None: not known.
-        figure: a field of `Measures` that is a time.
+    That is the caller's holds, or lateness: of the host as far as the reader was ready and got no CPU, and of the event
+    loop or the process otherwise.
     """
-    is_host = 2 * find_host_part(host_delay, measures, figure) > measures.bounds[figure].width
-    return Cause.HOST if is_host else Cause.CONSUMER
+    measures = stream.measures
+    late = measures.bounds[figure].width * measures.late_share
+    host = late * _find_host_share(stream)
+    parts = {Cause.CONSUMER: measures.bounds[figure].width - late, Cause.BLOCKED: late - host, Cause.HOST: host}
+    return max(parts, key=lambda cause: parts[cause])
+
+
+def is_blocked(stream: StoredStream) -> bool:
+    """Return whether most of the time by which the chunks of a stream are late is due to its event loop or process."""
+    return any(stream.timeline.lateness) and _find_host_share(stream) < 0.5  # noqa: PLR2004 - most of it
+
+
+def _find_host_share(stream: StoredStream) -> float:
+    """Return which part of the time for which chunks were late is due to a reader that got no CPU; 0.0: not known."""
+    late = until = 0
+    for came, lateness in zip(stream.timeline.arrived, stream.timeline.lateness, strict=False):
+        if lateness:
+            late += came - max(came - lateness, min(until, came))
+            until = max(until, came)
+    return min(CATCHING_UP * (stream.span_facts.host_delay or 0.0) * SECOND / late, 1.0) if late else 0.0
 
 
 def describe_known(known: Known) -> list[str]:
-    """Return for each cause what of a figure is uncertain: `3 of 9 known to 10 ms only: the caller was busy`.
+    """Return for each cause of how many streams a figure is uncertain, and by how much most and the worst of them.
 
-    Streams that were left out are counted behind that: `3 of 9 known to 10 ms only, 2 more not known: …`; or alone:
-    `of 7 streams, 2 more not known: …`.
+    `3 of 9 known to 10 ms only: the caller was busy`; `5 of 9 known to 12 ms (median), 170 ms (worst), 2 left out: its
+    machine was busy`.
     """
-    uncertain = {one.cause: one for one in known.uncertain}
-    left_out = {Cause(cause): count for cause, count in (known.left_out or {}).items()}
-    return [
-        f"{_describe_cause(known.streams, uncertain.get(cause), left_out.get(cause, 0))}: {cause.words}"
-        for cause in dict.fromkeys((*uncertain, *left_out))
-    ]
+    left_out = known.left_out or {}
+    streams = known.streams + sum(left_out.values())
+    return [_describe_uncertain(one, streams, left_out.get(one.cause.value, 0)) for one in known.uncertain]
 
 
-def _describe_cause(streams: int, uncertain: Uncertain | None, left_out: int) -> str:
-    more = f", {left_out:,} more not known" if left_out else ""
-    if uncertain is None:
-        return f"of {pluralize(streams, 'stream')}{more}"
-    return f"{uncertain.streams:,} of {streams:,} known to {format_error(uncertain.error)} only{more}"
+def _describe_uncertain(uncertain: Uncertain, streams: int, left_out: int) -> str:
+    middle, worst = format_error(uncertain.median), format_error(uncertain.error)
+    error = f"{worst} only" if middle == worst else f"{middle} (median), {worst} (worst)"
+    more = f", {left_out:,} left out" if left_out else ""
+    return f"{uncertain.streams:,} of {streams:,} known to {error}{more}: {uncertain.cause.words}"
 
 
 def describe_set_aside(counts: Mapping[Cause, int], streams: int) -> str:
@@ -194,16 +225,17 @@ def describe_figures(known: Mapping[str, Known]) -> list[str]:
 def describe_remedies(counts: Mapping[Flag, int]) -> list[str]:
     """Return what to do about flags: `host-bound: Give the process more CPU.`.
 
-    A caller that gets no CPU is late as well: what to do about caller-bound streams is left out unless most of them are
-    not host-bound. So is what to do about gaps where any stream is bound, of which they are the result.
+    A loop that is blocked has more to do when it gets to run, and a caller that gets no CPU is late as well: what may be
+    the result of another flag is left out unless most of its streams do not have that one. So is what to do about gaps
+    where any stream is bound, of which they are the result.
 
     Args:
         counts: how many streams or gaps have each flag.
     """
     wanted = {flag for flag, count in counts.items() if count}
-    if counts.get(Flag.CALLER_BOUND, 0) <= 2 * counts.get(Flag.HOST_BOUND, 0):
-        wanted.discard(Flag.CALLER_BOUND)
-    if wanted & {Flag.CALLER_BOUND, Flag.HOST_BOUND}:
+    for reason, results in _RESULTS.items():
+        wanted -= {flag for flag in results if counts.get(flag, 0) <= 2 * counts.get(reason, 0)}
+    if wanted & {Flag.BLOCKED, Flag.CALLER_BOUND, Flag.HOST_BOUND}:
         wanted -= {Flag.IMPUTED, Flag.EXCLUDED}
     return [f"{flag.value}: {flag.remedy}" for flag in Flag if flag in wanted]
 

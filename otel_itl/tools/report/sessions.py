@@ -40,6 +40,8 @@ class RequestSummary:
     itl_p50: float | None
     itl_p99: float | None
     itl_p99_uncertainty: float | None
+    itl_p99_uncertainty_above: float | None
+    """Seconds by which that may be more; None likewise."""
     itl_mean: float | None
     stalls: int
     slo_met: bool | None
@@ -165,6 +167,7 @@ def _request(stream: StoredStream, stalls: int, verdict: Verdict | None) -> _Req
         itl_p50=measures.itl_p50,
         itl_p99=measures.itl_p99,
         itl_p99_uncertainty=find_error(measures, "itl_p99"),
+        itl_p99_uncertainty_above=find_error(measures, "itl_p99", is_above=True),
         itl_mean=measures.itl_mean,
         stalls=stalls,
         slo_met=None if verdict in {None, Verdict.NOT_KNOWN} else verdict is Verdict.MET,

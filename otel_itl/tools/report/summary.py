@@ -11,12 +11,11 @@ from itertools import pairwise
 from math import fsum
 
 from otel_itl.core.conventions import LATENCY_BUCKETS
-from otel_itl.core.measures import Measures
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.tools.report.buffering import BufferedStreams, BufferingCollector
-from otel_itl.tools.report.certainty import Flag, Known, KnownCollector
+from otel_itl.tools.report.certainty import Flag, Known, KnownCollector, is_blocked
 from otel_itl.tools.report.other_tools import summary_as
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.span_facts import StallFacts
@@ -29,6 +28,13 @@ from otel_itl.tools.report.worst_stream import WorstStream, describe_worst, long
 
 FINISHED = frozenset({Outcome.COMPLETED, Outcome.TRUNCATED})
 """Outcomes of the streams in another tool's figures: to the tools, any other request has failed."""
+
+_KNOWN = {
+    "time_to_first_token": "time_to_first_token",
+    "inter_token_latency": "itl_p99",
+    "time_per_output_token": "time_per_output_token",
+}
+"""Figure of a row of which it is counted how well it is known → the field of `Measures` that shows it."""
 
 MAX_FEW_GAPS = 0.05
 """Imputed or excluded gaps up to this share of the output chunks are few: nothing has to be done about them."""
@@ -76,6 +82,8 @@ class ModelSummary:
     """Gaps whose length is unknown."""
     consumer_bound: int
     """Streams whose caller was too slow to observe the upstream's pace."""
+    blocked: int
+    """Of the streams that are bound in either way, those that are so mostly because of their event loop or process."""
     host_bound: int
     """Streams whose p99 the host may have decided: their reader was ready to run and got no CPU."""
     host_delay: float | None
@@ -102,6 +110,7 @@ class ModelSummary:
         few = MAX_FEW_GAPS * self.output_chunks
         return Counter(
             {
+                Flag.BLOCKED: self.blocked,
                 Flag.CALLER_BOUND: self.consumer_bound,
                 Flag.HOST_BOUND: self.host_bound,
                 Flag.IMPUTED: self.imputed if self.imputed > few else 0,
@@ -120,6 +129,8 @@ class Report:
     streams: int
     worst: WorstStream | None
     """None where no stream has a gap."""
+    known: Mapping[str, Known] = field(default_factory=dict)
+    """As of a row, of the streams of all rows together."""
     slo: Sequence[SLOSummary] = ()
     """One for each SLO that any stream was judged by."""
     sessions: Sequence[SessionSummary] = ()
@@ -165,11 +176,20 @@ def summarize(
         rows=[collector.summary(provider, model) for (provider, model), collector in sorted(collectors.items())],
         streams=count,
         worst=None if worst is None else describe_worst(worst, tool),
+        known={figure: _merge([one.known[figure] for one in collectors.values()]) for figure in _KNOWN},
         slo=slos.summaries(),
         sessions=sessions.summaries(),
         skipped_input={reason.value: skipped.counts[reason] if skipped else 0 for reason in SkipReason},
         tool=tool,
     )
+
+
+def _merge(collectors: Iterable[KnownCollector]) -> Known:
+    """Return how well a figure of the streams of several collectors is known."""
+    merged = KnownCollector("")
+    for collector in collectors:
+        merged.add_all(collector)
+    return merged.summary()
 
 
 class _ModelCollector:
@@ -189,20 +209,17 @@ class _ModelCollector:
         self._buffering = BufferingCollector()
         self._host_delays = array("d")
         self._server_times = ServerTimesCollector()
-        self._known = {
-            "time_to_first_token": KnownCollector("time_to_first_token"),
-            "inter_token_latency": KnownCollector("itl_p99"),
-            "time_per_output_token": KnownCollector("time_per_output_token"),
-        }
+        self.known = {figure: KnownCollector(field) for figure, field in _KNOWN.items()}
 
     def add(self, stream: StoredStream, stalls: Sequence[StallFacts]) -> None:
         """Add a stream, which has these stalls."""
         measures, is_finished = stream.measures, stream.timeline.outcome in FINISHED
+        is_consumer_bound = measures.is_consumer_bound or stream.span_facts.is_consumer_bound
         if is_finished and self._tool is not None:
             self._finished.append(stream.timeline)
         self._operations.add(stream.operation)
         self._outcomes[stream.timeline.outcome.value] += 1
-        self._pool(measures, stream.span_facts.host_delay)
+        self._pool(stream)
         self._stalls.extend(stalls)
         self._buffering.add(measures)
         if stream.span_facts.host_delay is not None:
@@ -213,20 +230,21 @@ class _ModelCollector:
             output_chunks=measures.output_chunk_count,
             imputed=measures.imputed,
             excluded=measures.excluded,
-            consumer_bound=int(measures.is_consumer_bound or stream.span_facts.is_consumer_bound),
+            consumer_bound=int(is_consumer_bound),
+            blocked=int((is_consumer_bound or stream.span_facts.is_host_bound) and is_blocked(stream)),
             host_bound=int(stream.span_facts.is_host_bound),
             finished=int(is_finished),
             streams_with_derived_stalls=int(stream.span_facts.stalls is None),
         )
 
-    def _pool(self, measures: Measures, host_delay: float | None) -> None:
+    def _pool(self, stream: StoredStream) -> None:
         """Pool the figures of a stream that are known to half of themselves, and count the others."""
-        known = self._known
-        if measures.time_to_first_token is not None and known["time_to_first_token"].add(measures, host_delay):
+        known, measures = self.known, stream.measures
+        if measures.time_to_first_token is not None and known["time_to_first_token"].add(stream):
             self._first_tokens.append(round(measures.time_to_first_token * SECOND))
-        if measures.itl_samples and known["inter_token_latency"].add(measures, host_delay):
+        if measures.itl_samples and known["inter_token_latency"].add(stream):
             self._samples.extend(measures.itl_samples.nanoseconds)
-        if measures.time_per_output_token and known["time_per_output_token"].add(measures, host_delay):
+        if measures.time_per_output_token and known["time_per_output_token"].add(stream):
             self._paced_time += round(measures.time_per_output_token * measures.paced_tokens * SECOND)
             self._paced_tokens += measures.paced_tokens
 
@@ -250,6 +268,7 @@ class _ModelCollector:
             imputed=self._sums["imputed"],
             excluded=self._sums["excluded"],
             consumer_bound=self._sums["consumer_bound"],
+            blocked=self._sums["blocked"],
             host_bound=self._sums["host_bound"],
             host_delay=fsum(self._host_delays) if self._host_delays else None,
             buffered=self._buffering.summary(),
@@ -257,7 +276,7 @@ class _ModelCollector:
             stalls=group_stalls(self._stalls),
             streams_with_derived_stalls=self._sums["streams_with_derived_stalls"],
             finished=self._sums["finished"],
-            known={figure: collector.summary() for figure, collector in self._known.items()},
+            known={figure: collector.summary() for figure, collector in self.known.items()},
             figures=None if self._tool is None else summary_as(self._finished, self._tool).figures,
         )
 

@@ -33,6 +33,8 @@ class WorstStream:
     """That latency, in seconds."""
     longest_uncertainty: float | None
     """Seconds by which it may be less; None: by next to nothing."""
+    longest_uncertainty_above: float | None
+    """Seconds by which it may be more; None likewise."""
     gap: ChunkGap | None
     """Its place in the stream; None: it is imputed, and lies between no two chunks that were observed."""
     figures: Mapping[str, float | None] | None = None
@@ -46,6 +48,7 @@ def describe_worst(stream: StoredStream, tool: str | None) -> WorstStream:
         stream=stream,
         longest=longest / SECOND,
         longest_uncertainty=find_error(stream.measures, "itl_max"),
+        longest_uncertainty_above=find_error(stream.measures, "itl_max", is_above=True),
         gap=_find_gap(stream.timeline, longest),
         figures=None if tool is None else figures_as(stream.timeline, tool).figures,
     )

@@ -109,11 +109,12 @@ def describe_stream(stream: StoredStream) -> dict[str, Any]:
                 "itl": facts.slo.itl,
             }
         )
-    return without_none(described | describe_errors(stream.measures, facts.host_delay))
+    return without_none(described | describe_errors(stream))
 
 
-def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, Any]:
+def describe_errors(stream: StoredStream) -> dict[str, Any]:
     """Return by how much figures of a stream may be off, why, and which are not known; empty where all are exact."""
+    measures = stream.measures
     errors = {key: _rounded(find_error(measures, field)) for key, field in _UNCERTAIN.items()}
     above = {key: _rounded(find_error(measures, field, is_above=True)) for key, field in _ABOVE.items()}
     uncertain = next((field for field in (*_UNCERTAIN.values(), *measures.bounds) if field in measures.bounds), None)
@@ -121,7 +122,7 @@ def describe_errors(measures: Measures, host_delay: float | None) -> dict[str, A
     described = {
         "errors": without_none(errors) or None,
         "above": without_none(above) or None,
-        "why": uncertain and find_cause(measures, host_delay, uncertain).words,
+        "why": uncertain and find_cause(stream, uncertain).words,
         "left_out": left_out or None,
     }
     return without_none(described)

@@ -144,7 +144,7 @@ def test_a_side_says_how_many_streams_are_uncertain_and_why(
 ) -> None:
     main(["compare", session_file("one", 20), session_file("two", 20, late=50)])
     lines = capsys.readouterr().out.splitlines()
-    assert "   TTFT: 24 of 24 known to 50 ms only: the caller was busy" in lines
+    assert "   TTFT: 24 of 24 known to 50 ms only: its loop or process was blocked" in lines
 
 
 def test_the_callers_machine_decides_where_the_answer_depends_on_it(

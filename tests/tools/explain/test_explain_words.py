@@ -259,7 +259,7 @@ def test_what_the_callers_machine_decides_is_a_sentence_with_what_to_do() -> Non
 
 
 def test_the_basis_says_how_well_the_latencies_are_known() -> None:
-    known = {"TTFT": Known(9, (Uncertain(Cause.HOST, 3, 0.01),)), "ITL": Known(9)}
+    known = {"TTFT": Known(9, (Uncertain(Cause.HOST, 3, 0.01, 0.01),)), "ITL": Known(9)}
     basis = describe_basis(make_explanation(known=known))
     assert basis.endswith(" TTFT: 3 of 9 known to 10 ms only: its machine was busy.")
 

@@ -100,7 +100,7 @@ def test_streams_that_are_uncertain_are_counted_with_their_cause(made: Made, wri
     timeline = replace(made.timeline(*[20] * 40), lateness=array("q", [50_000_000, *[0] * 40]))
     found = observed(write(made.spans(made.span(timeline), made.span(made.timeline(20)))))
     note = describe_known(found.errors["TTFT"].summary())
-    assert note == ["1 of 2 known to 50 ms only: the caller was busy"]
+    assert note == ["1 of 2 known to 50 ms only: its loop or process was blocked"]
 
 
 def test_processes_are_counted_by_their_instance_id(made: Made, write: Callable[..., str]) -> None:

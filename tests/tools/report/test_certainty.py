@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.measures import Measures, measure
+from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.certainty import (
     REMEDIES,
@@ -23,24 +23,36 @@ from otel_itl.tools.report.certainty import (
     format_error,
     format_milliseconds_with_error,
     format_with_error,
+    is_blocked,
 )
+from otel_itl.tools.report.reading.span_facts import SpanFacts
+from otel_itl.tools.report.reading.streams import StoredStream
 
 MS = 1_000_000
 
 
-def late(first: float, lateness: float) -> Measures:
-    """The measures of a stream whose first chunk may have come earlier (ms)."""
+def late(first: float, lateness: float, host_delay: float | None = None) -> StoredStream:
+    """A stream whose first chunk may have come earlier (ms), and whose reader waited for a CPU (s)."""
     arrived = [first, first + 20, first + 40]
-    return measure(
-        Timeline(
-            request_unix_ns=1,
-            asked=array("q", [0, *(round(moment * MS) for moment in arrived[:-1])]),
-            arrived=array("q", (round(moment * MS) for moment in arrived)),
-            kinds=bytes([Kind.ANSWER] * 3),
-            end=round(arrived[-1] * MS),
-            outcome=Outcome.COMPLETED,
-            lateness=array("q", [round(lateness * MS), 0, 0]),
-        )
+    timeline = Timeline(
+        request_unix_ns=1,
+        asked=array("q", [0, *(round(moment * MS) for moment in arrived[:-1])]),
+        arrived=array("q", (round(moment * MS) for moment in arrived)),
+        kinds=bytes([Kind.ANSWER] * 3),
+        end=round(arrived[-1] * MS),
+        outcome=Outcome.COMPLETED,
+        lateness=array("q", [round(lateness * MS), 0, 0]),
+    )
+    return StoredStream(
+        provider="openai",
+        model="m",
+        operation="chat",
+        trace_id="1",
+        span_id="2",
+        where="file:1",
+        timeline=timeline,
+        measures=measure(timeline),
+        span_facts=SpanFacts(host_delay=host_delay),
     )
 
 
@@ -83,25 +95,18 @@ def test_an_error_is_rounded_up_to_two_digits(seconds: float, expected: str) -> 
 
 
 def test_streams_that_are_uncertain_are_counted_with_their_cause() -> None:
-    known = Known(9, (Uncertain(Cause.CONSUMER, 3, 0.01),))
+    known = Known(9, (Uncertain(Cause.CONSUMER, 3, 0.01, 0.01),))
     assert describe_known(known) == ["3 of 9 known to 10 ms only: the caller was busy"]
 
 
-def test_streams_that_are_left_out_are_counted_with_their_cause() -> None:
-    assert describe_known(Known(7, (), {"host": 2})) == ["of 7 streams, 2 more not known: its machine was busy"]
+def test_what_most_streams_are_known_to_is_said_beside_the_worst() -> None:
+    known = Known(9, (Uncertain(Cause.BLOCKED, 3, 0.004, 0.053),))
+    assert describe_known(known) == ["3 of 9 known to 4 ms (median), 53 ms (worst): its loop or process was blocked"]
 
 
-def test_each_cause_has_one_line() -> None:
-    known = Known(9, (Uncertain(Cause.HOST, 4, 0.2), Uncertain(Cause.CONSUMER, 3, 0.01)), {"host": 2})
-    assert describe_known(known) == [
-        "4 of 9 known to 200 ms only, 2 more not known: its machine was busy",
-        "3 of 9 known to 10 ms only: the caller was busy",
-    ]
-
-
-def test_what_is_known_of_several_models_is_added_by_cause() -> None:
-    one = Known(9, (Uncertain(Cause.HOST, 4, 0.2),), {"host": 2})
-    assert one + Known(3, (Uncertain(Cause.HOST, 1, 0.3),)) == Known(12, (Uncertain(Cause.HOST, 5, 0.3),), {"host": 2})
+def test_streams_that_are_left_out_are_counted_among_the_uncertain_ones() -> None:
+    known = Known(7, (Uncertain(Cause.HOST, 3, 0.2, 0.2),), {"host": 2})
+    assert describe_known(known) == ["3 of 9 known to 200 ms only, 2 left out: its machine was busy"]
 
 
 def test_nothing_is_said_of_a_figure_that_is_known() -> None:
@@ -110,18 +115,46 @@ def test_nothing_is_said_of_a_figure_that_is_known() -> None:
 
 def test_a_figure_that_is_not_known_to_half_of_itself_is_left_out() -> None:
     collector = KnownCollector("time_to_first_token")
-    added = [collector.add(late(200, lateness), None) for lateness in (0, 30, 10, 120)]
-    expected = Known(3, (Uncertain(Cause.CONSUMER, 2, 0.03),), {"consumer": 1})
-    assert (added, collector.summary()) == ([True, True, True, False], expected)
+    added = [collector.add(late(200, lateness)) for lateness in (0, 30, 10, 120)]
+    known = collector.summary()
+    assert added == [True, True, True, False]
+    assert (known.streams, known.left_out) == (3, {"blocked": 1})
+    assert (known.uncertain[0].median, known.uncertain[0].error) == pytest.approx((0.03, 0.12))
+
+
+def test_as_many_streams_are_uncertain_where_none_is_left_out() -> None:
+    collectors = [KnownCollector("time_to_first_token", leaves_out=leaves_out) for leaves_out in (True, False)]
+    for collector in collectors:
+        for lateness in (0, 30, 10, 120):
+            collector.add(late(200, lateness))
+    left_out, counted = (collector.summary() for collector in collectors)
+    assert left_out.uncertain == counted.uncertain
+
+
+def test_what_is_known_of_several_models_is_put_together() -> None:
+    one, other, both = (KnownCollector("time_to_first_token") for _ in range(3))
+    one.add(late(200, 30))
+    other.add(late(200, 10))
+    both.add_all(one)
+    both.add_all(other)
+    (uncertain,) = both.summary().uncertain
+    assert (uncertain.streams, uncertain.median, uncertain.error) == pytest.approx((2, 0.02, 0.03))
 
 
 @pytest.mark.parametrize(
-    ("host_delay", "expected"), [(None, Cause.CONSUMER), (0.014, Cause.CONSUMER), (0.016, Cause.HOST)]
+    ("host_delay", "expected"), [(None, Cause.BLOCKED), (0.007, Cause.BLOCKED), (0.008, Cause.HOST)]
 )
-def test_the_cause_is_the_host_where_it_delayed_the_reader_by_most_of_the_error(
+def test_the_cause_is_the_host_where_the_reader_got_no_cpu_and_had_to_catch_up(
     host_delay: float | None, expected: Cause
 ) -> None:
-    assert expected is find_cause(late(200, 30), host_delay, "time_to_first_token")
+    assert expected is find_cause(late(200, 30, host_delay), "time_to_first_token")
+
+
+@pytest.mark.parametrize(("host_delay", "expected"), [(None, True), (0.007, True), (0.008, False)])
+def test_a_stream_is_blocked_whose_chunks_are_late_without_a_wait_for_a_cpu(
+    host_delay: float | None, expected: bool
+) -> None:
+    assert expected is is_blocked(late(200, 30, host_delay))
 
 
 def test_every_flag_has_one_sentence_of_what_to_do() -> None:
@@ -129,16 +162,17 @@ def test_every_flag_has_one_sentence_of_what_to_do() -> None:
 
 
 def test_the_documentation_has_what_to_do_about_each_flag() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
     assert [flag for flag in Flag if f"| {flag.value} | {flag.remedy} |" not in page] == []
 
 
 def test_the_glossary_has_what_to_do_about_each_flag() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "glossary.md").read_text(encoding="utf-8")
     wanted = {flag: f"What to do: {flag.remedy[0].lower()}{flag.remedy[1:]}" for flag in {*Flag} - {Flag.NOT_KNOWN}}
     assert [flag for flag, sentence in wanted.items() if sentence not in page] == []
 
 
+BLOCKED = f"blocked: {REMEDIES[Flag.BLOCKED]}"
 CALLER = "caller-bound: Read the stream in a task or a thread that does nothing else."
 HOST = "host-bound: Give the process more CPU."
 
@@ -149,6 +183,8 @@ HOST = "host-bound: Give the process more CPU."
         ({Flag.HOST_BOUND: 1, Flag.CALLER_BOUND: 1}, [HOST]),
         ({Flag.HOST_BOUND: 71, Flag.CALLER_BOUND: 72}, [HOST]),
         ({Flag.HOST_BOUND: 1, Flag.CALLER_BOUND: 3}, [CALLER, HOST]),
+        ({Flag.BLOCKED: 9, Flag.HOST_BOUND: 12, Flag.CALLER_BOUND: 12}, [BLOCKED]),
+        ({Flag.BLOCKED: 9, Flag.HOST_BOUND: 30, Flag.CALLER_BOUND: 30}, [BLOCKED, HOST]),
         ({Flag.CALLER_BOUND: 1, Flag.IMPUTED: 30, Flag.EXCLUDED: 40}, [CALLER]),
         ({Flag.IMPUTED: 30}, [f"imputed: {REMEDIES[Flag.IMPUTED]}"]),
     ],

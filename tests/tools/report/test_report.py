@@ -195,13 +195,30 @@ def test_the_data_with_another_tools_figures_has_these_keys(made: Any) -> None:
     }
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "host_bound", "host_delay", "buffered", "server", "stalls"),
+        *(
+            "imputed",
+            "excluded",
+            "consumer_bound",
+            "blocked",
+            "host_bound",
+            "host_delay",
+            "buffered",
+            "server",
+            "stalls",
+        ),
         *("streams_with_derived_stalls", "finished"),
         "figures",
     }
     assert set(data["worst"]) == {
         *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
-        *("figures", "output_chunks", "longest_latency", "longest_latency_uncertainty", "gap"),
+        *(
+            "figures",
+            "output_chunks",
+            "longest_latency",
+            "longest_latency_uncertainty",
+            "longest_latency_uncertainty_above",
+            "gap",
+        ),
     }
 
 
@@ -274,14 +291,24 @@ def test_the_data_of_a_report_has_these_keys(made: Any) -> None:
     assert set(data["rows"][0]) == {
         *("provider", "model", "operations", "streams", "outcomes", "time_to_first_token", "inter_token_latency"),
         *("latency_buckets", "time_per_output_token", "output_speed", "output_tokens", "output_chunks"),
-        *("imputed", "excluded", "consumer_bound", "host_bound", "host_delay", "buffered", "server", "stalls"),
+        *(
+            "imputed",
+            "excluded",
+            "consumer_bound",
+            "blocked",
+            "host_bound",
+            "host_delay",
+            "buffered",
+            "server",
+            "stalls",
+        ),
         *("streams_with_derived_stalls", "finished", "known"),
     }
     assert set(data["rows"][0]["inter_token_latency"]) == distribution
     assert set(data["worst"]) == {
         *("provider", "model", "operation", "trace_id", "span_id", "where", "outcome", "duration"),
         *("time_to_first_token", "time_to_first_token_uncertainty", "output_chunks"),
-        *("longest_latency", "longest_latency_uncertainty", "gap"),
+        *("longest_latency", "longest_latency_uncertainty", "longest_latency_uncertainty_above", "gap"),
     }
     assert data["worst"]["gap"] == {"start": 0.205, "end": 0.905, "position": 3}
 
@@ -298,7 +325,7 @@ def test_every_key_of_the_data_is_documented(made: Any, read: Any, tool: str | N
             for item in data:
                 yield from keys(item)
 
-    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "report.md").read_text(encoding="utf-8")
     everything = {"itl.slo.profile": "chat", "session.id": "agent-7", "itl.stall.count": 1}
     report = summarize(read(made.spans(made.span(made.timeline(0.1, 0.1, 700), **everything))).streams, tool=tool)
     assert report.rows[0].buffered is not None

@@ -93,6 +93,7 @@ def _worst_to_data(worst: WorstStream) -> dict[str, Any]:
         "output_chunks": stream.measures.output_chunk_count,
         "longest_latency": worst.longest,
         "longest_latency_uncertainty": worst.longest_uncertainty,
+        "longest_latency_uncertainty_above": worst.longest_uncertainty_above,
         "gap": gap and {"start": gap.start / SECOND, "end": gap.end / SECOND, "position": gap.position},
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from rich.text import Text
@@ -15,10 +15,9 @@ from otel_itl.tools.report.summary import ModelSummary
 _TITLES: Final = {"time_to_first_token": "TTFT", "inter_token_latency": "ITL p99", "time_per_output_token": "TPOT"}
 
 
-def known_notes(rows: Sequence[ModelSummary]) -> Iterator[Text]:
+def known_notes(known: Mapping[str, Known]) -> Iterator[Text]:
     """Yield a line for each figure and cause: of how many streams of all models it is uncertain, and by how much."""
-    known = {title: sum((row.known[figure] for row in rows), Known()) for figure, title in _TITLES.items()}
-    yield from map(Text, describe_figures(known))
+    yield from map(Text, describe_figures({title: known[figure] for figure, title in _TITLES.items()}))
 
 
 def remedies(rows: Sequence[ModelSummary]) -> Iterator[Text]:

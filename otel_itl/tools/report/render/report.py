@@ -44,7 +44,7 @@ def _parts(report: Report, terminal: Terminal) -> Iterator[RenderableType]:
         yield from other_tool_tables(report.tool, report.rows)
     yield from buffering_notes(report.rows)
     if report.tool is None:
-        yield from known_notes(report.rows)
+        yield from known_notes(report.known)
     yield Text()
     yield from stream_table(report.rows, terminal)
     yield from remedies(report.rows)

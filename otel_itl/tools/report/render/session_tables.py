@@ -139,7 +139,10 @@ def _request_columns(requests: Sequence[RequestSummary]) -> dict[str, list[str]]
             for one in requests
         ],
         "p50": [format_milliseconds(one.itl_p50) for one in requests],
-        "p99": [format_milliseconds_with_error(one.itl_p99, one.itl_p99_uncertainty) for one in requests],
+        "p99": [
+            format_milliseconds_with_error(one.itl_p99, one.itl_p99_uncertainty, one.itl_p99_uncertainty_above)
+            for one in requests
+        ],
         "stalls": [format_count(one.stalls) if one.stalls else ABSENT for one in requests],
         "ratio": [format_three_digits(one.latency_ratio) for one in requests],
         "SLO": [one.slo_verdict or ABSENT for one in requests],
