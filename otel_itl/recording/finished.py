@@ -71,7 +71,7 @@ def build_timeline(recorder: StreamRecorder) -> Timeline:
     asked, arrived, headers = log.asked[:chunks], log.arrived[:chunks], recorder.headers
     placed = recorder.evidence.date_chunks(asked, arrived, headers)
     if placed is not None:
-        asked, arrived = placed.asked, placed.arrived
+        asked, arrived, headers = placed.asked, placed.arrived, placed.headers
     lateness = recorder.evidence.find_lateness(asked, arrived, headers, recorder.ended)
     if lateness is not None:
         headers = lateness.headers

@@ -10,6 +10,7 @@ from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence, Phase
 from otel_itl.recording.evidence.causes import Readings, find_cause
 from otel_itl.recording.evidence.connection import Reading
+from otel_itl.recording.evidence.frames import Shown
 from otel_itl.recording.evidence.lags import Lag
 
 MS = 1_000_000
@@ -126,6 +127,28 @@ def test_a_silence_that_was_over_when_it_was_found_was_quiet_until_the_reading_b
 
 def test_on_a_connection_of_several_streams_unread_bytes_show_nothing() -> None:
     assert judge(2_500, None, reading(2_500, 2_490, unread=90), is_shared=True) == NOTHING_KNOWN
+
+
+def shown(quiet_until: float, came: float | None) -> Shown:
+    """What frames show, its moments in milliseconds after the silence began."""
+    return Shown(round((SINCE + quiet_until) * MS), None if came is None else round((SINCE + came) * MS))
+
+
+def test_a_frame_that_waits_for_its_reader_makes_the_silence_the_callers() -> None:
+    assert judge(3_000, is_shared=True, frames=shown(900, 1_000), blocked=((900, 3_000),)) == LOOP_BY_BYTES
+
+
+def test_a_frame_that_was_handed_out_long_after_it_came_makes_the_silence_the_callers() -> None:
+    found = judge(3_000, is_shared=True, is_over=True, frames=shown(900, 1_000), blocked=((900, 2_990),))
+    assert found == LOOP_BY_BYTES
+
+
+def test_a_connection_that_is_read_without_a_frame_of_the_stream_makes_the_silence_the_upstreams() -> None:
+    assert judge(3_000, is_shared=True, frames=shown(2_900, None), blocked=((500, 3_000),)) == BY_CONNECTION
+
+
+def test_a_connection_that_nobody_has_read_shows_nothing() -> None:
+    assert judge(3_000, is_shared=True, frames=shown(100, None), blocked=((100, 3_000),)) == LOOP_BY_LOOP
 
 
 def test_on_a_connection_of_several_streams_no_data_show_that_nothing_came() -> None:

@@ -14,6 +14,7 @@ from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.connection import RESOLUTION, Reading
+from otel_itl.recording.evidence.frames import Shown
 from otel_itl.recording.evidence.lags import Lag, find_earliest_before
 
 CATCH_UP_NS: Final = 100_000_000
@@ -33,6 +34,8 @@ class Readings(NamedTuple):
     """What came may have been another stream's."""
     has_chunk: bool = False
     """A chunk has ended the silence, rather than the end of the stream."""
+    frames: Shown | None = None
+    """What its own frames show, where other streams are read from the connection as well; None: not known."""
 
 
 class _Shown(NamedTuple):
@@ -94,9 +97,22 @@ def _measure_hidden(lags: Iterable[Lag], quiet_until: int, until: int) -> int:
 
 
 def _judge_readings(silence: Silence, readings: Readings) -> _Shown:
+    """Return what the connection, and the frames that were read from it, showed of a silence."""
+    shown, frames = _judge_connection(silence, readings), readings.frames
+    if frames is None:
+        return shown
+    until = silence.until
+    return _Shown(
+        max(shown.quiet_until, min(frames.quiet_until, until)),
+        until if frames.came is None else min(frames.came, until),
+        shown.is_unread if frames.came is None or silence.is_over else True,
+    )
+
+
+def _judge_connection(silence: Silence, readings: Readings) -> _Shown:
     """Return what the connection showed of a silence."""
     since, until = silence.since, silence.until
-    before, now, is_shared, has_chunk = readings
+    before, now, is_shared, has_chunk, _ = readings
     if now is None or (now.unread and is_shared):
         return _Shown(since, until, is_unread=None)
     is_unread = None if silence.is_over else now.unread > 0

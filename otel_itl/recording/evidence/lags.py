@@ -20,6 +20,8 @@ class Lag(NamedTuple):
     """When it ran again."""
     ran_at: int | None = None
     """The last moment at which it surely ran, where that is before `start`: it may have stopped at once."""
+    catch_up: int = CATCH_UP_NS
+    """For so long after it what came meanwhile may still be handed out (ns)."""
 
     @property
     def earliest(self) -> int:

@@ -91,7 +91,7 @@ def _find_touched(arrived: array[int], delays: Delays) -> Iterator[tuple[int, in
 
 
 def _find_end_of_catching_up(lag: Lag) -> int:
-    return lag.end + max(CATCH_UP_NS, (lag.end - lag.start) // COLD_CACHE_FACTOR)
+    return lag.end + max(lag.catch_up, (lag.end - lag.start) // COLD_CACHE_FACTOR)
 
 
 class _Reaches:

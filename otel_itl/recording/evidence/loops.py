@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, ref
 
 from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.conventions import Where
-from otel_itl.recording.evidence.lags import Lag
+from otel_itl.recording.evidence.lags import CATCH_UP_NS, Lag
 from otel_itl.recording.evidence.windows import Window, find_after
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
@@ -38,6 +38,10 @@ FEW_STREAMS: Final = 4
 """So few streams on a loop queue up behind no others: a chunk waits for the block that it came in, and short ones."""
 MAX_SHORT_BLOCK_NS: Final = 8_000_000
 """After a block the timer sees every one that is longer than this as a lag: than its interval and its tolerance."""
+MAX_CHUNK_NS: Final = 1_000_000
+"""Handing out a chunk of one stream keeps the others of the loop waiting for no longer than this."""
+MAX_CATCH_UP_NS: Final = round(CLOSE_TIMER_SECONDS * 1e9) + 2 * TOLERANCE_NS
+"""Where a loop needs longer to hand out what came in a block, its timer is late again, and that is a lag of its own."""
 HOPS_PER_CHUNK: Final = 3
 """The iterations that a loop needs for a chunk: to read its bytes, to resume what awaits them, to let others run."""
 MIN_BLOCK_NS: Final = 1_000_000
@@ -162,8 +166,12 @@ class LoopLag:
         """Return the intervals that end well after `moment` (ns), and the one that lasts at `now`."""
         lags = self.since(moment)
         if not self._idle and now - self._due > TOLERANCE_NS:
-            lags.append(Lag(self._due, now, self._started))
+            lags.append(Lag(self._due, now, self._started, self._find_catch_up()))
         return lags
+
+    def _find_catch_up(self) -> int:
+        """Return how long after a block (ns) a chunk of one of the streams may be handed out that came in it."""
+        return min(max(CATCH_UP_NS, len(self._growing) * MAX_CHUNK_NS), MAX_CATCH_UP_NS)
 
     def _schedule(self) -> None:
         """Start the timer, with a longer interval while its streams are silent for long, unless the loop is gone."""
@@ -184,7 +192,7 @@ class LoopLag:
         now = perf_counter_ns()
         self._note_beat(now - self._due, now)
         if now - self._due > TOLERANCE_NS:
-            self._lags.append(Lag(self._due, now, self._started))
+            self._lags.append(Lag(self._due, now, self._started, self._find_catch_up()))
             self._close_until = now + CLOSE_FOR_NS
         if not self._growing:
             self._timer = None
@@ -229,7 +237,7 @@ def find_headers_moment(headers: int, lags: list[Lag]) -> int:
     """
     blocks = (
         start
-        for start, end, _ in lags
+        for start, end, *_ in lags
         if start < headers <= end + max(TOLERANCE_NS, (end - start) // COLD_CACHE_FACTOR)
     )
     return min(blocks, default=headers)

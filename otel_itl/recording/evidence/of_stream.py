@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
+from itertools import repeat
+from operator import sub
 from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl.core.conventions import Where
@@ -51,7 +53,7 @@ class StreamEvidence:
         clock: the stream's clock, in nanoseconds.
     """
 
-    __slots__ = ("_clock", "_frames", "_last_reading", "_process", "_requested", "_unknown", "connection", "host",
+    __slots__ = ("_clock", "_frames", "_last_reading", "_process", "_requested", "_since", "connection", "host",
                  "loop_lag")  # fmt: skip
 
     def __init__(self, process: ProcessEvidence, requested: int, clock: Callable[[], int]) -> None:
@@ -60,8 +62,8 @@ class StreamEvidence:
         self._clock = clock
         self._last_reading: Reading | None = None
         self._frames: FrameLog | None = None
-        self._unknown = 0
-        """How many of the first chunks may have come at any moment since the request."""
+        self._since = array("q")
+        """From when on each chunk may have been there (ns), by what was read from a connection that it shares."""
         self.connection: ReadsConnection | None = None
         """What the stream is read from, as soon as that is known."""
         self.loop_lag: LoopLag | None = None
@@ -131,21 +133,13 @@ class StreamEvidence:
         """
         reading = self.read_connection()
         is_shared = self.connection is not None and self.connection.is_shared
+        frames = None if self._frames is None else self._frames.show(silence.until if has_chunk else None)
+        readings = Readings(self._last_reading, reading, is_shared, has_chunk, frames)
         stopped = self._process.wakes.find_pauses(silence.since, now)
         if self.loop_lag is None:
-            return find_cause(
-                silence,
-                Readings(self._last_reading, reading, is_shared, has_chunk),
-                [*stopped, *self.host.find_stops(silence.since)],
-                (),
-            )
+            return find_cause(silence, readings, [*stopped, *self.host.find_stops(silence.since)], ())
         # On a loop, the thread runs for other streams as well: only the loop's own lag shows that it kept this waiting.
-        return find_cause(
-            silence,
-            Readings(self._last_reading, reading, is_shared, has_chunk),
-            stopped,
-            self.loop_lag.since_including_current(silence.since, now),
-        )
+        return find_cause(silence, readings, stopped, self.loop_lag.since_including_current(silence.since, now))
 
     @never_raises(Where.STALL_WATCH, default=False)
     def is_free(self, now: int) -> bool:
@@ -170,8 +164,8 @@ class StreamEvidence:
         """
         if self._frames is None:
             return None
-        placed = date_chunks(self._frames, asked, arrived, self._requested if headers is None else headers)
-        self._unknown = placed.unknown
+        placed = date_chunks(self._frames, asked, arrived, headers, self._requested)
+        self._since = placed.since
         return placed
 
     @never_raises(Where.STREAM_END, None)
@@ -198,9 +192,8 @@ class StreamEvidence:
         if headers is not None:
             headers = max(find_headers_moment(headers, lags), self._requested)
         chunks = find_lateness(asked, arrived, self._requested, delays)
-        if self._unknown:
-            chunks = chunks or array("q", bytes(arrived.itemsize * len(arrived)))
-            chunks[: self._unknown] = array("q", [at - self._requested for at in arrived[: self._unknown]])
+        if self._since:
+            chunks = array("q", map(max, map(sub, arrived, self._since), chunks or repeat(0)))
         return Lateness(headers, chunks)
 
     def _find_lags(self, ended: int) -> list[Lag]:
