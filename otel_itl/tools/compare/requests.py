@@ -46,7 +46,7 @@ class Request:
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
-    return {title: KnownCollector(figure) for title, figure in FIGURES.items()}
+    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

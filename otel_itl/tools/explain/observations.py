@@ -74,7 +74,7 @@ class _Part(NamedTuple):
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
-    return {title: KnownCollector(figure) for title, figure in FIGURES.items()}
+    return {title: KnownCollector(figure, leaves_out=False) for title, figure in FIGURES.items()}
 
 
 @dataclass(slots=True, kw_only=True)

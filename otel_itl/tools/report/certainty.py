@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
@@ -222,12 +222,19 @@ def describe_figures(known: Mapping[str, Known]) -> list[str]:
     return [f"{title}: {note}" for title, one in known.items() for note in describe_known(one)]
 
 
+def find_remedy(known: Iterable[Known]) -> str:
+    """Return what to do where the caller's machine decides, given what is known of the figures: first, unblock it."""
+    causes = {one.cause for figure in known for one in figure.uncertain}
+    flags = [Flag.BLOCKED, Flag.NOT_KNOWN] if Cause.BLOCKED in causes else [Flag.NOT_KNOWN]
+    return " ".join(flag.remedy for flag in flags)
+
+
 def describe_remedies(counts: Mapping[Flag, int]) -> list[str]:
     """Return what to do about flags: `host-bound: Give the process more CPU.`.
 
-    A loop that is blocked has more to do when it gets to run, and a caller that gets no CPU is late as well: what may be
-    the result of another flag is left out unless most of its streams do not have that one. So is what to do about gaps
-    where any stream is bound, of which they are the result.
+    A loop that is blocked has more to do when it gets to run, and a caller that gets no CPU is late as well: what may
+    be the result of another flag is left out unless most of its streams do not have that one. So is what to do about
+    gaps where any stream is bound, of which they are the result.
 
     Args:
         counts: how many streams or gaps have each flag.

@@ -61,7 +61,7 @@ def test_the_interval_holds_the_planted_size(planted: tuple[Driver, Any]) -> Non
 
 def with_lowest(observations: Observations, lower: Callable[[Observation], float | None]) -> Observations:
     """The streams, of which the first token may have come earlier."""
-    used = [replace(one, lowest=replace(one, ttft=lower(one))) for one in observations.used]
+    used = [replace(one, bounds=(replace(one, ttft=lower(one)), one)) for one in observations.used]
     return replace(observations, used=used)
 
 

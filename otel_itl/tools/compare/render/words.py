@@ -13,7 +13,7 @@ from otel_itl.tools.compare.gate import deciding_rows, required_rows
 from otel_itl.tools.compare.quantities import Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
-from otel_itl.tools.report.certainty import Flag, describe_figures, format_milliseconds_with_error
+from otel_itl.tools.report.certainty import describe_figures, find_remedy, format_milliseconds_with_error
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
@@ -73,7 +73,8 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         amount = _format_clusters(median_high(enough), comparison)
         sentences.append(f"About {amount} a side would be enough for half of these.")
     if deciding:
-        sentences.append(Flag.NOT_KNOWN.remedy)
+        sides = (comparison.a, comparison.b)
+        sentences.append(find_remedy(error.summary() for side in sides for error in side.errors.values()))
     return " ".join(sentences)
 
 

@@ -50,7 +50,7 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
         "models": [_model(facts, explanation) for facts, _ in findings_by_model(explanation)],
         "findings": [_finding(finding, explanation) for finding in explanation.findings],
         "undecided": [
-            _finding(finding, explanation) | {"sentence": describe_undecided(finding)}
+            _finding(finding, explanation) | {"sentence": describe_undecided(finding, explanation)}
             for finding in explanation.undecided
         ],
         "switches": [_switch(switch, is_sole=id(switch) in others) for switch in explanation.switches],

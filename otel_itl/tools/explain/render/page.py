@@ -39,7 +39,7 @@ def describe_for_page(explanation: Explanation) -> dict[str, Any]:
                 "model": facts.model,
                 "note": ": ".join(filter(None, (pluralize(facts.streams, "stream"), describe_shares(facts)))),
                 "findings": [_finding(finding, explanation) for finding in findings],
-                "others": [describe_undecided(one) for one in undecided_of(explanation, facts.model)]
+                "others": [describe_undecided(one, explanation) for one in undecided_of(explanation, facts.model)]
                 + [describe_switch(switch) for switch in other_switches(explanation, facts.model)]
                 + list(filter(None, [describe_silence(facts, explanation)])),
             }

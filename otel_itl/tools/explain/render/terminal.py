@@ -44,7 +44,7 @@ def _parts(explanation: Explanation, terminal: Terminal) -> Iterator[RenderableT
         if findings:
             yield _findings(findings, explanation, terminal)
         for finding in undecided_of(explanation, facts.model):
-            yield _text(describe_undecided(finding), terminal)
+            yield _text(describe_undecided(finding, explanation), terminal)
         for switch in other_switches(explanation, facts.model):
             yield _text(describe_switch(switch), terminal)
         if silence := describe_silence(facts, explanation):

@@ -26,7 +26,7 @@ from otel_itl.tools.explain.render.amounts import (
     format_silence,
     format_window,
 )
-from otel_itl.tools.report.certainty import Flag, describe_figures
+from otel_itl.tools.report.certainty import describe_figures, find_remedy
 from otel_itl.tools.report.render.number_format import pluralize
 
 TARGETS: Final[Mapping[Target, str]] = {Target.ITL: "ITL", Target.TTFT: "TTFT"}
@@ -71,12 +71,12 @@ def describe_origin(finding: Finding) -> str:
     return ORIGINS[finding.origin]
 
 
-def describe_undecided(finding: Finding) -> str:
+def describe_undecided(finding: Finding, explanation: Explanation) -> str:
     """Return what depends on when chunks came: that the caller's machine decides, and what to do."""
     return (
         f"The caller's machine decides whether {TARGETS[finding.target]} depends on the {DRIVERS[finding.driver]}: as "
         f"measured it does, and not if all chunks came as early, or all gaps were as long, as they may have. "
-        f"{Flag.NOT_KNOWN.remedy}"
+        f"{find_remedy(explanation.known.values())}"
     )
 
 
