@@ -12,7 +12,6 @@ from scipy import stats
 
 from otel_itl.core.arrivals import Arrivals, find_arrivals
 from otel_itl.core.gaps import Gaps, find_gaps
-from otel_itl.core.intervals import Interval
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import SECOND, Timeline
 from otel_itl.tools.report.certainty import KnownCollector
@@ -33,6 +32,10 @@ MIN_LEFT = 0.1
 """Least share of a part of an answer that is left with the least that it can take: what is compared are logarithms."""
 
 
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+_Curve = tuple[tuple[float, float], ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One stream. Times are seconds; None is what cannot be known."""
@@ -49,7 +52,7 @@ class Observation:
     ttft: float | None = None
     itl: float | None = None
     """Typical gap (trimmed mean)."""
-    parts: tuple[tuple[float, float], ...] = ()
+    parts: _Curve = ()
     """For each part of the answer, its middle in output tokens and its typical gap; empty for a short answer."""
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -71,6 +74,11 @@ class _Part(NamedTuple):
     last: int
     typical: float
     """Typical gap in seconds."""
+
+    @property
+    def middle(self) -> float:
+        """Its middle in output tokens."""
+        return (self.first + self.last) / 2
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
@@ -140,7 +148,7 @@ def _observe(stream: StoredStream) -> Observation:
         tokens=measures.token_count,
         ttft=measures.time_to_first_token,
         itl=_typical(gaps) if len(gaps) >= MIN_PART_GAPS else None,
-        parts=tuple(((first + last) / 2, typical) for first, last, typical in parts),
+        parts=tuple((part.middle, part.typical) for part in parts),
         prompt_tokens=timeline.input_tokens,
         cached_tokens=upstream.cached_input_tokens,
         tokens_per_chunk=measures.tokens_per_chunk if measures.has_reported_token_count else None,
@@ -150,47 +158,48 @@ def _observe(stream: StoredStream) -> Observation:
     )
     if not measures.bounds:
         return observation
-    spreads = _find_spreads(timeline, arrivals, choices[0], parts) if parts else []
-    least, most = (_bound(observation, measures, end, spreads) for end in (0, 1))
+    tilted = _tilt_parts(timeline, arrivals, choices[0], parts) if parts else ((), ())
+    least, most = (_bound(observation, measures, end, tilted[end]) for end in (0, 1))
     return replace(observation, bounds=(least, most))
 
 
-def _bound(observation: Observation, measures: Measures, end: int, spreads: Sequence[Interval]) -> Observation:
-    """Return an observation with the least (0) or the most (1) that its latencies can be.
+def _bound(observation: Observation, measures: Measures, end: int, parts: _Curve) -> Observation:
+    """Return an observation with the least (0) or the most (1) that its latencies can be, and with these parts.
 
-    Gaps all shrink or grow as far as their mean can. The parts before the middle of the answer go the other way, so
-    that what is left of an effect of the position is what no error can have made.
+    Gaps all shrink or grow as far as their mean can.
     """
     ttft, mean = measures.find_bounds("time_to_first_token"), measures.find_bounds("itl_mean")
     share = mean[end] / measures.itl_mean if mean is not None and measures.itl_mean else 1.0
-    middle = (len(spreads) - 1) / 2
-    shares = [1.0 if part == middle else spread[(part < middle) != end] for part, spread in enumerate(spreads)]
     return replace(
         observation,
         ttft=None if ttft is None else ttft[end] or None,
         itl=None if observation.itl is None else observation.itl * share or None,
-        parts=tuple((position, gap * each) for (position, gap), each in zip(observation.parts, shares, strict=True)),
+        parts=parts,
     )
 
 
-def _find_spreads(timeline: Timeline, arrivals: Arrivals, gaps: Gaps, parts: Sequence[_Part]) -> list[Interval]:
-    """Return for each part of an answer what it can take, in multiples of what it is estimated to take."""
+def _tilt_parts(timeline: Timeline, arrivals: Arrivals, gaps: Gaps, parts: Sequence[_Part]) -> tuple[_Curve, _Curve]:
+    """Return the parts of an answer as fast, and as slow, towards its end as its arrivals allow.
+
+    The typical gap of a part changes as the time that the part takes. The slope over the parts is the least where the
+    answer begins and ends as early as it can have and everything between comes as late as it can have; and conversely.
+    """
     is_output = np.frombuffer(timeline.output_flags, dtype=bool)
     chunks = np.concatenate([[0], np.cumsum(gaps.shares if len(gaps.shares) else np.ones(is_output.sum() - 1))])
     taken = np.concatenate([[0.0], np.cumsum(gaps.samples)])
+    edges = np.array([(part.first, part.last) for part in parts])
+    earliest, latest = (
+        np.interp(edges, chunks, np.asarray(moments, dtype=float)[is_output])
+        for moments in (arrivals.earliest or arrivals.latest, arrivals.latest)
+    )
 
-    def can_take(part: _Part) -> Interval:
-        ends = part.first, part.last
-        earliest, latest = (
-            np.interp(ends, chunks, np.asarray(moments, dtype=float)[is_output])
-            for moments in (arrivals.earliest or arrivals.latest, arrivals.latest)
-        )
-        estimate = taken[part.last] - taken[part.first]
-        return Interval(
-            max((earliest[1] - latest[0]) / estimate, MIN_LEFT), max((latest[1] - earliest[0]) / estimate, MIN_LEFT)
-        )
+    def tilt(outer: Floats, inner: Floats) -> _Curve:
+        moments = inner.copy()
+        moments[0, 0], moments[-1, 1] = outer[0, 0], outer[-1, 1]
+        shares = np.maximum(np.diff(moments).ravel() / np.diff(taken[edges]).ravel(), MIN_LEFT)
+        return tuple((part.middle, part.typical * float(share)) for part, share in zip(parts, shares, strict=True))
 
-    return [can_take(part) for part in parts]
+    return tilt(earliest, latest), tilt(latest, earliest)
 
 
 def _typical(gaps: np.ndarray) -> float | None:
