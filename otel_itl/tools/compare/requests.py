@@ -12,7 +12,7 @@ from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.tools.report.certainty import KnownCollector
 from otel_itl.tools.report.reading.streams import StoredStream
-from otel_itl.tools.report.stalls import collect_stalls
+from otel_itl.tools.report.stalls import collect_stalls, has_upstream_stall
 
 FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}
 """Figures whose errors a side counts, by their title: the fields of `Measures`."""
@@ -36,6 +36,7 @@ class Request:
     """Tokens after the first, of the output or of the parts of the answer, of which TPOT is the mean."""
     tokens: int
     stalls: int
+    """Those of the upstream, and those of which the cause is not known."""
     outcome: Outcome
     itl_objective: float | None
     """The ITL objective that it is judged by."""
@@ -90,7 +91,7 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         decode_time=per_token * measures.paced_tokens if per_token else 0.0,
         later_tokens=measures.paced_tokens if per_token else 0,
         tokens=measures.token_count,
-        stalls=sum(stall.count for stall in collect_stalls(stream)),
+        stalls=sum(stall.count for stall in collect_stalls(stream) if has_upstream_stall([stall])),
         outcome=stream.timeline.outcome,
         itl_objective=_itl_objective(stream, objectives),
     )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from otel_itl.cli import main
+from otel_itl.core import conventions as names
 from otel_itl.tools.compare.otava import make_series
 from otel_itl.tools.compare.sides import read_runs
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
@@ -171,6 +172,25 @@ def test_a_side_that_is_slower_with_and_without_its_error_is_slower(
     code = main(["compare", "--fail-on", "ttft_p50", *sides])
     printed = capsys.readouterr().out
     assert (code, printed.startswith("B is slower: TTFT p50"), "461 (-50)" in printed) == (1, True, True)
+
+
+def test_stalls_of_the_caller_make_no_side_slower(session_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """B's event loop was blocked for three seconds in each stream, which says nothing of its upstream."""
+    files = [session_file("one", 20), session_file("two", 20)]
+    document = json.loads(Path(files[1]).read_text())
+    cause = {
+        names.STALL_CAUSE: {"stringValue": "event_loop"},
+        names.STALL_DURATION: {"doubleValue": 3.0},
+        names.STALL_PHASE: {"stringValue": "tokens"},
+    }
+    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        span["attributes"].append({"key": names.STALL_COUNT, "value": {"intValue": "1"}})
+        event = {"name": names.STALL_EVENT, "timeUnixNano": "1"}
+        span["events"].append(event | {"attributes": [{"key": key, "value": value} for key, value in cause.items()]})
+    Path(files[1]).write_text(json.dumps(document))
+    main(["compare", "--json", *files])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["quantity"] for row in rows] == ["ttft_p50", "itl_p50", "itl_p95", "itl_p99", "tpot"]
 
 
 BAD = [
