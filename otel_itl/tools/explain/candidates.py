@@ -53,13 +53,14 @@ class Candidate:
 def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:
     """Make the candidates for a target; `latency` (seconds) is needed to find the threshold of a silence."""
     is_first = target is Target.TTFT
-    cached = np.clip(np.nan_to_num(facts.cached_tokens), 0, facts.prompt_tokens)
+    prompt = facts.column("prompt_tokens")
+    cached = np.clip(np.nan_to_num(facts.column("cached_tokens")), 0, prompt)
     plain = [
         (Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0),
-        (Driver.PROMPT, facts.prompt_tokens - cached if is_first else facts.prompt_tokens, THOUSAND),
+        (Driver.PROMPT, prompt - cached if is_first else prompt, THOUSAND),
         *([(Driver.CACHED_PROMPT, cached, THOUSAND)] if is_first else []),
-        *([(Driver.TOKENS_PER_CHUNK, facts.tokens_per_chunk, 1.0)] if not is_first else []),
-        (Driver.RETRIES, facts.retries, 1.0),
+        *([(Driver.TOKENS_PER_CHUNK, facts.column("tokens_per_chunk"), 1.0)] if not is_first else []),
+        (Driver.RETRIES, np.maximum(facts.column("attempts") - 1, 0), 1.0),
     ]
     found = [
         Candidate(driver=driver, column=column / per, per=per, adds=True)

@@ -33,11 +33,12 @@ class Position(NamedTuple):
 
 def estimate_position(facts: Facts) -> Position | None:
     """Estimate the cost of the position; None: too few answers are long enough."""
-    rows = [row for row, parts in enumerate(facts.parts) if len(parts) > 1]
+    rows = [row for row, one in enumerate(facts.streams) if len(one.parts) > 1]
     if len(rows) < MIN_ANSWERS:
         return None
-    answer = np.repeat(np.arange(len(rows)), [len(facts.parts[row]) for row in rows])
-    position, gap = np.array([part for row in rows for part in facts.parts[row]]).T
+    parts = [facts.streams[row].parts for row in rows]
+    answer = np.repeat(np.arange(len(rows)), list(map(len, parts)))
+    position, gap = np.concatenate(parts).T
     level = np.exp(_mean_by(answer, np.log(gap)))
     middle = _mean_by(answer, position)
     late = (position - middle[answer]) / THOUSAND / level[answer]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -63,23 +62,11 @@ class Trials:
 
 def run_trials(facts: Facts, target: Target, random: np.random.Generator) -> Trials | None:
     """Test what may drive a latency of one model; None: it has too few streams of which the latency is known."""
-    latency = facts.ttft if target is Target.TTFT else facts.itl
+    latency = facts.column(target.value)
     is_known = latency > 0
     if is_known.sum() < MIN_STREAMS:
         return None
-    known = select(facts, is_known)
-    return _Regression(known, target, latency[is_known]).run(random)
-
-
-def select(facts: Facts, rows: np.ndarray) -> Facts:
-    """Return the facts of some of the streams."""
-    chosen = np.flatnonzero(rows)
-    columns: dict[str, Any] = {
-        name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in chosen]
-        for name in facts.__dataclass_fields__
-        if (column := getattr(facts, name)) is not facts.model
-    }
-    return replace(facts, **columns)
+    return _Regression(facts.select(is_known), target, latency[is_known]).run(random)
 
 
 class _Regression:
@@ -92,8 +79,9 @@ class _Regression:
         self._steps = [one for one in self._candidates if one.has_moment]
         self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
         self._hours = _dummies(_merge(facts.hour))
-        is_even = target is Target.TTFT or np.ptp(facts.output_tokens) == 0
-        length = [] if is_even else [facts.output_tokens / THOUSAND]
+        tokens = facts.column("tokens")
+        is_even = target is Target.TTFT or np.ptp(tokens) == 0
+        length = [] if is_even else [tokens / THOUSAND]
         self._constant = np.column_stack([np.ones(len(facts)), *length])
         """Not of interest: of a longer answer more of the tokens come late."""
 
