@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timezone, tzinfo
 
 import numpy as np
@@ -76,12 +76,20 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
 def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list[Finding]]:
     """Return the models and their findings, the largest share of variance first."""
     random = np.random.default_rng(SEED)
-    models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
+    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
+    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in sorted(used)]
     tests = [test for model in models for test in model.tests]
-    adjusted = multipletests([p for _, p in tests], method="holm")[1] if tests else []
-    by_test = {id(test): float(p) for (test, _), p in zip(tests, adjusted, strict=True)}
+    adjusted = multipletests([test.p for test in tests], method="holm")[1] if tests else []
+    by_test = {id(test): float(p) for test, p in zip(tests, adjusted, strict=True)}
     findings = [finding for model in models for finding in model.find(by_test)]
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
+
+
+def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
+    found: dict[str, list[Observation]] = {}
+    for one in observations:
+        found.setdefault(one.model, []).append(one)
+    return found
 
 
 def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> tuple[list[Finding], list[Finding]]:
@@ -106,59 +114,35 @@ def _is_same(one: Finding, other: Finding) -> bool:
     return keys[0] == keys[1]
 
 
-def _lay_out_models(observations: Observations, zone: tzinfo) -> Iterable[Facts]:
-    """Yield the columns of each model."""
-    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
-    return [lay_out(used[model], buffered.get(model, []), zone) for model in sorted(used)]
-
-
-def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = {}
-    for one in observations:
-        found.setdefault(one.model, []).append(one)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _PositionTrial:
-    """The test of the position in the answer."""
-
-    position: Position
-
-
 class _Tested:
     """One model with its tests."""
 
     def __init__(self, facts: Facts, random: np.random.Generator) -> None:
         self.facts = facts
         self._trials = [trials for target in Target if (trials := run_trials(facts, target, random)) is not None]
-        position = estimate_position(facts) if any(one.target is Target.ITL for one in self._trials) else None
-        self._position = None if position is None else _PositionTrial(position)
+        self._position = estimate_position(facts) if any(one.target is Target.ITL for one in self._trials) else None
 
     @property
-    def tests(self) -> list[tuple[Trial | _PositionTrial, float]]:
-        """Every test with its p."""
-        found: list[tuple[Trial | _PositionTrial, float]] = [
-            (trial, trial.p) for trials in self._trials for trial in trials.trials
-        ]
-        if self._position is not None:
-            found.append((self._position, self._position.position.found.p))
-        return found
+    def tests(self) -> list[Trial | Position]:
+        """Every test."""
+        position = [] if self._position is None else [self._position]
+        return [*(trial for trials in self._trials for trial in trials.trials), *position]
 
     def find(self, adjusted_p: dict[int, float]) -> Iterable[Finding]:
         """Yield the findings, given the adjusted p of each test by the test's `id`."""
         for trials in self._trials:
             certain = [trial for trial in trials.trials if adjusted_p[id(trial)] < ALPHA]
-            position = self._position.position if self._position and trials.target is Target.ITL else None
-            between = _share_between(trials, position)
+            position = self._position if trials.target is Target.ITL else None
+            between = float(np.var(trials.log_latency))
+            total = between if position is None else between + position.variance + position.noise
             shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
             found = [
-                _finding(trials, trial, share * between, adjusted_p[id(trial)])
+                _finding(trials, trial, share * between / (total or 1.0), adjusted_p[id(trial)])
                 for trial, share in zip(certain, shares, strict=True)
             ]
-            if self._position is not None and position is not None and adjusted_p[id(self._position)] < ALPHA:
-                share = position.variance / _total(trials, position)
-                found.append(_position_finding(self.facts.model, position, share, adjusted_p[id(self._position)]))
+            if position is not None and adjusted_p[id(position)] < ALPHA:
+                share = position.variance / total
+                found.append(_position_finding(self.facts.model, position, share, adjusted_p[id(position)]))
             yield from (
                 one for one in found if one.share_of_variance >= MIN_SHARE and abs(one.change_over_range) >= MIN_CHANGE
             )
@@ -179,16 +163,6 @@ class _Tested:
                 target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
             },
         )
-
-
-def _total(trials: Trials, position: Position) -> float:
-    """Return the variance between the parts of all answers."""
-    return float(np.var(trials.log_latency)) + position.variance + position.noise
-
-
-def _share_between(trials: Trials, position: Position | None) -> float:
-    """Return the share of the variance that is between streams; 1 for a latency that a stream has once."""
-    return 1.0 if position is None else float(np.var(trials.log_latency)) / _total(trials, position)
 
 
 def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:

@@ -28,7 +28,11 @@ class Position(NamedTuple):
     """Middle of each part, in output tokens."""
     relative: Floats
     """Logarithm of each part's gap over that of its answer at the mean position, without outliers."""
-    mean_position: float
+
+    @property
+    def p(self) -> float:
+        """p-value of the test."""
+        return self.found.p
 
 
 def estimate_position(facts: Facts) -> Position | None:
@@ -47,8 +51,7 @@ def estimate_position(facts: Facts) -> Position | None:
     clusters = [facts.session[rows][answer], facts.block[rows][answer]]
     found = estimate(Regression(fit.response, late[:, None], fit.design[:, :1], np.empty((len(gap), 0)), clusters))[0]
     typical = float(np.exp(np.mean(np.log(level))))
-    mean_position = float(position.mean())
-    explained = found.value / THOUSAND / typical * (position - mean_position)
+    explained = found.value / THOUSAND / typical * (position - position.mean())
     residual = fit.response - fit.design @ fit.coefficients
     return Position(
         found=found,
@@ -57,7 +60,6 @@ def estimate_position(facts: Facts) -> Position | None:
         noise=float(np.var(residual)),
         positions=position,
         relative=np.asarray(residual + explained),
-        mean_position=mean_position,
     )
 
 
