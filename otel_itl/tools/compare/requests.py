@@ -40,6 +40,7 @@ class Request:
     outcome: Outcome
     itl_objective: float | None
     """The ITL objective that it is judged by."""
+    start_unix_ns: int = 0
     lowest: Request | None = None
     """The same with the least that its figures can be; None: they are exact."""
     highest: Request | None = None
@@ -58,6 +59,11 @@ class Side:
     requests: list[Request] = field(default_factory=list)
     errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
     """Title of a figure → of how many streams it is uncertain, and why."""
+
+    @property
+    def first_unix_ns(self) -> int:
+        """Unix time of the first request."""
+        return min(request.start_unix_ns for request in self.requests)
 
     @property
     def clusters(self) -> int:
@@ -94,6 +100,7 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         stalls=sum(stall.count for stall in collect_stalls(stream) if has_upstream_stall([stall])),
         outcome=stream.timeline.outcome,
         itl_objective=_itl_objective(stream, objectives),
+        start_unix_ns=stream.timeline.request_unix_ns,
     )
     if not measures.bounds:
         return request
