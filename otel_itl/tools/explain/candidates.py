@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 from otel_itl.tools.explain.changes import Replacement, find_changes
 from otel_itl.tools.explain.facts import Facts, Floats
 from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.robust import find_residuals
 
 MIN_KNOWN = 0.9
 """Share of the streams of which a driver must be known; the others count as usual."""
@@ -100,7 +101,7 @@ def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candid
     if not edges:
         return None
     columns = np.column_stack([np.ones(len(facts)), *(one.column for one in others)])
-    residuals = np.log(latency) - columns @ np.linalg.lstsq(columns, np.log(latency), rcond=None)[0]
+    residuals = find_residuals(np.log(latency), columns)
     level = np.searchsorted(edges, facts.idle_before, side="right")
     stump = DecisionTreeRegressor(max_leaf_nodes=2, min_samples_leaf=MIN_IDLE_STREAMS).fit(level[:, None], residuals)
     if stump.tree_.node_count == 1:

@@ -11,7 +11,7 @@ from otel_itl.tools.explain.calendar import WindowTest, can_search, find_window
 from otel_itl.tools.explain.candidates import THOUSAND, Candidate, make_candidates
 from otel_itl.tools.explain.facts import Facts, Floats, Integers
 from otel_itl.tools.explain.findings import Driver, Effect, Target, Unit, Window
-from otel_itl.tools.explain.robust import Estimate, Fit, Parts, Regression, estimate, fit_robustly, span
+from otel_itl.tools.explain.robust import Estimate, Fit, Parts, Regression, estimate, find_residuals, fit_robustly, span
 
 MIN_STREAMS = 60
 """Streams of one model, below which nothing is tested."""
@@ -120,7 +120,7 @@ class _Regression:
         """Fit everything at once."""
         costs = np.column_stack([self._constant, *(one.column for one in self._adding)])
         factors = [one.column for one in self._side_by_side]
-        rows = [one.rows.astype(np.float64) for one in windows]
+        rows = [one.column for one in windows]
         times = self._make_times(windows)
         return fit_robustly(self._latency, Parts(costs, np.column_stack([*factors, *rows, times])))
 
@@ -131,9 +131,9 @@ class _Regression:
         window and on either side of a moment as well, so that they do not stand for these.
         """
         moments = [one.column - one.column.mean() for one in self._steps]
-        rows = [one.rows.astype(np.float64) for one in windows]
+        rows = [one.column for one in windows]
         sides = np.column_stack([np.ones(len(self._facts)), *moments, *rows])
-        times = span(_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
+        times = span(find_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
         return np.column_stack([*moments, times])
 
     def _estimate(self, fit: Fit, windows: Sequence[WindowTest], tested: Sequence[Candidate]) -> list[Estimate]:
@@ -145,7 +145,7 @@ class _Regression:
         regression = Regression(
             response=fit.response,
             tested=np.column_stack([first, *(one.column for one in self._side_by_side)]),
-            covariates=np.column_stack([fit.design[:, :base], *(one.rows.astype(np.float64) for one in windows)]),
+            covariates=np.column_stack([fit.design[:, :base], *(one.column for one in windows)]),
             times=self._make_times(windows),
             clusterings=[self._facts.session, self._facts.block],
         )
@@ -160,7 +160,7 @@ class _Regression:
                 fit.design[:, :costs],
                 *(column**2 for column in load),
                 *(one.column for one in [*self._side_by_side, *self._steps]),
-                *(one.rows.astype(np.float64) for one in windows),
+                *(one.column for one in windows),
             ]
         )
 
@@ -179,17 +179,17 @@ class _Regression:
                 step.column,
                 fit.design[:, :costs],
                 *(one.column for one in others),
-                *(one.rows.astype(np.float64) for one in windows),
+                *(one.column for one in windows),
             ]
         )
-        coefficients = np.linalg.lstsq(columns, fit.response, rcond=None)[0]
-        partial = fit.response - columns[:, 1:] @ coefficients[1:]
+        coefficient = np.linalg.lstsq(columns, fit.response, rcond=None)[0][0]
+        partial = find_residuals(fit.response, columns) + coefficient * step.column
         before, after = (_means(partial[rows], self._facts.block[rows]) for rows in (change.is_before, change.is_after))
         if min(len(before), len(after)) < MIN_SIDE_BLOCKS:
             return None
         standard_error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
         found = Estimate(float(np.mean(after) - np.mean(before)), standard_error, min(len(before), len(after)))
-        alone = np.var(_residuals(step.column, columns[:, 1:]))
+        alone = np.var(find_residuals(step.column, columns[:, 1:]))
         shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
         return _trial(step, found._replace(standard_error=found.standard_error * shared))
 
@@ -205,10 +205,9 @@ def _trial(candidate: Candidate, found: Estimate) -> Trial:
 
 def _window_trial(found: WindowTest) -> Trial:
     """Make the trial of a window."""
-    reach = found.critical_value * found.standard_error
     return Trial(
-        candidate=Candidate(driver=Driver.CALENDAR, column=found.rows.astype(np.float64)),
-        effect=_share(found.difference, found.difference - reach, found.difference + reach),
+        candidate=Candidate(driver=Driver.CALENDAR, column=found.column),
+        effect=_share(found.difference, found.difference - found.reach, found.difference + found.reach),
         p=found.p,
         coefficient=found.difference,
         window=found.window,
@@ -219,10 +218,6 @@ def _share(difference: float, low: float, high: float) -> Effect:
     """Return a difference of logarithms as a share."""
     middle, lowest, highest = (float(np.expm1(one)) for one in (difference, low, high))
     return Effect(middle, lowest, highest, Unit.SHARE)
-
-
-def _residuals(response: Floats, columns: Floats) -> Floats:
-    return np.asarray(response - columns @ np.linalg.lstsq(columns, response, rcond=None)[0])
 
 
 def _merge(levels: Integers) -> Integers:
