@@ -64,7 +64,7 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
         ),
         models=[model.describe(findings) for model in models],
         streams=len(observations.used),
-        set_aside=dict(observations.set_aside),
+        set_aside=observations.set_aside,
         known={title: collector.summary() for title, collector in observations.errors.items()},
         instances=len(observations.instances),
         zone=str(zone),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -92,12 +91,15 @@ class Observations:
     used: list[Observation] = field(default_factory=list)
     buffered: list[Observation] = field(default_factory=list)
     """Streams whose latency is that of a buffer on the way: they count for the own load alone."""
-    set_aside: Counter[str] = field(default_factory=Counter)
-    """Why streams are in no figure → how many."""
     instances: set[str] = field(default_factory=set)
     """Processes that made the requests."""
     errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
     """Title of a figure → of how many streams it is uncertain, and why."""
+
+    @property
+    def set_aside(self) -> dict[str, int]:
+        """Why streams are in no figure → how many."""
+        return {BUFFERED: len(self.buffered)} if self.buffered else {}
 
     @property
     def are_exact(self) -> bool:
@@ -122,7 +124,6 @@ def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool 
             found.instances.add(stream.span_facts.instance)
         if stream.measures.is_buffered and not includes_buffered:
             found.buffered.append(_observe(stream))
-            found.set_aside[BUFFERED] += 1
             continue
         found.used.append(_observe(stream))
         for title, figure in FIGURES.items():
