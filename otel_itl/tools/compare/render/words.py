@@ -8,6 +8,7 @@ from statistics import median_high
 from typing import Final
 
 from otel_itl.core.error_format import append_error
+from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
 from otel_itl.tools.compare.gate import deciding_rows, required_rows
 from otel_itl.tools.compare.quantities import Quantity, Unit
@@ -161,8 +162,9 @@ def format_figure(figure: Figure, quantity: Quantity) -> str:
     if quantity.unit is Unit.SECONDS:
         return format_milliseconds_with_error(figure.value, figure.error, figure.above)
     scale = 100 if quantity.unit is Unit.SHARE else 1
-    ends = [None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest)]
-    return append_error(format_three_digits(figure.value * scale), ends[0], scale, ends[1])
+    errors = [None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest)]
+    below, above = (error if error and error > MIN_UNCERTAIN_SHARE * figure.value else None for error in errors)
+    return append_error(format_three_digits(figure.value * scale), below, scale, above)
 
 
 def format_interval(row: Row) -> str:
