@@ -61,13 +61,15 @@ def _play_one(fleet: Fleet, factor: float, seed: int) -> Tally:
     a = simulate(fleet, "A", random, script=seed)
     b = simulate(fleet, "B", random, script=seed, factor=factor)
     rows = compare(a, b, resamples=RESAMPLES, seed=seed).rows
-    estimated = [row for row in rows if row.p is not None]
+    estimated = [row for row in rows if row.measured.p is not None]
     return Tally(
         pairs=1,
         rows=Counter(row.quantity.key for row in estimated),
-        rejected=Counter(row.quantity.key for row in estimated if row.p is not None and row.p <= ALPHA),
+        rejected=Counter(row.quantity.key for row in estimated if (row.measured.p or 0.0) <= ALPHA),
         covered=Counter(
-            row.quantity.key for row in estimated if row.low is not None and row.high and row.low <= factor <= row.high
+            row.quantity.key
+            for row in estimated
+            if (ends := row.measured.ratio_interval) and ends[0] <= factor <= ends[1]
         ),
         slower=int(any(row.answer is Answer.SLOWER for row in rows)),
         answers=Counter(row.answer.value for row in rows),

@@ -16,15 +16,7 @@ from otel_itl.tools.compare.render.json import comparison_to_json
 from otel_itl.tools.compare.render.markdown import comparison_to_markdown
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.requests import Side
-from otel_itl.tools.compare.sides import (
-    ByAttribute,
-    ByTime,
-    CannotSplitError,
-    read_by_attribute,
-    read_by_time,
-    read_files,
-    read_runs,
-)
+from otel_itl.tools.compare.sides import CannotSplitError, read_by_attribute, read_by_time, read_files, read_runs
 from otel_itl.tools.exit_codes import BAD_USAGE
 from otel_itl.tools.output import CannotWriteError, check_output, open_output
 from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable
@@ -67,28 +59,21 @@ def _read_sides(arguments: argparse.Namespace, skipped: SkippedInput) -> tuple[S
         UnreadableSourceError: a file cannot be read.
     """
     files: Sequence[str] = arguments.files
-    if arguments.by is not None and (arguments.before is not None or arguments.after is not None):
-        message = "--by and --before or --after both split the input: leave one out."
-        raise CannotSplitError(message)
+    slo, before, after = arguments.slo, arguments.before, arguments.after
+    is_by_time = before is not None or after is not None
+    if arguments.by is not None and is_by_time:
+        raise CannotSplitError("--by and --before or --after both split the input: leave one out.")
     if arguments.by is not None:
-        attribute, _, values = arguments.by.partition("=")
-        chosen = tuple(value.strip() for value in values.split(",")) if values else None
-        if not attribute or (chosen is not None and (len(chosen) != 2 or not all(chosen))):  # noqa: PLR2004 - two sides
-            message = f"--by {arguments.by!r} is not accepted: it takes an attribute, or ATTRIBUTE=A,B."
-            raise CannotSplitError(message)
-        split = ByAttribute(attribute, None if chosen is None else (chosen[0], chosen[1]))
-        return read_by_attribute(files, split, skipped, arguments.slo)
-    if arguments.before is not None or arguments.after is not None:
-        before = arguments.after if arguments.before is None else arguments.before
-        after = arguments.before if arguments.after is None else arguments.after
+        return read_by_attribute(files, arguments.by, skipped, slo)
+    if is_by_time:
+        before, after = after if before is None else before, before if after is None else after
         if before > after:
-            message = "--before is later than --after: a stream would be on both sides."
-            raise CannotSplitError(message)
-        return read_by_time(files, ByTime(before, after), skipped, arguments.slo)
+            raise CannotSplitError("--before is later than --after: a stream would be on both sides.")
+        return read_by_time(files, before, after, skipped, slo)
     if len(files) != 2:  # noqa: PLR2004 - two sides
         message = f"name two files, A and B, or split one with --by, --before or --after: got {len(files)}."
         raise CannotSplitError(message)
-    return read_files(files[0], files[1], skipped, arguments.slo)
+    return read_files(files[0], files[1], skipped, slo)
 
 
 def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
@@ -112,7 +97,7 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
         with open_output(file_path) as file:
             file.write(text)
     # Of its own accord, otava leaves out what is older than about a month.
-    analyze = f"OTAVA_CONFIG={configuration} otava analyze streams --since {format_time(runs[0][0])}"
+    analyze = f"OTAVA_CONFIG={configuration} otava analyze streams --since {format_time(runs[0].first_unix_ns)}"
     print(f"{pluralize(len(runs), 'run')} in {path}. Next: {analyze}")
     return 0
 

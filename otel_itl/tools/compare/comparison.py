@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from otel_itl.tools.compare.clusters import Clusters
 from otel_itl.tools.compare.levels import Floats, Level
 from otel_itl.tools.compare.quantities import MIN_BEYOND, MIN_CLUSTERS, QUANTITIES, Quantity
 from otel_itl.tools.compare.requests import Request, Side
-from otel_itl.tools.compare.resampling import Design, Effect, Interval, bootstrap_interval, permutation_p
-from otel_itl.tools.compare.verdicts import Answer, adjust_p_values, answer, enough_clusters, explain_unknown
+from otel_itl.tools.compare.resampling import Design, Effect, bootstrap_interval, permutation_p
+from otel_itl.tools.compare.verdicts import Answer, Estimate, answer_estimates
 from otel_itl.tools.report.certainty import is_error_shown
 
 POOLED = "all models"
@@ -24,53 +25,46 @@ RESAMPLES = 4_999
 SEED = 1
 
 
+class Reading(Enum):
+    """Which of the numbers that the figures of both sides can be are compared. The value is a clause."""
+
+    MEASURED = "as measured"
+    LOWEST = "if all chunks came as early as they may have"
+    HIGHEST = "if all gaps were as long as they may have been"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A quantity of one side. `value` is in the quantity's unit; None: no sample."""
 
     value: float | None
+    lowest: float | None
+    """The least that the value can be; None: it is no less, or None."""
+    highest: float | None
+    """The most that it can be; None likewise."""
     clusters: int
     samples: int
-    lowest: float | None
-    """The least that the value can be; None: it is exact, or None."""
-    highest: float | None
-    """The most that it can be; None likewise, and for all but TPOT."""
     effective_samples: int
     """As many independent samples would be known as well; its samples over it is the design effect."""
 
     @property
     def error(self) -> float | None:
         """By how much the value may be less; None: by no more than 1 ms, or than 1 % of it."""
-        if self.value is None or self.lowest is None:
-            return None
-        error = self.value - self.lowest
-        return error if is_error_shown(error, self.value) else None
+        return None if self.lowest is None else self._shown(self.lowest)
 
     @property
     def above(self) -> float | None:
         """By how much the value may be more; None likewise."""
-        if self.value is None or self.highest is None:
-            return None
-        above = self.highest - self.value
-        return above if is_error_shown(above, self.value) else None
+        return None if self.highest is None else self._shown(self.highest)
+
+    def _shown(self, bound: float) -> float | None:
+        error = abs((self.value or 0.0) - bound)
+        return error if is_error_shown(error, self.value or 0.0) else None
 
     @property
     def design_effect(self) -> float | None:
         """How many samples are worth one independent sample; None without a sample."""
         return self.samples / self.effective_samples if self.effective_samples else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lowest:
-    """A row with the least that the figures of both sides can be: without what the callers' machines may have added."""
-
-    ratio: float | None
-    low: float | None
-    high: float | None
-    adjusted_p: float | None
-    answer: Answer
-    sides: Sequence[str]
-    """`A`, `B`: the sides whose figure may be less by the larger part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,27 +75,45 @@ class Row:
     quantity: Quantity
     a: Figure
     b: Figure
-    ratio: float | None = None
-    """B's figure over A's."""
-    low: float | None = None
-    """Of the 95 % interval of the ratio, as is `high`."""
-    high: float | None = None
-    p: float | None = None
-    adjusted_p: float | None = None
-    answer: Answer = Answer.NOT_ENOUGH_DATA
-    why: str = ""
-    """Why it is not known, in one clause; empty for the other answers."""
-    enough: int | None = None
-    """About how many clusters a side would be enough; None: unknown, or there are enough."""
-    lowest: Lowest | None = None
-    """None: the figures of both sides are exact, or the row was not estimated."""
-    as_measured: Answer | None = None
-    """The answer by the figures as measured, where it is `MACHINE_DECIDES`; else None."""
+    measured: Estimate
+    bounds: dict[Reading, Estimate]
+    """The same with the least and with the most that the figures can be; a reading that changes neither is left out."""
+    sides: Sequence[str] = ()
+    """`A`, `B`: the sides whose figure is uncertain by the larger part."""
+
+    @property
+    def otherwise(self) -> Reading | None:
+        """The reading that has another answer, where the answer is that the machine decides; else None.
+
+        A row that more data would have to decide as measured remains one of not enough data.
+        """
+        measured = self.measured.answer
+        if measured is Answer.NOT_ENOUGH_DATA:
+            return None
+        return next((reading for reading, one in self.bounds.items() if one.answer is not measured), None)
+
+    @property
+    def answer(self) -> Answer:
+        """The answer, which holds only where it is the same whatever the figures are within their bounds."""
+        return self.measured.answer if self.otherwise is None else Answer.MACHINE_DECIDES
+
+    @property
+    def why(self) -> str:
+        """Why it is not known, in one clause; empty for the other answers."""
+        if self.otherwise is None:
+            return self.measured.why
+        other = self.bounds[self.otherwise].answer
+        said = "not known" if other is Answer.NOT_ENOUGH_DATA else other.value
+        uncertain = "both sides are" if len(self.sides) > 1 else f"side {self.sides[0]} is"
+        measured = f"{self.measured.answer.value} {Reading.MEASURED.value}"
+        return f"{measured}, {said} {self.otherwise.value}; {uncertain} uncertain"
 
     @property
     def may_be_slower(self) -> bool:
-        """The caller's machine decides, and one of the two answers is that B is slower."""
-        return self.lowest is not None and Answer.SLOWER in {self.as_measured, self.lowest.answer}
+        """The caller's machine decides, and one of the answers is that B is slower."""
+        return self.otherwise is not None and Answer.SLOWER in {
+            one.answer for one in (self.measured, *self.bounds.values())
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,23 +130,6 @@ class Comparison:
     """Both sides have the same streams: a file is compared with itself, and all rows are the same."""
     only_in: Sequence[tuple[str, str]] = ()
     """Model and name of the side, of models that one side alone has."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Estimate:
-    """What resampling found on a row, before the rows are judged together."""
-
-    row: Row
-    interval: Interval | None
-    lowest: _Estimate | None = None
-    """The same with the least that the figures of both sides can be; None: they are exact."""
-    sides: Sequence[str] = ()
-    """The sides whose figure may be less by the larger part."""
-
-    @property
-    def at_least(self) -> _Estimate:
-        """What is judged beside it: with the least that the figures can be."""
-        return self.lowest or self
 
 
 def compare(
@@ -156,19 +151,16 @@ def compare(
     shared = sorted(models_a & models_b)
     clusters = Clusters(a, b, shared, random)
     estimator = _Estimator(clusters, resamples, random)
-    estimates = [
-        estimate
+    rows = [
+        row
         for models in ([[model] for model in shared] + ([shared] if len(shared) > 1 else []))
         for quantity in QUANTITIES
-        if (estimate := estimator.estimate(models, quantity)) is not None
+        if (row := estimator.estimate(models, quantity)) is not None
     ]
-    rows = list(_judge(estimates, margin))
-    if is_identical:
-        rows = [replace(row, ratio=1.0, answer=Answer.SAME, why="", enough=None, as_measured=None) for row in rows]
     return Comparison(
         a=a,
         b=b,
-        rows=rows,
+        rows=[_equal(row) for row in rows] if is_identical else _judge(rows, margin),
         margin=margin,
         is_paired=clusters.is_paired,
         is_identical=is_identical,
@@ -187,6 +179,28 @@ def _match_models(a: Side, b: Side) -> tuple[Side, Side]:
     return next(renamed), next(renamed)
 
 
+def _equal(row: Row) -> Row:
+    """Return a row of two sides that have the same streams: nothing is left to be known."""
+    return replace(row, measured=replace(row.measured, ratio=1.0, answer=Answer.SAME, why="", enough=None), bounds={})
+
+
+def _judge(rows: Sequence[Row], margin: float) -> list[Row]:
+    """Return the rows with their answers by each reading; p-values are adjusted over all rows of a reading."""
+    clusters = [min(row.a.clusters, row.b.clusters) for row in rows]
+    answered = {
+        reading: answer_estimates([row.bounds.get(reading, row.measured) for row in rows], clusters, margin)
+        for reading in Reading
+    }
+    return [
+        replace(
+            row,
+            measured=answered[Reading.MEASURED][number],
+            bounds={reading: answered[reading][number] for reading in row.bounds},
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
 class _Estimator:
     """Estimates rows, before they are judged together."""
 
@@ -195,51 +209,62 @@ class _Estimator:
         self._resamples = resamples
         self._random = random
 
-    def estimate(self, models: Sequence[str], quantity: Quantity) -> _Estimate | None:
+    def estimate(self, models: Sequence[str], quantity: Quantity) -> Row | None:
         """Estimate a row; None: the quantity is unknown for these models, or has no event on either side."""
         objective = self._clusters.objective
         models = [model for model in models if not quantity.needs_objective or objective(model) is not None]
         design, requests = self._clusters.design(models)
-        events = sum(quantity.events(of_model, objective(model)) for model, of_model in requests.items())
-        if not models or not (quantity.is_latency or events):
+        has_bounds = any(one.lowest for of_model in requests.values() for cluster in of_model for one in cluster)
+        by_reading = {
+            reading: [
+                quantity.level(_read(of_model, reading), objective(model)) for model, of_model in requests.items()
+            ]
+            for reading in (Reading if has_bounds else [Reading.MEASURED])
+        }
+        measured = by_reading[Reading.MEASURED]
+        if all(level.is_empty for level in measured):
             return None
-        levels = [quantity.level(of_model, objective(model)) for model, of_model in requests.items()]
-        lowest = levels
-        if quantity.is_of_arrivals and any(map(_has_bounds, requests.values())):
-            lowest = [quantity.level(_lower(of_model), objective(model)) for model, of_model in requests.items()]
-        samples = np.sum([quantity.samples(of_model) for of_model in requests.values()], axis=0)
-        above = None if quantity.above is None else np.sum(list(map(quantity.above, requests.values())), axis=0)
-        weights = design.weights()
-        a, b = (_figure(levels, lowest, samples, of_side, above) for of_side in weights)
-        if not (a.samples or b.samples):
-            return None
-        row = Row(model=models[0] if len(models) == 1 else POOLED, quantity=quantity, a=a, b=b)
-        refusal = _refusal(quantity, a, b)
-        if refusal is not None:
-            why, enough = refusal
-            return _Estimate(replace(row, why=why, enough=enough), None)
+        sides = design.weights()
+        a, b = (_figure(by_reading, weights) for weights in sides)
+        row = Row(
+            model=models[0] if len(models) == 1 else POOLED,
+            quantity=quantity,
+            a=a,
+            b=b,
+            measured=_refuse(quantity, a, b) or Estimate(),
+            bounds={},
+        )
+        if row.measured.why:
+            return row
         sizes = [sum(map(len, of_model)) for of_model in requests.values()]
+        floors = [_find_floor(quantity, level, sides) for level in measured]
+        errors = {
+            reading: [_find_error(measured, levels, weights) for weights in sides]
+            for reading, levels in by_reading.items()
+        }
         same_draws = deepcopy(self._random)
-        found = self._resample(row, _effect(levels, sizes), design, self._random)
-        errors = [_find_error(levels, lowest, of_side) for of_side in weights]
-        if not any(errors):
-            return found
-        sides = [side for side, error in zip("AB", errors, strict=True) if error and error >= max(errors) / 2]
-        floors = [_find_floor(quantity, level, weights) for level in levels]
-        least = self._resample(row, _effect(lowest, sizes, floors), design, same_draws)
-        return replace(found, lowest=least, sides=sides)
+        largest = [max(of_side) for of_side in zip(*errors.values(), strict=True)]
+        return replace(
+            row,
+            measured=self._resample(_effect(measured, sizes), design, self._random),
+            bounds={
+                reading: self._resample(_effect(by_reading[reading], sizes, floors), design, deepcopy(same_draws))
+                for reading, of_sides in errors.items()
+                if any(of_sides)
+            },
+            sides=[side for side, error in zip("AB", largest, strict=True) if error and error >= max(largest) / 2],
+        )
 
-    def _resample(self, row: Row, effect: Effect, design: Design, random: np.random.Generator) -> _Estimate:
-        """Estimate the effect of a row, its interval, and its p-value."""
+    def _resample(self, effect: Effect, design: Design, random: np.random.Generator) -> Estimate:
+        """Estimate an effect, its interval, and its p-value."""
         observed = float(effect(*(weights[np.newaxis] for weights in design.weights()))[0])
         if not math.isfinite(observed):
-            return _Estimate(replace(row, why="a figure of 0, or of no sample, has no ratio"), None)
-        row = replace(row, ratio=math.exp(observed))
+            return Estimate(why="a figure of 0, or of no sample, has no ratio")
         interval = bootstrap_interval(effect, design, self._resamples, random)
         if interval is None:
-            return _Estimate(replace(row, why="a single session or request has no spread"), None)
+            return Estimate(ratio=math.exp(observed), why="a single session or request has no spread")
         p = permutation_p(effect, design, self._resamples, random)
-        return _Estimate(replace(row, low=math.exp(interval.low), high=math.exp(interval.high), p=p), interval)
+        return Estimate(ratio=math.exp(observed), interval=interval, p=p)
 
 
 def _effect(levels: Sequence[Level], requests: Sequence[int], floors: Sequence[float] | None = None) -> Effect:
@@ -277,41 +302,40 @@ def _find_floor(quantity: Quantity, level: Level, weights: tuple[Floats, Floats]
     return min([MIN_UNCERTAINTY, *(figure for figure in measured if figure > 0)]) if quantity.is_latency else 0.0
 
 
-def _has_bounds(clusters: Sequence[Sequence[Request]]) -> bool:
-    return any(request.lowest is not None for requests in clusters for request in requests)
+def _read(clusters: Sequence[Sequence[Request]], reading: Reading) -> Sequence[Sequence[Request]]:
+    """Return the clusters with what the figures of their requests are by a reading."""
+    if reading is Reading.MEASURED:
+        return clusters
+    is_lowest = reading is Reading.LOWEST
+    return [[(one.lowest if is_lowest else one.highest) or one for one in requests] for requests in clusters]
 
 
-def _lower(clusters: Sequence[Sequence[Request]]) -> list[list[Request]]:
-    """Return the clusters with the least that the figures of their requests can be."""
-    return [[request.lowest or request for request in requests] for requests in clusters]
-
-
-def _find_error(levels: Sequence[Level], lowest: Sequence[Level], weights: Floats) -> float:
-    """Return the largest part of itself by which the figure of a model may be less on one side; 0: all are exact."""
-    figures = [(level.shown(weights), low.shown(weights)) for level, low in zip(levels, lowest, strict=True)]
-    return max(((value - low) / value for value, low in figures if value > low), default=0.0)
-
-
-def _figure(
-    levels: Sequence[Level], lowest: Sequence[Level], samples: Floats, weights: Floats, above: Floats | None
-) -> Figure:
-    """Return the figure of one side; of several models there is no value, only the size."""
-    value, least = (each[0].shown(weights) if len(levels) == 1 else math.nan for each in (levels, lowest))
-    count = float(weights @ samples)
-    more = 0.0 if above is None or not count else float(weights @ above) / count
-    sizes = [level.count_samples(weights) for level in levels]
-    total, effective = (sum(part) for part in zip(*sizes, strict=True))
-    return Figure(
-        value=value if math.isfinite(value) else None,
-        lowest=least if least < value else None,
-        highest=value + more if math.isfinite(value) and more > 0 else None,
-        clusters=int(np.sum((weights > 0) & (samples > 0))),
-        samples=round(count),
-        effective_samples=max(round(count * effective / total), 1) if total else 0,
+def _find_error(levels: Sequence[Level], bounds: Sequence[Level], weights: Floats) -> float:
+    """Return the largest part of itself by which the figure of a model may differ on one side; 0: all are exact."""
+    figures = [(level.shown(weights), bound.shown(weights)) for level, bound in zip(levels, bounds, strict=True)]
+    return max(
+        (abs(value - bound) / max(value, bound) for value, bound in figures if abs(value - bound) > 0), default=0.0
     )
 
 
-def _refusal(quantity: Quantity, a: Figure, b: Figure) -> tuple[str, int | None] | None:
+def _figure(by_reading: dict[Reading, list[Level]], weights: Floats) -> Figure:
+    """Return the figure of one side; of several models there is no value, only the size."""
+    levels = by_reading[Reading.MEASURED]
+    shown = {reading: of_reading[0].shown(weights) for reading, of_reading in by_reading.items() if len(levels) == 1}
+    value = shown.get(Reading.MEASURED, math.nan)
+    least, most = (shown.get(reading, value) for reading in (Reading.LOWEST, Reading.HIGHEST))
+    total, effective = (sum(part) for part in zip(*(level.count_samples(weights) for level in levels), strict=True))
+    return Figure(
+        value=value if math.isfinite(value) else None,
+        lowest=least if least < value else None,
+        highest=most if most > value else None,
+        clusters=int(np.sum((weights > 0) & (np.sum([level.sizes for level in levels], axis=0) > 0))),
+        samples=round(total),
+        effective_samples=max(round(effective), 1) if total else 0,
+    )
+
+
+def _refuse(quantity: Quantity, a: Figure, b: Figure) -> Estimate | None:
     """Return why a percentile is not computed, and about how many clusters a side would be enough; None: it can be."""
     q = quantity.percentile
     if q is None or q <= 50:  # noqa: PLR2004 - a median needs no tail
@@ -319,67 +343,9 @@ def _refusal(quantity: Quantity, a: Figure, b: Figure) -> tuple[str, int | None]
     fewest = min((a, b), key=lambda figure: figure.samples)
     needed = round(MIN_BEYOND / (1 - q / 100))
     if fewest.samples < needed:
-        per_cluster = fewest.samples / fewest.clusters if fewest.clusters else 0
-        enough = math.ceil(needed / per_cluster) if per_cluster else None
-        return f"{fewest.samples:,} of the {needed:,} gaps that {quantity.title} needs", enough
-    if min(a.clusters, b.clusters) < MIN_CLUSTERS:
-        return f"{min(a.clusters, b.clusters)} of the {MIN_CLUSTERS} sessions or requests that it needs", MIN_CLUSTERS
+        enough = math.ceil(needed * fewest.clusters / fewest.samples) if fewest.samples else None
+        return Estimate(why=f"{fewest.samples:,} of the {needed:,} gaps that {quantity.title} needs", enough=enough)
+    clusters = min(a.clusters, b.clusters)
+    if clusters < MIN_CLUSTERS:
+        return Estimate(why=f"{clusters} of the {MIN_CLUSTERS} sessions or requests that it needs", enough=MIN_CLUSTERS)
     return None
-
-
-def _judge(estimates: Sequence[_Estimate], margin: float) -> Iterator[Row]:
-    """Yield the rows with their answers, which hold only where they are the same with the least that all can be.
-
-    The p-values are adjusted over all rows, and once more over all rows with the least that their figures can be.
-    """
-    measured = _answer_all(estimates, margin)
-    lowest = _answer_all([one.at_least for one in estimates], margin)
-    for one, row, least in zip(estimates, measured, lowest, strict=True):
-        yield row if one.lowest is None else _weigh(row, least, one.sides)
-
-
-def _weigh(row: Row, least: Row, sides: Sequence[str]) -> Row:
-    """Return a row, given its answer with the least that its figures can be: where that is another, it is not known.
-
-    A row that more data would have to decide as measured remains one of not enough data.
-    """
-    row = replace(row, lowest=_describe_lowest(least, sides))
-    if row.answer in {least.answer, Answer.NOT_ENOUGH_DATA}:
-        return row
-    otherwise = "not known" if least.answer is Answer.NOT_ENOUGH_DATA else least.answer.value
-    uncertain = "both sides are" if len(sides) > 1 else f"side {sides[0]} is"
-    why = (
-        f"{row.answer.value} as measured, {otherwise} if all chunks came as early as they may have; "
-        f"{uncertain} uncertain"
-    )
-    return replace(row, answer=Answer.MACHINE_DECIDES, as_measured=row.answer, why=why, enough=None)
-
-
-def _describe_lowest(row: Row, sides: Sequence[str]) -> Lowest:
-    return Lowest(
-        ratio=row.ratio, low=row.low, high=row.high, adjusted_p=row.adjusted_p, answer=row.answer, sides=sides
-    )
-
-
-def _answer_all(estimates: Sequence[_Estimate], margin: float) -> list[Row]:
-    """Answer rows; their p-values are adjusted over all of them."""
-    adjusted = iter(adjust_p_values([one.row.p for one in estimates if one.row.p is not None]))
-    return [
-        one.row
-        if one.row.p is None or one.interval is None
-        else _answer_row(one.row, one.interval, next(adjusted), margin)
-        for one in estimates
-    ]
-
-
-def _answer_row(row: Row, interval: Interval, adjusted_p: float, margin: float) -> Row:
-    """Answer a row, given its interval and its adjusted p-value."""
-    found = answer(interval, adjusted_p, margin)
-    row = replace(row, adjusted_p=adjusted_p, answer=found)
-    if found is not Answer.NOT_ENOUGH_DATA:
-        return row
-    clusters = min(row.a.clusters, row.b.clusters)
-    enough = enough_clusters(interval, clusters, margin)
-    return replace(
-        row, why=explain_unknown(interval, margin), enough=enough if enough is not None and enough > clusters else None
-    )

@@ -6,7 +6,6 @@ are then one operation on a matrix of weights, `(resamples, clusters)`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -23,6 +22,13 @@ percentile is then off by less than a fortieth of a percent."""
 
 class Level(Protocol):
     """A figure of pooled clusters, such as the median of their gaps."""
+
+    sizes: Floats
+    """The samples of each cluster; of a rate its exposure."""
+
+    @property
+    def is_empty(self) -> bool:
+        """No cluster has a sample, or an event that is counted."""
 
     def of(self, weights: Floats) -> Floats:
         """Return the figure for each row of `weights`, `(resamples, clusters)`; NaN where nothing is known."""
@@ -46,8 +52,14 @@ class Percentile:
         arrays = [np.asarray(values, dtype=float) for values in samples]
         self._q = q / 100
         self._values, counts = _count_in_bins(arrays)
+        self.sizes = counts.sum(axis=1)
         self._up_to = np.ascontiguousarray(np.cumsum(counts, axis=1).T)
         """How many samples of each cluster are at most a value, `(values, clusters)`."""
+
+    @property
+    def is_empty(self) -> bool:
+        """No cluster has a sample."""
+        return not self._values.size
 
     def of(self, weights: Floats) -> Floats:
         """Return the percentile for each row of `weights`, which are whole numbers; NaN without a sample."""
@@ -85,9 +97,8 @@ class Percentile:
         if not self._values.size:
             return 0.0, 0.0
         value = self.shown(weights)
-        sizes = self._up_to[-1]
-        beyond = sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
-        return effective_samples(beyond, sizes, weights, is_share=True)
+        beyond = self.sizes - self._up_to[np.searchsorted(self._values, value, "right") - 1]
+        return effective_samples(beyond, self.sizes, weights, is_share=True)
 
 
 class Rate:
@@ -99,30 +110,40 @@ class Rate:
         is_count: the events are counted. Half an event is then added, so that the ratio of two rates exists where one
             of them has none (Haldane and Anscombe).
         is_share: an event is a part of the exposure, so that the rate is at most 1.
+        per: the rate is that of so much exposure.
     """
 
-    def __init__(self, events: ArrayLike, exposure: ArrayLike, *, is_count: bool, is_share: bool = False) -> None:
-        self._events, self._exposure = np.asarray(events, dtype=float), np.asarray(exposure, dtype=float)
+    def __init__(
+        self, events: ArrayLike, exposure: ArrayLike, *, is_count: bool, is_share: bool = False, per: float = 1.0
+    ) -> None:
+        self._events, self.sizes = np.asarray(events, dtype=float), np.asarray(exposure, dtype=float)
         self._added = 0.5 if is_count else 0.0
-        self._is_share = is_share
+        self._is_share, self._per = is_share, per
+
+    @property
+    def is_empty(self) -> bool:
+        """No cluster has exposure, or an event where events are counted."""
+        return not (self._events if self._added else self.sizes).any()
 
     def of(self, weights: Floats) -> Floats:
         """Return the rate for each row of `weights`; NaN without exposure."""
-        exposure = weights @ self._exposure
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(exposure > 0, (weights @ self._events + self._added) / exposure, np.nan)
+        return self._divide(weights, self._added)
 
     def shown(self, weights: Floats) -> float:
         """Return the rate of one weighting, without the half event."""
-        exposure = float(weights @ self._exposure)
-        return float(weights @ self._events) / exposure if exposure else math.nan
+        return float(self._divide(weights, 0.0))
+
+    def _divide(self, weights: Floats, added: float) -> Floats:
+        exposure = weights @ self.sizes
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(exposure > 0, (weights @ self._events + added) / exposure * self._per, np.nan)
 
     def count_samples(self, weights: Floats) -> tuple[float, float]:
         """Return the exposure, and how much independent exposure is worth as much; both equal for times."""
         if not self._added:
-            exposure = float(weights @ self._exposure)
+            exposure = float(weights @ self.sizes)
             return exposure, exposure
-        return effective_samples(self._events, self._exposure, weights, is_share=self._is_share)
+        return effective_samples(self._events, self.sizes, weights, is_share=self._is_share)
 
 
 def effective_samples(events: Floats, sizes: Floats, weights: Floats, *, is_share: bool) -> tuple[float, float]:

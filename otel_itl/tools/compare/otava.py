@@ -31,31 +31,27 @@ class Series(NamedTuple):
     """YAML, which names the file of the table."""
 
 
-def make_series(runs: Sequence[tuple[int, Side]], path: Path) -> Series:
+def make_series(runs: Sequence[Side], path: Path) -> Series:
     """Make the files for apache-otava.
 
     Args:
-        runs: Unix time (ns) of the first request, and the streams, in order of time.
+        runs: in order of time.
         path: where the table will be.
     """
-    models = sorted({request.model for _, side in runs for request in side.requests})
+    models = sorted({request.model for side in runs for request in side.requests})
     columns = {
         f"{_slug(model)}.{quantity.key}": (model, quantity)
         for model in models
-        for quantity in _always_known(QUANTITIES)
+        for quantity in QUANTITIES
+        if not quantity.needs_objective
     }
     file = StringIO(newline="")
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["time", "run", *columns])
-    for unix_ns, side in runs:
+    for side in runs:
         figures = [_figure(side.requests, model, quantity) for model, quantity in columns.values()]
-        writer.writerow([format_time(unix_ns), side.name, *figures])
+        writer.writerow([format_time(side.first_unix_ns), side.name, *figures])
     return Series(file.getvalue(), _configuration(path, columns))
-
-
-def _always_known(quantities: Sequence[Quantity]) -> list[Quantity]:
-    """Return the quantities that need no objective."""
-    return [quantity for quantity in quantities if not quantity.needs_objective]
 
 
 def _figure(requests: Sequence[Request], model: str, quantity: Quantity) -> str:

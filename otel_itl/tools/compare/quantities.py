@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
 import numpy as np
 
@@ -20,6 +19,8 @@ MIN_CLUSTERS = 5
 
 Clusters = Sequence[Sequence[Request]]
 """The requests of each cluster."""
+MakeLevel = Callable[[Clusters, float | None], Level]
+"""Makes the figure of clusters; the second argument is the ITL objective in seconds."""
 
 
 class Unit(Enum):
@@ -38,162 +39,88 @@ class Quantity:
     """Its identifier, in JSON and on the command line."""
     title: str
     unit: Unit
-    level: Callable[[Clusters, float | None], Level]
-    """Makes the figure of clusters; the second argument is the ITL objective in seconds."""
-    samples: Callable[[Clusters], Floats]
-    """The number of samples of each cluster."""
+    level: MakeLevel
     percentile: float | None = None
-    is_latency: bool = True
-    """It decides alone whether the answer is known; a rate of rare events decides only if it is slower."""
     needs_objective: bool = False
-    is_of_arrivals: bool = True
-    """It depends on when chunks came, and so may be uncertain."""
-    above: Callable[[Clusters], Floats] | None = None
-    """By how much the figures of each cluster, times its samples, may be more; None: that is not shown."""
 
-    def events(self, clusters: Clusters, objective: float | None) -> float:
-        """Return how many events all clusters have together; latencies have no events."""
-        return 0.0 if self.is_latency else float(_COUNTED[self.key](clusters, objective).sum())
+    @property
+    def is_latency(self) -> bool:
+        """It decides alone whether the answer is known; a rate of rare events decides only if it is slower."""
+        return self.unit is Unit.SECONDS
 
 
-def _per_cluster(clusters: Clusters, number: Callable[[Request], float]) -> Floats:
+def _percentile(q: float, samples: Callable[[Request], Iterable[float]]) -> MakeLevel:
+    """Return what makes a percentile of the samples of requests."""
+
+    def make(clusters: Clusters, _: float | None) -> Percentile:
+        return Percentile([np.concatenate([*map(samples, requests), np.empty(0)]) for requests in clusters], q)
+
+    return make
+
+
+def _sum_up(clusters: Clusters, number: Callable[[Request], float]) -> Floats:
     """Sum a number of requests up for each cluster."""
     return np.array([sum(map(number, requests)) for requests in clusters], dtype=float)
 
 
-def _count_requests(clusters: Clusters) -> Floats:
-    return np.array([len(requests) for requests in clusters], dtype=float)
+def _share(events: Callable[[Request], float]) -> MakeLevel:
+    """Return what makes the share of the requests that have an event."""
+    return lambda clusters, _: Rate(
+        _sum_up(clusters, events), _sum_up(clusters, lambda _: 1), is_count=True, is_share=True
+    )
 
 
-def _count_gaps(clusters: Clusters) -> Floats:
-    return _per_cluster(clusters, lambda request: len(request.gaps))
+def _time_per_token(clusters: Clusters, _: float | None) -> Rate:
+    times, tokens = (
+        _sum_up(clusters, number) for number in (lambda one: one.decode_time, lambda one: one.later_tokens)
+    )
+    return Rate(times, tokens, is_count=False)
 
 
-def _count_tokens(clusters: Clusters) -> Floats:
-    return _per_cluster(clusters, lambda request: request.tokens)
+def _stalls(clusters: Clusters, _: float | None) -> Rate:
+    stalls, tokens = (_sum_up(clusters, number) for number in (lambda one: one.stalls, lambda one: one.tokens))
+    return Rate(stalls, tokens, is_count=True, per=1_000)
 
 
-def _count_first_tokens(clusters: Clusters) -> Floats:
-    return _per_cluster(clusters, lambda request: request.time_to_first_token is not None)
-
-
-def _count_later_tokens(clusters: Clusters) -> Floats:
-    return _per_cluster(clusters, lambda request: request.later_tokens)
-
-
-def _count_over(clusters: Clusters, objective: float | None) -> Floats:
-    """Count the gaps over the ITL objective in each cluster."""
+def _over_objective(clusters: Clusters, objective: float | None) -> Rate:
     edge = np.inf if objective is None else objective
-    return _per_cluster(clusters, lambda request: len(request.gaps) - int(np.searchsorted(request.gaps, edge, "right")))
+    within = _sum_up(clusters, lambda request: int(np.searchsorted(request.gaps, edge, "right")))
+    gaps = _sum_up(clusters, lambda request: len(request.gaps))
+    return Rate(gaps - within, gaps, is_count=True, is_share=True)
 
 
-def _count_stalls(clusters: Clusters, _: float | None) -> Floats:
-    return _per_cluster(clusters, lambda request: request.stalls)
-
-
-def _count_outcome(outcome: Outcome) -> Callable[[Clusters, float | None], Floats]:
-    return lambda clusters, _: _per_cluster(clusters, lambda request: request.outcome is outcome)
-
-
-_COUNTED: Final[Mapping[str, Callable[[Clusters, float | None], Floats]]] = {
-    "over_objective": _count_over,
-    "stalls": _count_stalls,
-    "truncated": _count_outcome(Outcome.TRUNCATED),
-    "errors": _count_outcome(Outcome.ERROR),
-}
-
-
-def _first_tokens(clusters: Clusters, _: float | None) -> Level:
-    """Return the median time to first token."""
-    found = [
-        [request.time_to_first_token for request in requests if request.time_to_first_token is not None]
-        for requests in clusters
-    ]
-    return Percentile(found, 50)
-
-
-def _gaps(q: float) -> Callable[[Clusters, float | None], Level]:
-    """Return what makes a percentile of the gaps."""
-    return lambda clusters, _: Percentile(
-        [np.concatenate([*(request.gaps for request in requests), np.empty(0)]) for requests in clusters], q
-    )
-
-
-def _time_per_token(clusters: Clusters, _: float | None) -> Level:
-    times = _per_cluster(clusters, lambda request: request.decode_time)
-    return Rate(times, _count_later_tokens(clusters), is_count=False)
-
-
-def _events(
-    key: str, exposure: Callable[[Clusters], Floats], *, is_share: bool = True
-) -> Callable[[Clusters, float | None], Level]:
-    """Return what makes a rate of events."""
-    return lambda clusters, objective: Rate(
-        _COUNTED[key](clusters, objective), exposure(clusters), is_count=True, is_share=is_share
-    )
-
-
-def _thousands_of_tokens(clusters: Clusters) -> Floats:
-    return _count_tokens(clusters) / 1_000
+def _first_token(request: Request) -> list[float]:
+    return [] if request.time_to_first_token is None else [request.time_to_first_token]
 
 
 QUANTITIES = (
-    Quantity(
-        key="ttft_p50",
-        title="TTFT p50",
-        unit=Unit.SECONDS,
-        level=_first_tokens,
-        samples=_count_first_tokens,
-        percentile=50,
-    ),
+    Quantity(key="ttft_p50", title="TTFT p50", unit=Unit.SECONDS, level=_percentile(50, _first_token), percentile=50),
     *(
         Quantity(
             key=f"itl_p{q}",
             title=f"ITL p{q}",
             unit=Unit.SECONDS,
-            level=_gaps(q),
-            samples=_count_gaps,
+            level=_percentile(q, lambda request: request.gaps),
             percentile=q,
         )
         for q in (50, 95, 99)
     ),
+    Quantity(key="tpot", title="TPOT", unit=Unit.SECONDS, level=_time_per_token),
     Quantity(
-        key="tpot",
-        title="TPOT",
-        unit=Unit.SECONDS,
-        level=_time_per_token,
-        samples=_count_later_tokens,
-        above=lambda clusters: _per_cluster(clusters, lambda request: request.decode_time_above),
+        key="over_objective", title="over objective", unit=Unit.SHARE, level=_over_objective, needs_objective=True
     ),
+    Quantity(key="stalls", title="stalls/1,000 tokens", unit=Unit.PER_THOUSAND_TOKENS, level=_stalls),
     Quantity(
-        key="over_objective",
-        title="over objective",
+        key="truncated",
+        title="truncated",
         unit=Unit.SHARE,
-        level=_events("over_objective", _count_gaps),
-        samples=_count_gaps,
-        is_latency=False,
-        needs_objective=True,
+        level=_share(lambda request: request.outcome is Outcome.TRUNCATED),
     ),
     Quantity(
-        key="stalls",
-        title="stalls/1,000 tokens",
-        unit=Unit.PER_THOUSAND_TOKENS,
-        level=_events("stalls", _thousands_of_tokens, is_share=False),
-        samples=_count_tokens,
-        is_latency=False,
-        is_of_arrivals=False,
-    ),
-    *(
-        Quantity(
-            key=key,
-            title=key,
-            unit=Unit.SHARE,
-            level=_events(key, _count_requests),
-            samples=_count_requests,
-            is_latency=False,
-            is_of_arrivals=False,
-        )
-        for key in ("truncated", "errors")
+        key="errors",
+        title="errors",
+        unit=Unit.SHARE,
+        level=_share(lambda request: request.outcome is Outcome.ERROR),
     ),
 )
 """The rows of a model, in their order."""

@@ -12,7 +12,7 @@ from otel_itl.core.slo import PROFILES, Objectives
 from otel_itl.core.timeline import SECOND, Outcome
 from otel_itl.tools.report.certainty import KnownCollector
 from otel_itl.tools.report.reading.streams import StoredStream
-from otel_itl.tools.report.stalls import collect_stalls
+from otel_itl.tools.report.stalls import collect_stalls, has_upstream_stall
 
 FIGURES: Final = {"TTFT": "time_to_first_token", "ITL p99": "itl_p99", "TPOT": "time_per_output_token"}
 """Figures whose errors a side counts, by their title: the fields of `Measures`."""
@@ -32,17 +32,19 @@ class Request:
     """ITL samples, ascending."""
     decode_time: float
     """What `later_tokens` took; 0 where the token count is unknown."""
-    decode_time_above: float = 0.0
-    """By how much that may be more."""
     later_tokens: int
     """Tokens after the first, of the output or of the parts of the answer, of which TPOT is the mean."""
     tokens: int
     stalls: int
+    """Those of the upstream, and those of which the cause is not known."""
     outcome: Outcome
     itl_objective: float | None
     """The ITL objective that it is judged by."""
+    start_unix_ns: int = 0
     lowest: Request | None = None
     """The same with the least that its figures can be; None: they are exact."""
+    highest: Request | None = None
+    """The same with the most; None likewise."""
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
@@ -57,6 +59,11 @@ class Side:
     requests: list[Request] = field(default_factory=list)
     errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
     """Title of a figure → of how many streams it is uncertain, and why."""
+
+    @property
+    def first_unix_ns(self) -> int:
+        """Unix time of the first request."""
+        return min(request.start_unix_ns for request in self.requests)
 
     @property
     def clusters(self) -> int:
@@ -90,26 +97,25 @@ def reduce_stream(stream: StoredStream, objectives: Objectives | None) -> Reques
         decode_time=per_token * measures.paced_tokens if per_token else 0.0,
         later_tokens=measures.paced_tokens if per_token else 0,
         tokens=measures.token_count,
-        stalls=sum(stall.count for stall in collect_stalls(stream)),
+        stalls=sum(stall.count for stall in collect_stalls(stream) if has_upstream_stall([stall])),
         outcome=stream.timeline.outcome,
         itl_objective=_itl_objective(stream, objectives),
+        start_unix_ns=stream.timeline.request_unix_ns,
     )
     if not measures.bounds:
         return request
-    bounds = measures.bounds.get("time_per_output_token")
-    above = (bounds.highest - (per_token or 0.0)) * measures.paced_tokens if bounds else 0.0
-    return replace(request, lowest=_find_lowest(request, measures), decode_time_above=above)
+    lowest, highest = (_bound(request, measures, end) for end in (0, 1))
+    return replace(request, lowest=lowest, highest=highest)
 
 
-def _find_lowest(request: Request, measures: Measures) -> Request:
-    """Return a request with the least that its figures can be."""
-    bounds = measures.bounds
-    ttft, per_token = bounds.get("time_to_first_token"), bounds.get("time_per_output_token")
+def _bound(request: Request, measures: Measures, end: int) -> Request:
+    """Return a request with the lower (0) or the upper end (1) of what its figures can be."""
+    ttft, per_token = (measures.find_bounds(figure) for figure in ("time_to_first_token", "time_per_output_token"))
     return replace(
         request,
-        time_to_first_token=request.time_to_first_token if ttft is None else ttft.lowest,
-        gaps=_to_seconds(measures.sample_bounds.lowest),
-        decode_time=request.decode_time if per_token is None else per_token.lowest * measures.paced_tokens,
+        time_to_first_token=None if ttft is None else ttft[end],
+        gaps=_to_seconds(measures.sample_bounds[end]),
+        decode_time=0.0 if per_token is None else per_token[end] * measures.paced_tokens,
     )
 
 

@@ -5,10 +5,8 @@ Gaps of a request are alike, and so are the requests of a session; a session is 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,39 +87,23 @@ def bootstrap_interval(effect: Effect, design: Design, resamples: int, random: n
     Returns:
         The interval; None with fewer than two clusters on a side, or where no resample has a finite effect.
     """
-    groups = _resampled_groups(design)
-    fewest = _fewest(design)
+    of_b = int(design.is_b.sum())
+    fewest = len(design.pairs) if design.pairs is not None else min(of_b, len(design.is_b) - of_b)
     if fewest < 2:  # noqa: PLR2004 - a single cluster has no spread
         return None
-    level = _expanded(fewest)
-
-    def statistic(*samples: Indices, axis: int) -> Floats:
-        del axis  # always the last
-        flat = [np.reshape(sample, (-1, sample.shape[-1])) for sample in samples]
-        found = _effect_of_groups(effect, design, flat, [is_b for _, is_b in groups])
-        return np.reshape(found, samples[0].shape[:-1])
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a degenerate distribution: found by its NaN below
-        found: Any = stats.bootstrap(
-            [group for group, _ in groups],
-            statistic,
-            n_resamples=resamples,
-            batch=max(_CELLS_AT_ONCE // len(design.is_b), 1),
-            vectorized=True,
-            confidence_level=level,
-            method="percentile",
-            rng=random,
-        )
-    drawn = np.asarray(found.bootstrap_distribution, dtype=float)
+    batches = _batches(resamples, len(design.is_b))
+    drawn = np.concatenate([effect(*_draw_sides(design, size, random)) for size in batches])
     drawn = drawn[np.isfinite(drawn)]
     if not drawn.size:
         return None
-    low, high = float(found.confidence_interval.low), float(found.confidence_interval.high)
-    if not (np.isfinite(low) and np.isfinite(high)):  # all resamples alike, or a few without a sample
-        tail = (1 - level) / 2
-        low, high = (float(edge) for edge in np.quantile(drawn, [tail, 1 - tail]))
-    return Interval(low=low, high=high, standard_error=float(np.std(drawn)))
+    tail = _tail(fewest)
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return Interval(low=float(low), high=float(high), standard_error=float(np.std(drawn)))
+
+
+def draw_weights(clusters: int, size: int, random: np.random.Generator) -> Floats:
+    """Draw as many clusters as there are, with replacement; returns how often each is drawn, `(size, clusters)`."""
+    return random.multinomial(clusters, np.full(clusters, 1 / clusters), size).astype(float)
 
 
 def level_interval(
@@ -134,14 +116,12 @@ def level_interval(
     """
     if clusters < 2:  # noqa: PLR2004 - a single cluster has no spread
         return None
-    equal = np.full(clusters, 1 / clusters)
-    drawn = np.concatenate(
-        [level.of(random.multinomial(clusters, equal, size).astype(float)) for size in _batches(resamples, clusters)]
-    )
+    batches = _batches(resamples, clusters)
+    drawn = np.concatenate([level.of(draw_weights(clusters, size, random)) for size in batches])
     known = drawn[~np.isnan(drawn)]
     if not known.size:
         return None
-    tail = (1 - _expanded(clusters)) / 2
+    tail = _tail(clusters)
     # Without interpolation, which has no value between a number and infinity.
     return float(np.quantile(known, tail, method="lower")), float(np.quantile(known, 1 - tail, method="higher"))
 
@@ -160,49 +140,25 @@ def _exchange(design: Design, size: int, random: np.random.Generator) -> Bools:
     return labels
 
 
-def _resampled_groups(design: Design) -> list[tuple[Indices, bool | None]]:
-    """Return the groups that `bootstrap_interval` draws from, each with whether it is on side B.
-
-    A group is the clusters of one side and stratum. With pairs there is one group, the indices of all pairs, and None
-    in place of the side.
-    """
+def _draw_sides(design: Design, size: int, random: np.random.Generator) -> tuple[Floats, Floats]:
+    """Return the weights of A's and of B's clusters in `size` bootstrap samples."""
+    weights = np.zeros((size, len(design.is_b)))
     if design.pairs is not None:
-        return [(np.arange(len(design.pairs)), None)]
-    keys = [(stratum, side) for stratum in np.unique(design.strata) for side in (False, True)]
-    groups = [(np.flatnonzero((design.strata == stratum) & (design.is_b == side)), side) for stratum, side in keys]
-    return [(members, side) for members, side in groups if len(members)]
+        of_pairs = draw_weights(len(design.pairs), size, random)
+        weights[:, design.pairs[:, 0]] = weights[:, design.pairs[:, 1]] = of_pairs
+    else:
+        for stratum in np.unique(design.strata):
+            for side in (False, True):
+                members = np.flatnonzero((design.strata == stratum) & (design.is_b == side))
+                if len(members):
+                    weights[:, members] = draw_weights(len(members), size, random)
+    return weights * ~design.is_b, weights * design.is_b
 
 
-def _effect_of_groups(effect: Effect, design: Design, drawn: Sequence[Indices], sides: Sequence[bool | None]) -> Floats:
-    """Return the effect of each row of drawn clusters."""
-    rows, clusters = len(drawn[0]), len(design.is_b)
-    weights = {side: np.zeros((rows, clusters)) for side in (False, True)}
-    for indices, side in zip(drawn, sides, strict=True):
-        if side is None and design.pairs is not None:
-            _count(weights[False], design.pairs[indices, 0])
-            _count(weights[True], design.pairs[indices, 1])
-        else:
-            _count(weights[bool(side)], indices)
-    return effect(weights[False], weights[True])
-
-
-def _count(weights: Floats, indices: Indices) -> None:
-    """Add to each row of weights how often a cluster is drawn."""
-    np.add.at(weights, (np.arange(len(weights))[:, np.newaxis], indices), 1.0)
-
-
-def _fewest(design: Design) -> int:
-    """Return the number of clusters on the smaller side."""
-    if design.pairs is not None:
-        return len(design.pairs)
-    of_b = int(design.is_b.sum())
-    return min(of_b, len(design.is_b) - of_b)
-
-
-def _expanded(clusters: int) -> float:
-    """Return the level of a percentile interval that covers like a 95 % t-interval of this number of clusters."""
+def _tail(clusters: int) -> float:
+    """Return the share beyond each end of a percentile interval that covers like a 95 % t-interval of the clusters."""
     quantile = stats.t.ppf((1 - CONFIDENCE) / 2, clusters - 1) * np.sqrt(clusters / (clusters - 1))
-    return float(1 - 2 * stats.norm.cdf(quantile))
+    return float(stats.norm.cdf(quantile))
 
 
 def _batches(resamples: int, clusters: int) -> Iterator[int]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from otel_itl.tools.compare.levels import Percentile
 from otel_itl.tools.compare.requests import Request
+from otel_itl.tools.compare.resampling import draw_weights
 
 _RESAMPLES = 400
 _TAILS = (2.5, 97.5)
@@ -34,8 +35,7 @@ def gap_spectrum(requests: Sequence[Request], seed: int) -> list[Point]:
     if not count:
         return []
     random = np.random.default_rng(seed)
-    drawn = random.multinomial(len(samples), np.full(len(samples), 1 / len(samples)), _RESAMPLES).astype(float)
-    weights = np.vstack([np.ones(len(samples)), drawn])
+    weights = np.vstack([np.ones(len(samples)), draw_weights(len(samples), _RESAMPLES, random)])
     known = [q for q in _GRID if count * (1 - q / 100) >= 10 or q <= 50]  # noqa: PLR2004 - as rows of a comparison
     points = []
     for q in known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -25,7 +26,7 @@ class Answer(str, Enum):
     FASTER = "faster"
     NOT_ENOUGH_DATA = "not enough data"
     MACHINE_DECIDES = "machine decides"
-    """It depends on whether chunks came when the caller's machine delivered them, or as early as they may have."""
+    """It depends on when chunks came, which what the caller's machine did leaves open within bounds."""
 
 
 UNKNOWN: Final = frozenset({Answer.NOT_ENOUGH_DATA, Answer.MACHINE_DECIDES})
@@ -47,16 +48,59 @@ def adjust_p_values(p_values: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def answer(interval: Interval | None, adjusted_p: float, margin: float) -> Answer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The effect of a row and its answer."""
+
+    ratio: float | None = None
+    """B's figure over A's."""
+    interval: Interval | None = None
+    """Of the log ratio."""
+    p: float | None = None
+    adjusted_p: float | None = None
+    answer: Answer = Answer.NOT_ENOUGH_DATA
+    why: str = ""
+    """Why it is not known, in one clause; empty for the other answers."""
+    enough: int | None = None
+    """About how many clusters a side would be enough; None: unknown, or there are enough."""
+
+    @property
+    def ratio_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the ratio."""
+        return None if self.interval is None else (math.exp(self.interval.low), math.exp(self.interval.high))
+
+
+def answer_estimates(estimates: Sequence[Estimate], clusters: Sequence[int], margin: float) -> list[Estimate]:
+    """Answer the estimates of all rows, given the clusters on the smaller side of each.
+
+    The p-values are adjusted over all of them; an estimate without one stays as it is.
+    """
+    adjusted = iter(adjust_p_values([one.p for one in estimates if one.p is not None]))
+    return [
+        one
+        if one.p is None or one.interval is None
+        else _answer_one(replace(one, adjusted_p=next(adjusted)), one.interval, count, margin)
+        for one, count in zip(estimates, clusters, strict=True)
+    ]
+
+
+def _answer_one(estimate: Estimate, interval: Interval, clusters: int, margin: float) -> Estimate:
+    found = answer(interval, estimate.adjusted_p or 0.0, margin)
+    if found is not Answer.NOT_ENOUGH_DATA:
+        return replace(estimate, answer=found)
+    enough = enough_clusters(interval, clusters, margin)
+    is_more = enough is not None and enough > clusters
+    return replace(estimate, why=explain_unknown(interval, margin), enough=enough if is_more else None)
+
+
+def answer(interval: Interval, adjusted_p: float, margin: float) -> Answer:
     """Answer a row.
 
     Args:
-        interval: of the log ratio; None: it cannot be estimated.
+        interval: of the log ratio.
         adjusted_p: by Holm's method over all rows.
         margin: the relative difference that does not matter, such as 0.05.
     """
-    if interval is None:
-        return Answer.NOT_ENOUGH_DATA
     up, down = math.log1p(margin), math.log1p(-margin)
     if adjusted_p < ALPHA and interval.low > up:
         return Answer.SLOWER
@@ -74,12 +118,12 @@ def explain_unknown(interval: Interval, margin: float) -> str:
     return "the interval is wider than the margin" if is_wide else "the interval crosses the margin"
 
 
-def enough_clusters(interval: Interval | None, clusters: int, margin: float) -> int | None:
+def enough_clusters(interval: Interval, clusters: int, margin: float) -> int | None:
     """Return about how many clusters a side make `SAME` likely where nothing has changed; None: cannot be estimated.
 
     With that number the interval fits into the margin in 90 % of cases, if the clusters vary as they do now.
     """
-    if interval is None or interval.standard_error <= 0:
+    if interval.standard_error <= 0:
         return None
     needed = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf((1 + _POWER) / 2)
     ratio = interval.standard_error * needed / math.log1p(margin)

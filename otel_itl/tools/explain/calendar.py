@@ -44,17 +44,13 @@ class WindowTest:
     """The window that differs most, and the max-t permutation test of it."""
 
     window: Window
-    rows: Bools
-    """Which streams are inside (bool)."""
+    column: Floats
+    """1 for the streams inside, else 0."""
     difference: float
     """Mean of the response inside minus that outside, adjusted for the other columns."""
-    standard_error: float
-    """Standard error of `difference` over days."""
-    critical_value: float
-    """95th percentile of the largest |t| over all windows when days are exchanged.
-
-    The half-width of an interval that holds for all windows at once is this times `standard_error`.
-    """
+    reach: float
+    """Half the width of an interval that holds for all windows at once: the standard error of `difference` over days,
+    times the 95th percentile of the largest |t| over all windows when days are exchanged."""
     p: float
     """Share of exchanges whose largest |t| over all windows is at least that of this window."""
 
@@ -95,10 +91,9 @@ def find_window(
     weekdays, (start, end) = WEEKDAYS[row], search.spans[column]
     return WindowTest(
         window=Window(weekdays, int(start), int(end)),
-        rows=np.asarray(np.isin(facts.weekday, weekdays) & (facts.hour >= start) & (facts.hour < end)),
+        column=(np.isin(facts.weekday, weekdays) & (facts.hour >= start) & (facts.hour < end)).astype(np.float64),
         difference=float(observed.difference[row, column]),
-        standard_error=float(observed.standard_error[row, column]),
-        critical_value=float(np.quantile(largest, 0.95)),
+        reach=float(observed.standard_error[row, column] * np.quantile(largest, 0.95)),
         p=_tail(float(observed.t[row, column]), np.array(largest)),
     )
 

@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 from otel_itl.tools.explain.changes import Replacement, find_changes
 from otel_itl.tools.explain.facts import Facts, Floats
 from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.robust import find_residuals
 
 MIN_KNOWN = 0.9
 """Share of the streams of which a driver must be known; the others count as usual."""
@@ -53,13 +54,14 @@ class Candidate:
 def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:
     """Make the candidates for a target; `latency` (seconds) is needed to find the threshold of a silence."""
     is_first = target is Target.TTFT
-    cached = np.clip(np.nan_to_num(facts.cached_tokens), 0, facts.prompt_tokens)
+    prompt = facts.column("prompt_tokens")
+    cached = np.clip(np.nan_to_num(facts.column("cached_tokens")), 0, prompt)
     plain = [
         (Driver.OWN_LOAD, facts.load_at_start if is_first else facts.load_mean, 1.0),
-        (Driver.PROMPT, facts.prompt_tokens - cached if is_first else facts.prompt_tokens, THOUSAND),
+        (Driver.PROMPT, prompt - cached if is_first else prompt, THOUSAND),
         *([(Driver.CACHED_PROMPT, cached, THOUSAND)] if is_first else []),
-        *([(Driver.TOKENS_PER_CHUNK, facts.tokens_per_chunk, 1.0)] if not is_first else []),
-        (Driver.RETRIES, facts.retries, 1.0),
+        *([(Driver.TOKENS_PER_CHUNK, facts.column("tokens_per_chunk"), 1.0)] if not is_first else []),
+        (Driver.RETRIES, np.maximum(facts.column("attempts") - 1, 0), 1.0),
     ]
     found = [
         Candidate(driver=driver, column=column / per, per=per, adds=True)
@@ -99,7 +101,7 @@ def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candid
     if not edges:
         return None
     columns = np.column_stack([np.ones(len(facts)), *(one.column for one in others)])
-    residuals = np.log(latency) - columns @ np.linalg.lstsq(columns, np.log(latency), rcond=None)[0]
+    residuals = find_residuals(np.log(latency), columns)
     level = np.searchsorted(edges, facts.idle_before, side="right")
     stump = DecisionTreeRegressor(max_leaf_nodes=2, min_samples_leaf=MIN_IDLE_STREAMS).fit(level[:, None], residuals)
     if stump.tree_.node_count == 1:

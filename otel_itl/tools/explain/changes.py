@@ -35,9 +35,10 @@ class Replacement(NamedTuple):
 
 def find_changes(facts: Facts) -> list[Replacement]:
     """Find the changes of server address and of response model of one model's streams."""
+    start_ns = [one.start_ns for one in facts.streams]
     return [
-        *_find_changes(Driver.RESPONSE_MODEL, facts.response_model, facts.start_ns),
-        *_find_changes(Driver.SERVER_ADDRESS, facts.server, facts.start_ns),
+        *_find_changes(Driver.RESPONSE_MODEL, [one.response_model for one in facts.streams], start_ns),
+        *_find_changes(Driver.SERVER_ADDRESS, [one.server for one in facts.streams], start_ns),
     ]
 
 

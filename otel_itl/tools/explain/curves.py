@@ -61,7 +61,7 @@ def _levels(trials: Trials, trial: Trial) -> tuple[Floats, np.ndarray]:
     if candidate.replacement is not None:
         rows = candidate.replacement.is_before | candidate.replacement.is_after
         if candidate.has_moment:
-            return _bin(np.array(facts.start_ns, dtype=np.float64) / SECOND), rows
+            return _bin(facts.column("start_ns") / SECOND), rows
         return candidate.column, rows
     if trial.driver is Driver.IDLE:
         return candidate.column * (candidate.threshold or 0.0), everything

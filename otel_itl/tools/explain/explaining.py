@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timezone, tzinfo
 
 import numpy as np
@@ -46,12 +46,14 @@ def explain(
 def explain_observations(observations: Observations, zone: tzinfo = timezone.utc) -> Explanation:
     """Explain what drives the latency of streams that were reduced to observations.
 
-    Where latencies may be less than they were measured, a finding has to be there with the least that they can be, too.
+    Where latencies are known within bounds, a finding has to be there with the least and with the most that they can
+    be, too.
     """
     with threadpool_limits(1):  # the matrices are small: more threads would only wait for each other
         models, measured = _find(observations, zone)
-        lowest = measured if observations.are_exact else _find(observations.lower(), zone)[1]
-    findings, undecided = _weigh(measured, lowest)
+        ends = () if observations.are_exact else (0, 1)
+        bounds = [_find(observations.at_end(end), zone)[1] for end in ends]
+    findings, undecided = _weigh(measured, bounds)
     switches = [change.switch(model.facts.model) for model in models for change in find_changes(model.facts)]
     starts = [one.start_ns for one in observations.used]
     return Explanation(
@@ -62,7 +64,7 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
         ),
         models=[model.describe(findings) for model in models],
         streams=len(observations.used),
-        set_aside=dict(observations.set_aside),
+        set_aside=observations.set_aside,
         known={title: collector.summary() for title, collector in observations.errors.items()},
         instances=len(observations.instances),
         zone=str(zone),
@@ -74,41 +76,13 @@ def explain_observations(observations: Observations, zone: tzinfo = timezone.utc
 def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list[Finding]]:
     """Return the models and their findings, the largest share of variance first."""
     random = np.random.default_rng(SEED)
-    models = [_Tested(facts, random) for facts in _lay_out_models(observations, zone)]
+    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
+    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in sorted(used)]
     tests = [test for model in models for test in model.tests]
-    adjusted = multipletests([p for _, p in tests], method="holm")[1] if tests else []
-    by_test = {id(test): float(p) for (test, _), p in zip(tests, adjusted, strict=True)}
+    adjusted = multipletests([test.p for test in tests], method="holm")[1] if tests else []
+    by_test = {id(test): float(p) for test, p in zip(tests, adjusted, strict=True)}
     findings = [finding for model in models for finding in model.find(by_test)]
     return models, sorted(findings, key=lambda finding: -finding.share_of_variance)
-
-
-def _weigh(measured: Sequence[Finding], lowest: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
-    """Return the findings that are there with the least that all latencies can be, too, and the others.
-
-    The interval of an effect then contains both.
-    """
-    found, undecided = [], []
-    for finding in measured:
-        least = next((one for one in lowest if _is_same(one, finding)), None)
-        if least is None:
-            undecided.append(finding)
-        else:
-            effect = finding.effect
-            low, high = min(effect.low, least.effect.low), max(effect.high, least.effect.high)
-            found.append(replace(finding, effect=effect._replace(low=low, high=high)))
-    return found, undecided
-
-
-def _is_same(one: Finding, other: Finding) -> bool:
-    """Return whether two findings are of the same driver of the same latency, in the same direction."""
-    keys = [(finding.model, finding.target, finding.driver, finding.effect.estimate > 0) for finding in (one, other)]
-    return keys[0] == keys[1]
-
-
-def _lay_out_models(observations: Observations, zone: tzinfo) -> Iterable[Facts]:
-    """Yield the columns of each model."""
-    used, buffered = _by_model(observations.used), _by_model(observations.buffered)
-    return [lay_out(used[model], buffered.get(model, []), zone) for model in sorted(used)]
 
 
 def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
@@ -118,11 +92,26 @@ def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _PositionTrial:
-    """The test of the position in the answer."""
+def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> tuple[list[Finding], list[Finding]]:
+    """Return the findings that are there at both ends of what all latencies can be, too, and the others.
 
-    position: Position
+    The interval of an effect then contains all three.
+    """
+    found, undecided = [], []
+    for finding in measured:
+        same = [finding, *(one for findings in bounds for one in findings if _is_same(one, finding))]
+        if len(same) <= len(bounds):
+            undecided.append(finding)
+        else:
+            low, high = min(one.effect.low for one in same), max(one.effect.high for one in same)
+            found.append(replace(finding, effect=finding.effect._replace(low=low, high=high)))
+    return found, undecided
+
+
+def _is_same(one: Finding, other: Finding) -> bool:
+    """Return whether two findings are of the same driver of the same latency, in the same direction."""
+    keys = [(finding.model, finding.target, finding.driver, finding.effect.estimate > 0) for finding in (one, other)]
+    return keys[0] == keys[1]
 
 
 class _Tested:
@@ -131,33 +120,29 @@ class _Tested:
     def __init__(self, facts: Facts, random: np.random.Generator) -> None:
         self.facts = facts
         self._trials = [trials for target in Target if (trials := run_trials(facts, target, random)) is not None]
-        position = estimate_position(facts) if any(one.target is Target.ITL for one in self._trials) else None
-        self._position = None if position is None else _PositionTrial(position)
+        self._position = estimate_position(facts) if any(one.target is Target.ITL for one in self._trials) else None
 
     @property
-    def tests(self) -> list[tuple[Trial | _PositionTrial, float]]:
-        """Every test with its p."""
-        found: list[tuple[Trial | _PositionTrial, float]] = [
-            (trial, trial.p) for trials in self._trials for trial in trials.trials
-        ]
-        if self._position is not None:
-            found.append((self._position, self._position.position.found.p))
-        return found
+    def tests(self) -> list[Trial | Position]:
+        """Every test."""
+        position = [] if self._position is None else [self._position]
+        return [*(trial for trials in self._trials for trial in trials.trials), *position]
 
     def find(self, adjusted_p: dict[int, float]) -> Iterable[Finding]:
         """Yield the findings, given the adjusted p of each test by the test's `id`."""
         for trials in self._trials:
             certain = [trial for trial in trials.trials if adjusted_p[id(trial)] < ALPHA]
-            position = self._position.position if self._position and trials.target is Target.ITL else None
-            between = _share_between(trials, position)
+            position = self._position if trials.target is Target.ITL else None
+            between = float(np.var(trials.log_latency))
+            total = between if position is None else between + position.variance + position.noise
             shares = divide_variance(trials.log_latency, [trial.candidate.column for trial in certain])
             found = [
-                _finding(trials, trial, share * between, adjusted_p[id(trial)])
+                _finding(trials, trial, share * between / (total or 1.0), adjusted_p[id(trial)])
                 for trial, share in zip(certain, shares, strict=True)
             ]
-            if self._position is not None and position is not None and adjusted_p[id(self._position)] < ALPHA:
-                share = position.variance / _total(trials, position)
-                found.append(_position_finding(self.facts.model, position, share, adjusted_p[id(self._position)]))
+            if position is not None and adjusted_p[id(position)] < ALPHA:
+                share = position.variance / total
+                found.append(_position_finding(self.facts.model, position, share, adjusted_p[id(position)]))
             yield from (
                 one for one in found if one.share_of_variance >= MIN_SHARE and abs(one.change_over_range) >= MIN_CHANGE
             )
@@ -178,16 +163,6 @@ class _Tested:
                 target: min(sum(one.share_of_variance for one in own if one.target is target), 1.0) for target in tested
             },
         )
-
-
-def _total(trials: Trials, position: Position) -> float:
-    """Return the variance between the parts of all answers."""
-    return float(np.var(trials.log_latency)) + position.variance + position.noise
-
-
-def _share_between(trials: Trials, position: Position | None) -> float:
-    """Return the share of the variance that is between streams; 1 for a latency that a stream has once."""
-    return 1.0 if position is None else float(np.var(trials.log_latency)) / _total(trials, position)
 
 
 def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> Finding:

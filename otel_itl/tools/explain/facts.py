@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from itertools import compress
 
 import numpy as np
 
@@ -25,10 +26,9 @@ MIN_SPREAD = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The streams of one model in order of time, one row each. NaN: not known. Times are seconds."""
+    """The streams of one model in order of time, and an entry for each of what follows from all. Times are seconds."""
 
-    model: str
-    start_ns: Sequence[int]
+    streams: Sequence[Observation]
     session: Integers
     day: Integers
     """Number of the calendar day."""
@@ -36,28 +36,33 @@ class Facts:
     hour: Integers
     block: Integers
     """Number of the block of time, whose streams may be alike: a day, or less where there are few days."""
-    ttft: Floats
-    itl: Floats
-    output_tokens: Floats
-    """Output tokens of the answer."""
-    prompt_tokens: Floats
-    """Input tokens, those from the cache included."""
-    cached_tokens: Floats
-    """Input tokens that were read from the cache."""
-    tokens_per_chunk: Floats
-    retries: Floats
     idle_before: Floats
     """Silence of all own streams to the model before the request; 0 before the first."""
     load_at_start: Floats
     """Own open streams to the model at the request, this one included."""
     load_mean: Floats
     """Own open streams while the answer is written, on average."""
-    server: Sequence[str | None]
-    response_model: Sequence[str | None]
-    parts: Sequence[tuple[tuple[float, float], ...]]
 
     def __len__(self) -> int:
-        return len(self.start_ns)
+        return len(self.streams)
+
+    @property
+    def model(self) -> str:
+        """`PROVIDER / MODEL`."""
+        return self.streams[0].model
+
+    def column(self, name: str) -> Floats:
+        """Return a field of all streams, given its name; NaN: not known."""
+        found = (getattr(one, name) for one in self.streams)
+        return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
+
+    def select(self, rows: Bools) -> Facts:
+        """Return the facts of some of the streams."""
+        arrays = {name: getattr(self, name)[rows] for name in _ARRAYS}
+        return Facts(streams=list(compress(self.streams, rows)), **arrays)
+
+
+_ARRAYS = [name for name in Facts.__dataclass_fields__ if name != "streams"]
 
 
 def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tzinfo) -> Facts:
@@ -73,32 +78,16 @@ def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tz
     days = np.array([moment.toordinal() for moment in moments], dtype=np.intp)
     at_start, mean, idle = _own_streams(rows, sorted([*rows, *others], key=lambda one: one.start_ns))
     return Facts(
-        model=rows[0].model,
-        start_ns=[one.start_ns for one in rows],
+        streams=rows,
         session=_number([one.session for one in rows]),
         day=days,
         weekday=np.array([moment.weekday() for moment in moments], dtype=np.intp),
         hour=np.array([moment.hour for moment in moments], dtype=np.intp),
         block=_blocks(days),
-        ttft=_column(rows, lambda one: one.ttft),
-        itl=_column(rows, lambda one: one.itl),
-        output_tokens=_column(rows, lambda one: one.tokens),
-        prompt_tokens=_column(rows, lambda one: one.prompt_tokens),
-        cached_tokens=_column(rows, lambda one: one.cached_tokens),
-        tokens_per_chunk=_column(rows, lambda one: one.tokens_per_chunk),
-        retries=_column(rows, lambda one: None if one.attempts is None else max(one.attempts - 1, 0)),
         idle_before=idle,
         load_at_start=at_start,
         load_mean=mean,
-        server=[one.server for one in rows],
-        response_model=[one.response_model for one in rows],
-        parts=[one.parts for one in rows],
     )
-
-
-def _column(rows: Sequence[Observation], value: Callable[[Observation], float | None]) -> Floats:
-    found = (value(one) for one in rows)
-    return np.array([np.nan if one is None else one for one in found], dtype=np.float64)
 
 
 def _number(values: Sequence[str]) -> Integers:

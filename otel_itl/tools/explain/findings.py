@@ -195,7 +195,7 @@ class Explanation:
     streams: int
     """Streams in the figures."""
     undecided: Sequence[Finding] = ()
-    """Likewise what is not there if all chunks came as early as they may have: the caller's machine decides."""
+    """Likewise what is not there at both ends of what the latencies can be: the caller's machine decides."""
     known: Mapping[str, Known] = field(default_factory=dict)
     """Title of a latency → of how many streams it is uncertain, and why."""
     set_aside: Mapping[str, int]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from otel_itl.core.arrivals import find_arrivals
-from otel_itl.core.gaps import find_gaps
+from otel_itl.core.arrivals import Arrivals, find_arrivals
+from otel_itl.core.gaps import Gaps, find_gaps
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import SECOND, Timeline
 from otel_itl.tools.report.certainty import KnownCollector
@@ -28,6 +27,12 @@ MIN_PART_GAPS = 16
 """Gaps of the shortest part; an answer with fewer than two parts has no position."""
 TRIMMED = 0.1
 """Share of the gaps at either end that a typical gap leaves out: stalls and merged chunks have their own report."""
+MIN_LEFT = 0.1
+"""Least share of a part of an answer that is left with the least that it can take: what is compared are logarithms."""
+
+
+Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+_Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,7 @@ class Observation:
     ttft: float | None = None
     itl: float | None = None
     """Typical gap (trimmed mean)."""
-    parts: tuple[tuple[float, float], ...] = ()
+    parts: _Curve = ()
     """For each part of the answer, its middle in output tokens and its typical gap; empty for a short answer."""
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
@@ -54,8 +59,25 @@ class Observation:
     attempts: int | None = None
     server: str | None = None
     response_model: str | None = None
-    lowest: Observation | None = None
-    """The same with the least that its latencies can be; None: they are exact."""
+    bounds: tuple[Observation, Observation] | None = None
+    """The same with the least that its latencies can be, and with the most; None: they are exact.
+
+    With the least the answer becomes faster from part to part, with the most slower, as far as its parts allow.
+    """
+
+
+class _Part(NamedTuple):
+    """A part of an answer: the gaps from `first` until before `last`."""
+
+    first: int
+    last: int
+    typical: float
+    """Typical gap in seconds."""
+
+    @property
+    def middle(self) -> float:
+        """Its middle in output tokens."""
+        return (self.first + self.last) / 2
 
 
 def _collect_errors() -> dict[str, KnownCollector]:
@@ -69,21 +91,24 @@ class Observations:
     used: list[Observation] = field(default_factory=list)
     buffered: list[Observation] = field(default_factory=list)
     """Streams whose latency is that of a buffer on the way: they count for the own load alone."""
-    set_aside: Counter[str] = field(default_factory=Counter)
-    """Why streams are in no figure → how many."""
     instances: set[str] = field(default_factory=set)
     """Processes that made the requests."""
     errors: Mapping[str, KnownCollector] = field(default_factory=_collect_errors)
     """Title of a figure → of how many streams it is uncertain, and why."""
 
     @property
-    def are_exact(self) -> bool:
-        """No latency can be less than it is given as."""
-        return all(one.lowest is None for one in self.used)
+    def set_aside(self) -> dict[str, int]:
+        """Why streams are in no figure → how many."""
+        return {BUFFERED: len(self.buffered)} if self.buffered else {}
 
-    def lower(self) -> Observations:
-        """Return the same with the least that all latencies can be."""
-        return replace(self, used=[one.lowest or one for one in self.used])
+    @property
+    def are_exact(self) -> bool:
+        """All latencies are known exactly."""
+        return all(one.bounds is None for one in self.used)
+
+    def at_end(self, end: int) -> Observations:
+        """Return the same with the least (0) or the most (1) that all latencies can be."""
+        return replace(self, used=[one if one.bounds is None else one.bounds[end] for one in self.used])
 
 
 def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool = False) -> Observations:
@@ -99,7 +124,6 @@ def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool 
             found.instances.add(stream.span_facts.instance)
         if stream.measures.is_buffered and not includes_buffered:
             found.buffered.append(_observe(stream))
-            found.set_aside[BUFFERED] += 1
             continue
         found.used.append(_observe(stream))
         for title, figure in FIGURES.items():
@@ -111,7 +135,10 @@ def observe_streams(streams: Iterable[StoredStream], *, includes_buffered: bool 
 def _observe(stream: StoredStream) -> Observation:
     """Reduce one stream."""
     measures, timeline, upstream = stream.measures, stream.timeline, stream.span_facts.upstream
-    gaps = _gaps_in_order(timeline)
+    arrivals = find_arrivals(timeline)
+    choices = list(find_gaps(timeline, arrivals))
+    gaps = np.array(choices[0].samples if len(choices) == 1 else [], dtype=float) / SECOND
+    parts = list(_find_parts(gaps))
     observation = Observation(
         model=f"{stream.provider} / {stream.model}",
         session=stream.span_facts.session_id
@@ -122,7 +149,7 @@ def _observe(stream: StoredStream) -> Observation:
         tokens=measures.token_count,
         ttft=measures.time_to_first_token,
         itl=_typical(gaps) if len(gaps) >= MIN_PART_GAPS else None,
-        parts=_parts(gaps),
+        parts=tuple((part.middle, part.typical) for part in parts),
         prompt_tokens=timeline.input_tokens,
         cached_tokens=upstream.cached_input_tokens,
         tokens_per_chunk=measures.tokens_per_chunk if measures.has_reported_token_count else None,
@@ -130,25 +157,50 @@ def _observe(stream: StoredStream) -> Observation:
         server=upstream.server,
         response_model=upstream.response_model,
     )
-    return replace(observation, lowest=_find_lowest(observation, measures)) if measures.bounds else observation
+    if not measures.bounds:
+        return observation
+    tilted = _tilt_parts(timeline, arrivals, choices[0], parts) if parts else ((), ())
+    least, most = (_bound(observation, measures, end, tilted[end]) for end in (0, 1))
+    return replace(observation, bounds=(least, most))
 
 
-def _find_lowest(observation: Observation, measures: Measures) -> Observation:
-    """Return an observation with the least that its latencies can be; gaps all shrink as far as their mean can."""
+def _bound(observation: Observation, measures: Measures, end: int, parts: _Curve) -> Observation:
+    """Return an observation with the least (0) or the most (1) that its latencies can be, and with these parts.
+
+    Gaps all shrink or grow as far as their mean can.
+    """
     ttft, mean = measures.find_bounds("time_to_first_token"), measures.find_bounds("itl_mean")
-    share = mean.lowest / measures.itl_mean if mean is not None and measures.itl_mean else 1.0
+    share = mean[end] / measures.itl_mean if mean is not None and measures.itl_mean else 1.0
     return replace(
         observation,
-        ttft=None if ttft is None else ttft.lowest or None,
+        ttft=None if ttft is None else ttft[end] or None,
         itl=None if observation.itl is None else observation.itl * share or None,
-        parts=tuple((position, gap * share) for position, gap in observation.parts) if share else (),
+        parts=parts,
     )
 
 
-def _gaps_in_order(timeline: Timeline) -> np.ndarray:
-    """Return the ITL samples in seconds, in order of time; none for an answer of several choices."""
-    choices = list(find_gaps(timeline, find_arrivals(timeline)))
-    return np.array(choices[0].samples if len(choices) == 1 else [], dtype=float) / SECOND
+def _tilt_parts(timeline: Timeline, arrivals: Arrivals, gaps: Gaps, parts: Sequence[_Part]) -> tuple[_Curve, _Curve]:
+    """Return the parts of an answer as fast, and as slow, towards its end as its arrivals allow.
+
+    The typical gap of a part changes as the time that the part takes. The slope over the parts is the least where the
+    answer begins and ends as early as it can have and everything between comes as late as it can have; and conversely.
+    """
+    is_output = np.frombuffer(timeline.output_flags, dtype=bool)
+    chunks = np.concatenate([[0], np.cumsum(gaps.shares if len(gaps.shares) else np.ones(is_output.sum() - 1))])
+    taken = np.concatenate([[0.0], np.cumsum(gaps.samples)])
+    edges = np.array([(part.first, part.last) for part in parts])
+    earliest, latest = (
+        np.interp(edges, chunks, np.asarray(moments, dtype=float)[is_output])
+        for moments in (arrivals.earliest or arrivals.latest, arrivals.latest)
+    )
+
+    def tilt(outer: Floats, inner: Floats) -> _Curve:
+        moments = inner.copy()
+        moments[0, 0], moments[-1, 1] = outer[0, 0], outer[-1, 1]
+        shares = np.maximum(np.diff(moments).ravel() / np.diff(taken[edges]).ravel(), MIN_LEFT)
+        return tuple((part.middle, part.typical * float(share)) for part, share in zip(parts, shares, strict=True))
+
+    return tilt(earliest, latest), tilt(latest, earliest)
 
 
 def _typical(gaps: np.ndarray) -> float | None:
@@ -156,15 +208,11 @@ def _typical(gaps: np.ndarray) -> float | None:
     return float(stats.trim_mean(gaps, TRIMMED)) or None
 
 
-def _parts(gaps: np.ndarray) -> tuple[tuple[float, float], ...]:
-    """Divide the gaps of an answer into parts; empty where there are too few."""
+def _find_parts(gaps: np.ndarray) -> Iterator[_Part]:
+    """Divide the gaps of an answer into parts; none where there are too few."""
     count = min(MAX_PARTS, len(gaps) // MIN_PART_GAPS)
-    if count < 2:  # noqa: PLR2004 - one part has no position in the answer
-        return ()
-    parts, first = [], 0
-    for part in np.array_split(gaps, count):
-        typical = _typical(part)
-        if typical is not None:
-            parts.append((first + len(part) / 2, typical))
-        first += len(part)
-    return tuple(parts)
+    if count > 1:
+        for part in np.array_split(np.arange(len(gaps)), count):
+            typical = _typical(gaps[part])
+            if typical is not None:
+                yield _Part(int(part[0]), int(part[-1]) + 1, typical)

@@ -28,16 +28,21 @@ class Position(NamedTuple):
     """Middle of each part, in output tokens."""
     relative: Floats
     """Logarithm of each part's gap over that of its answer at the mean position, without outliers."""
-    mean_position: float
+
+    @property
+    def p(self) -> float:
+        """p-value of the test."""
+        return self.found.p
 
 
 def estimate_position(facts: Facts) -> Position | None:
     """Estimate the cost of the position; None: too few answers are long enough."""
-    rows = [row for row, parts in enumerate(facts.parts) if len(parts) > 1]
+    rows = [row for row, one in enumerate(facts.streams) if len(one.parts) > 1]
     if len(rows) < MIN_ANSWERS:
         return None
-    answer = np.repeat(np.arange(len(rows)), [len(facts.parts[row]) for row in rows])
-    position, gap = np.array([part for row in rows for part in facts.parts[row]]).T
+    parts = [facts.streams[row].parts for row in rows]
+    answer = np.repeat(np.arange(len(rows)), list(map(len, parts)))
+    position, gap = np.concatenate(parts).T
     level = np.exp(_mean_by(answer, np.log(gap)))
     middle = _mean_by(answer, position)
     late = (position - middle[answer]) / THOUSAND / level[answer]
@@ -46,8 +51,7 @@ def estimate_position(facts: Facts) -> Position | None:
     clusters = [facts.session[rows][answer], facts.block[rows][answer]]
     found = estimate(Regression(fit.response, late[:, None], fit.design[:, :1], np.empty((len(gap), 0)), clusters))[0]
     typical = float(np.exp(np.mean(np.log(level))))
-    mean_position = float(position.mean())
-    explained = found.value / THOUSAND / typical * (position - mean_position)
+    explained = found.value / THOUSAND / typical * (position - position.mean())
     residual = fit.response - fit.design @ fit.coefficients
     return Position(
         found=found,
@@ -56,7 +60,6 @@ def estimate_position(facts: Facts) -> Position | None:
         noise=float(np.var(residual)),
         positions=position,
         relative=np.asarray(residual + explained),
-        mean_position=mean_position,
     )
 
 

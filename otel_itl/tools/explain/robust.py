@@ -73,6 +73,11 @@ def _least_squares(response: Floats, columns: Floats) -> Floats:
     return np.asarray(np.linalg.lstsq(columns, response, rcond=None)[0])
 
 
+def find_residuals(response: Floats, columns: Floats) -> Floats:
+    """Return what least squares of the columns leave of a response, or of each column of one."""
+    return np.asarray(response - columns @ _least_squares(response, columns))
+
+
 def _linearize(parts: Parts, costs: Floats, middle: float) -> tuple[Floats, Floats]:
     """Return the design around a fit of the costs, and the logarithm of what they add up to."""
     level = np.maximum(parts.costs @ costs, FLOOR * middle)

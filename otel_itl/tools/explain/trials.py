@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from otel_itl.tools.explain.calendar import WindowTest, can_search, find_window
 from otel_itl.tools.explain.candidates import THOUSAND, Candidate, make_candidates
 from otel_itl.tools.explain.facts import Facts, Floats, Integers
 from otel_itl.tools.explain.findings import Driver, Effect, Target, Unit, Window
-from otel_itl.tools.explain.robust import Estimate, Fit, Parts, Regression, estimate, fit_robustly, span
+from otel_itl.tools.explain.robust import Estimate, Fit, Parts, Regression, estimate, find_residuals, fit_robustly, span
 
 MIN_STREAMS = 60
 """Streams of one model, below which nothing is tested."""
@@ -63,23 +62,11 @@ class Trials:
 
 def run_trials(facts: Facts, target: Target, random: np.random.Generator) -> Trials | None:
     """Test what may drive a latency of one model; None: it has too few streams of which the latency is known."""
-    latency = facts.ttft if target is Target.TTFT else facts.itl
+    latency = facts.column(target.value)
     is_known = latency > 0
     if is_known.sum() < MIN_STREAMS:
         return None
-    known = select(facts, is_known)
-    return _Regression(known, target, latency[is_known]).run(random)
-
-
-def select(facts: Facts, rows: np.ndarray) -> Facts:
-    """Return the facts of some of the streams."""
-    chosen = np.flatnonzero(rows)
-    columns: dict[str, Any] = {
-        name: column[rows] if isinstance(column, np.ndarray) else [column[row] for row in chosen]
-        for name in facts.__dataclass_fields__
-        if (column := getattr(facts, name)) is not facts.model
-    }
-    return replace(facts, **columns)
+    return _Regression(facts.select(is_known), target, latency[is_known]).run(random)
 
 
 class _Regression:
@@ -92,8 +79,9 @@ class _Regression:
         self._steps = [one for one in self._candidates if one.has_moment]
         self._side_by_side = [one for one in self._candidates if not one.adds and not one.has_moment]
         self._hours = _dummies(_merge(facts.hour))
-        is_even = target is Target.TTFT or np.ptp(facts.output_tokens) == 0
-        length = [] if is_even else [facts.output_tokens / THOUSAND]
+        tokens = facts.column("tokens")
+        is_even = target is Target.TTFT or np.ptp(tokens) == 0
+        length = [] if is_even else [tokens / THOUSAND]
         self._constant = np.column_stack([np.ones(len(facts)), *length])
         """Not of interest: of a longer answer more of the tokens come late."""
 
@@ -132,7 +120,7 @@ class _Regression:
         """Fit everything at once."""
         costs = np.column_stack([self._constant, *(one.column for one in self._adding)])
         factors = [one.column for one in self._side_by_side]
-        rows = [one.rows.astype(np.float64) for one in windows]
+        rows = [one.column for one in windows]
         times = self._make_times(windows)
         return fit_robustly(self._latency, Parts(costs, np.column_stack([*factors, *rows, times])))
 
@@ -143,9 +131,9 @@ class _Regression:
         window and on either side of a moment as well, so that they do not stand for these.
         """
         moments = [one.column - one.column.mean() for one in self._steps]
-        rows = [one.rows.astype(np.float64) for one in windows]
+        rows = [one.column for one in windows]
         sides = np.column_stack([np.ones(len(self._facts)), *moments, *rows])
-        times = span(_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
+        times = span(find_residuals(np.column_stack([self._hours, _dummies(_merge(self._facts.block))]), sides))
         return np.column_stack([*moments, times])
 
     def _estimate(self, fit: Fit, windows: Sequence[WindowTest], tested: Sequence[Candidate]) -> list[Estimate]:
@@ -157,7 +145,7 @@ class _Regression:
         regression = Regression(
             response=fit.response,
             tested=np.column_stack([first, *(one.column for one in self._side_by_side)]),
-            covariates=np.column_stack([fit.design[:, :base], *(one.rows.astype(np.float64) for one in windows)]),
+            covariates=np.column_stack([fit.design[:, :base], *(one.column for one in windows)]),
             times=self._make_times(windows),
             clusterings=[self._facts.session, self._facts.block],
         )
@@ -172,7 +160,7 @@ class _Regression:
                 fit.design[:, :costs],
                 *(column**2 for column in load),
                 *(one.column for one in [*self._side_by_side, *self._steps]),
-                *(one.rows.astype(np.float64) for one in windows),
+                *(one.column for one in windows),
             ]
         )
 
@@ -191,17 +179,17 @@ class _Regression:
                 step.column,
                 fit.design[:, :costs],
                 *(one.column for one in others),
-                *(one.rows.astype(np.float64) for one in windows),
+                *(one.column for one in windows),
             ]
         )
-        coefficients = np.linalg.lstsq(columns, fit.response, rcond=None)[0]
-        partial = fit.response - columns[:, 1:] @ coefficients[1:]
+        coefficient = np.linalg.lstsq(columns, fit.response, rcond=None)[0][0]
+        partial = find_residuals(fit.response, columns) + coefficient * step.column
         before, after = (_means(partial[rows], self._facts.block[rows]) for rows in (change.is_before, change.is_after))
         if min(len(before), len(after)) < MIN_SIDE_BLOCKS:
             return None
         standard_error = float(np.sqrt(np.var(before, ddof=1) / len(before) + np.var(after, ddof=1) / len(after)))
         found = Estimate(float(np.mean(after) - np.mean(before)), standard_error, min(len(before), len(after)))
-        alone = np.var(_residuals(step.column, columns[:, 1:]))
+        alone = np.var(find_residuals(step.column, columns[:, 1:]))
         shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
         return _trial(step, found._replace(standard_error=found.standard_error * shared))
 
@@ -217,10 +205,9 @@ def _trial(candidate: Candidate, found: Estimate) -> Trial:
 
 def _window_trial(found: WindowTest) -> Trial:
     """Make the trial of a window."""
-    reach = found.critical_value * found.standard_error
     return Trial(
-        candidate=Candidate(driver=Driver.CALENDAR, column=found.rows.astype(np.float64)),
-        effect=_share(found.difference, found.difference - reach, found.difference + reach),
+        candidate=Candidate(driver=Driver.CALENDAR, column=found.column),
+        effect=_share(found.difference, found.difference - found.reach, found.difference + found.reach),
         p=found.p,
         coefficient=found.difference,
         window=found.window,
@@ -231,10 +218,6 @@ def _share(difference: float, low: float, high: float) -> Effect:
     """Return a difference of logarithms as a share."""
     middle, lowest, highest = (float(np.expm1(one)) for one in (difference, low, high))
     return Effect(middle, lowest, highest, Unit.SHARE)
-
-
-def _residuals(response: Floats, columns: Floats) -> Floats:
-    return np.asarray(response - columns @ np.linalg.lstsq(columns, response, rcond=None)[0])
 
 
 def _merge(levels: Integers) -> Integers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
@@ -220,6 +220,13 @@ def describe_set_aside(counts: Mapping[Cause, int], streams: int) -> str:
 def describe_figures(known: Mapping[str, Known]) -> list[str]:
     """Return what of several figures, by their title, is uncertain: `TTFT: 3 of 9 known to 10 ms only: …`."""
     return [f"{title}: {note}" for title, one in known.items() for note in describe_known(one)]
+
+
+def find_remedy(known: Iterable[Known]) -> str:
+    """Return what to do where the caller's machine decides, given what is known of the figures: first, unblock it."""
+    causes = {one.cause for figure in known for one in figure.uncertain}
+    flags = [Flag.BLOCKED, Flag.NOT_KNOWN] if Cause.BLOCKED in causes else [Flag.NOT_KNOWN]
+    return " ".join(flag.remedy for flag in flags)
 
 
 def describe_remedies(counts: Mapping[Flag, int]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from otel_itl.cli import main
+from otel_itl.core import conventions as names
 from otel_itl.tools.compare.otava import make_series
 from otel_itl.tools.compare.sides import read_runs
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
@@ -46,14 +47,18 @@ def test_the_same_file_on_both_sides_is_the_same(
     )
 
 
-def test_names_and_figures_are_whole_in_a_narrow_terminal(
+def test_every_column_is_whole_in_a_narrow_terminal(
     session_file: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     main(["compare", session_file("one", 20, late=150), session_file("two", 20, late=190)])
     lines = capsys.readouterr().out.splitlines()
     assert (lines.count("openai / gpt-4o"), max(map(len, lines)) <= 80) == (2, True)
-    assert any(line.split()[:7] == ["TTFT", "p50,", "ms", "201", "(-150)", "201", "(-190)"] for line in lines)
+    heading = next(line for line in lines if "95 % interval" in line)
+    row = next(number for number, line in enumerate(lines) if line.split()[:4] == ["TTFT", "p50,", "ms", "201"])
+    assert heading.split() == ["A", "B", "B", "/", "A", "95", "%", "interval", "p", "answer"]
+    assert " ".join(lines[row].split()) == "TTFT p50, ms 201 201 1.00 0.99 to 1.01 1.00 machine decides"
+    assert lines[row + 1].split() == ["(-150)", "(-190)"]
 
 
 def test_what_is_missing_for_the_same_reason_is_one_note(
@@ -167,6 +172,25 @@ def test_a_side_that_is_slower_with_and_without_its_error_is_slower(
     code = main(["compare", "--fail-on", "ttft_p50", *sides])
     printed = capsys.readouterr().out
     assert (code, printed.startswith("B is slower: TTFT p50"), "461 (-50)" in printed) == (1, True, True)
+
+
+def test_stalls_of_the_caller_make_no_side_slower(session_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """B's event loop was blocked for three seconds in each stream, which says nothing of its upstream."""
+    files = [session_file("one", 20), session_file("two", 20)]
+    document = json.loads(Path(files[1]).read_text())
+    cause = {
+        names.STALL_CAUSE: {"stringValue": "event_loop"},
+        names.STALL_DURATION: {"doubleValue": 3.0},
+        names.STALL_PHASE: {"stringValue": "tokens"},
+    }
+    for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        span["attributes"].append({"key": names.STALL_COUNT, "value": {"intValue": "1"}})
+        event = {"name": names.STALL_EVENT, "timeUnixNano": "1"}
+        span["events"].append(event | {"attributes": [{"key": key, "value": value} for key, value in cause.items()]})
+    Path(files[1]).write_text(json.dumps(document))
+    main(["compare", "--json", *files])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["quantity"] for row in rows] == ["ttft_p50", "itl_p50", "itl_p95", "itl_p99", "tpot"]
 
 
 BAD = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from otel_itl.core.timeline import Outcome
-from otel_itl.tools.compare.comparison import POOLED, Comparison, Row, compare
+from otel_itl.tools.compare.comparison import POOLED, Comparison, Reading, Row, compare
 from otel_itl.tools.compare.gate import exit_code
 from otel_itl.tools.compare.quantities import QUANTITIES
 from otel_itl.tools.compare.render.words import headline
@@ -28,7 +28,7 @@ def row_of(comparison: Comparison, key: str, model: str = "model 0") -> Row:
 
 def test_twice_the_time_is_slower(sides: Sides) -> None:
     row = row_of(compare(*sides(2.0)), "itl_p50")
-    assert (row.answer, row.low is not None and row.low > 1.05) == (Answer.SLOWER, True)
+    assert (row.answer, (row.measured.ratio_interval or (0, 0))[0] > 1.05) == (Answer.SLOWER, True)
 
 
 def test_half_the_time_is_faster(sides: Sides) -> None:
@@ -45,7 +45,7 @@ def test_a_difference_inside_the_margin_is_the_same(sides: Sides) -> None:
 
 def test_a_spread_beyond_the_margin_is_not_enough_data(sides: Sides) -> None:
     row = row_of(compare(*sides(1.0)), "itl_p50")
-    assert (row.answer, row.why, (row.enough or 0) > 10) == (
+    assert (row.answer, row.why, (row.measured.enough or 0) > 10) == (
         Answer.NOT_ENOUGH_DATA,
         "the interval is wider than the margin",
         True,
@@ -67,7 +67,7 @@ def test_the_reason_is_that_of_the_interval_beside_it(low: float, high: float, w
 
 def test_what_would_be_enough_is_enough(sides: Sides) -> None:
     spread = {"between_sessions": 0.05, "between_requests": 0.05, "between_gaps": 0.1}
-    enough = row_of(compare(*sides(1.0, sessions=6, **spread)), "itl_p50").enough or 0
+    enough = row_of(compare(*sides(1.0, sessions=6, **spread)), "itl_p50").measured.enough or 0
     answers = [
         row_of(compare(*sides(1.0, seed, sessions=2 * enough, **spread)), "itl_p50").answer for seed in (2, 3, 4)
     ]
@@ -76,7 +76,11 @@ def test_what_would_be_enough_is_enough(sides: Sides) -> None:
 
 def test_p99_of_few_gaps_is_refused(sides: Sides) -> None:
     row = row_of(compare(*sides(2.0, sessions=6, requests=2)), "itl_p99")
-    assert (row.answer, row.why, row.enough) == (Answer.NOT_ENOUGH_DATA, "960 of the 1,000 gaps that ITL p99 needs", 7)
+    assert (row.answer, row.why, row.measured.enough) == (
+        Answer.NOT_ENOUGH_DATA,
+        "960 of the 1,000 gaps that ITL p99 needs",
+        7,
+    )
 
 
 def test_p99_of_few_sessions_is_refused(sides: Sides) -> None:
@@ -145,61 +149,81 @@ def test_gaps_over_an_objective_are_counted(sides: Sides) -> None:
     )
 
 
-def lower(side: Any, factor: float) -> None:
-    """Let the gaps of a side be uncertain: they may be shorter by a factor."""
+def bound(side: Any, lowest: float, highest: float = 1.0) -> None:
+    """Let the gaps of a side be uncertain: they may be shorter and longer by these factors."""
     side.requests[:] = [
-        dataclasses.replace(one, lowest=dataclasses.replace(one, gaps=array("d", [gap * factor for gap in one.gaps])))
-        for one in side.requests
+        dataclasses.replace(one, lowest=_scale(one, lowest), highest=_scale(one, highest)) for one in side.requests
     ]
+
+
+def _scale(request: Any, factor: float) -> Any:
+    gaps = array("d", [gap * factor for gap in request.gaps])
+    return dataclasses.replace(request, gaps=gaps, decode_time=request.decode_time * factor)
 
 
 def test_an_answer_that_the_error_of_a_side_could_change_is_not_known(sides: Sides) -> None:
     a, b = sides(1.3, **QUIET)
-    lower(b, 1 / 1.3)
+    bound(b, 1 / 1.3)
     row = row_of(compare(a, b), "itl_p50")
-    assert (row.answer, row.lowest is not None and (row.lowest.answer, row.lowest.sides)) == (
-        Answer.MACHINE_DECIDES,
-        (Answer.SAME, ["B"]),
-    )
+    assert (row.answer, row.bounds[Reading.LOWEST].answer, row.sides) == (Answer.MACHINE_DECIDES, Answer.SAME, ["B"])
     assert row.why == "slower as measured, same if all chunks came as early as they may have; side B is uncertain"
 
 
 def test_an_answer_that_no_error_could_change_is_given(sides: Sides) -> None:
     a, b = sides(2.0, **QUIET)
-    lower(b, 0.8)
+    bound(b, 0.8)
     row = row_of(compare(a, b), "itl_p50")
-    assert (row.answer, row.lowest is not None and row.lowest.answer) == (Answer.SLOWER, Answer.SLOWER)
+    assert (row.answer, row.bounds[Reading.LOWEST].answer) == (Answer.SLOWER, Answer.SLOWER)
 
 
 def test_errors_that_are_alike_on_both_sides_change_no_answer(sides: Sides) -> None:
     a, b = sides(1.0, **QUIET)
-    lower(a, 0.8)
-    lower(b, 0.8)
+    bound(a, 0.8)
+    bound(b, 0.8)
     row = row_of(compare(a, b), "itl_p50")
-    assert (row.answer, row.lowest is not None and (row.lowest.ratio, row.lowest.sides)) == (
-        Answer.SAME,
-        (pytest.approx(row.ratio), ["A", "B"]),
-    )
+    lowest = row.bounds[Reading.LOWEST].ratio
+    assert (row.answer, lowest, row.sides) == (Answer.SAME, pytest.approx(row.measured.ratio), ["A", "B"])
 
 
-def test_tpot_says_what_it_may_be_more_by(sides: Sides) -> None:
+def test_a_figure_says_what_it_may_be_more_by(sides: Sides) -> None:
     a, b = sides(1.0, **QUIET)
-    b.requests[:] = [dataclasses.replace(one, decode_time_above=one.decode_time / 10) for one in b.requests]
+    bound(b, 1, 1.1)
     row = row_of(compare(a, b, resamples=99), "tpot")
     assert (row.a.above, row.b.above) == (None, pytest.approx((row.b.value or 0) / 10))
 
 
+def test_a_side_that_is_faster_unless_its_gaps_were_longer_is_not_known(sides: Sides) -> None:
+    a, b = sides(0.7, **QUIET)
+    bound(b, 0.9, 1 / 0.7)
+    row = row_of(compare(a, b), "itl_p50")
+    assert (row.answer, row.why) == (
+        Answer.MACHINE_DECIDES,
+        "faster as measured, same if all gaps were as long as they may have been; side B is uncertain",
+    )
+
+
+def test_a_share_over_an_objective_that_blocks_of_the_loop_may_have_made_is_not_known(sides: Sides) -> None:
+    """The chunks that a block held up come late, and then short gaps after each other."""
+    a, b = sides(1.0, **QUIET)
+    bound(b, 0.7, 1.4)
+    for side in (a, b):
+        side.requests[:] = [dataclasses.replace(one, itl_objective=0.021) for one in side.requests]
+    b.requests[:] = [dataclasses.replace(one, gaps=array("d", [gap * 0.8 for gap in one.gaps])) for one in b.requests]
+    row = row_of(compare(a, b), "over_objective")
+    assert (row.measured.answer, row.answer) == (Answer.FASTER, Answer.MACHINE_DECIDES)
+
+
 def test_figures_that_may_be_nothing_on_both_sides_are_the_same(sides: Sides) -> None:
     a, b = sides(1.0, **QUIET)
-    lower(a, 0)
-    lower(b, 0)
+    bound(a, 0)
+    bound(b, 0)
     row = row_of(compare(a, b), "itl_p50")
-    assert (row.answer, row.lowest is not None and row.lowest.ratio) == (Answer.SAME, 1.0)
+    assert (row.answer, row.bounds[Reading.LOWEST].ratio) == (Answer.SAME, 1.0)
 
 
 def test_more_data_are_needed_first_where_they_would_decide_as_measured(sides: Sides) -> None:
     a, b = sides(1.0)
-    lower(b, 0.5)
+    bound(b, 0.5)
     row = row_of(compare(a, b), "itl_p50")
     assert (row.answer, row.why) == (Answer.NOT_ENOUGH_DATA, "the interval is wider than the margin")
 
@@ -211,9 +235,23 @@ def test_the_sentence_is_what_most_rows_say(sides: Sides) -> None:
     )
 
 
+def test_the_sentence_counts_the_rows_that_are_shown(sides: Sides) -> None:
+    a, b = sides(1.0, **QUIET)
+    bound(b, 0.7, 1.4)
+    for side in (a, b):
+        side.requests[:] = [dataclasses.replace(one, itl_objective=0.021) for one in side.requests]
+    comparison = compare(a, b)
+    assert (len(comparison.rows), headline(comparison, COMPARED).partition(" in ")[2][:11]) == (6, "4 of 6 rows")
+
+
+def test_the_sentence_says_how_many_rows_were_chosen(sides: Sides) -> None:
+    sentence = headline(compare(*sides(2.0)), ("itl_p50", "tpot"))
+    assert sentence.startswith("B is slower in 2 of the 2 rows that decide: ")
+
+
 def test_the_caller_s_machine_decides_is_exit_code_3(sides: Sides) -> None:
     a, b = sides(1.3, **QUIET)
-    lower(b, 1 / 1.3)
+    bound(b, 1 / 1.3)
     comparison = compare(a, b)
     assert (exit_code(comparison, ("itl_p50",)), headline(comparison, ("itl_p50",)).partition(":")[0]) == (
         3,

@@ -22,7 +22,7 @@ from otel_itl.tools.explain.render.words import (
     describe_too_few,
     describe_undecided,
 )
-from otel_itl.tools.report.certainty import Cause, Known, Uncertain
+from otel_itl.tools.report.certainty import Cause, Flag, Known, Uncertain
 from tests.tools.explain.made_explanations import (
     AT,
     CHANGED,
@@ -249,12 +249,11 @@ def test_the_points_of_a_picture_lie_between_both_ends_of_its_axis(explanation: 
 
 
 def test_what_the_callers_machine_decides_is_a_sentence_with_what_to_do() -> None:
-    explanation = make_explanation(undecided=(PROMPT,))
-    sentence = describe_undecided(PROMPT, explanation)
-    assert sentence.startswith("The caller's machine decides ITL: ")
-    assert sentence.endswith(
-        "It is not seen if all chunks came as early as they may have. "
-        "Measure again where the caller and its machine are less busy."
+    known = {"TTFT": Known(9, (Uncertain(Cause.BLOCKED, 3, 0.01, 0.01),))}
+    assert describe_undecided(PROMPT, make_explanation(undecided=(PROMPT,), known=known)) == (
+        "The caller's machine decides whether ITL depends on the prompt tokens: as measured it does, and not if all "
+        "chunks came as early, or all gaps were as long, as they may have. "
+        f"{Flag.BLOCKED.remedy} {Flag.NOT_KNOWN.remedy}"
     )
 
 

@@ -61,7 +61,7 @@ def test_the_interval_holds_the_planted_size(planted: tuple[Driver, Any]) -> Non
 
 def with_lowest(observations: Observations, lower: Callable[[Observation], float | None]) -> Observations:
     """The streams, of which the first token may have come earlier."""
-    used = [replace(one, lowest=replace(one, ttft=lower(one))) for one in observations.used]
+    used = [replace(one, bounds=(replace(one, ttft=lower(one)), one)) for one in observations.used]
     return replace(observations, used=used)
 
 
@@ -198,3 +198,23 @@ def test_columns_that_go_together_divide_what_they_explain() -> None:
 
 def _standard(values: Floats) -> Floats:
     return (values - values.mean()) / values.std()
+
+
+def with_tilted_parts(observations: Observations, tilt: float) -> Observations:
+    """The streams, of which the last part of each answer may have taken less or more by this share."""
+    used = []
+    for one in observations.used:
+        *others, (position, gap) = one.parts or ((0.0, 0.02),)
+        ends = (replace(one, parts=(*others, (position, gap * share))) for share in (1 - tilt, 1 + tilt))
+        used.append(replace(one, bounds=(next(ends), next(ends))) if one.parts else one)
+    return replace(observations, used=used)
+
+
+def test_a_position_that_blocks_of_the_callers_loop_may_have_made_is_undecided() -> None:
+    explanation = explain_observations(with_tilted_parts(simulated({POSITION: 0.01}.items()), 0.9))
+    assert (named(explanation), [one.driver for one in explanation.undecided]) == (set(), [Driver.POSITION])
+
+
+def test_a_position_that_no_error_could_have_made_is_found() -> None:
+    explanation = explain_observations(with_tilted_parts(simulated({POSITION: 0.01}.items()), 0.02))
+    assert (named(explanation), list(explanation.undecided)) == ({POSITION}, [])

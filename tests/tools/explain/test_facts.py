@@ -93,7 +93,18 @@ def test_a_stream_of_a_slow_caller_is_used_with_the_least_that_it_can_be(made: M
     span = made.span(timeline, **{names.CONSUMER_BOUND: True})
     found = observed(write(made.spans(span)))
     (one,) = found.used
-    assert (one.ttft, one.lowest and one.lowest.ttft, dict(found.set_aside)) == (0.2, 0.15, {})
+    assert (one.ttft, one.bounds and one.bounds[0].ttft, dict(found.set_aside)) == (0.2, 0.15, {})
+
+
+def test_the_parts_of_an_answer_are_shortened_and_lengthened_against_each_other(
+    made: Made, write: Callable[..., str]
+) -> None:
+    """The chunk in the middle of 33 may have come 80 ms earlier: the first part took less, the second more."""
+    timeline = replace(made.timeline(*[20] * 32), lateness=array("q", [*[0] * 16, 80_000_000, *[0] * 16]))
+    (one,) = observed(write(made.spans(made.span(timeline)))).used
+    assert one.bounds is not None
+    gaps = [[round(gap * 1_000, 3) for _, gap in bound.parts] for bound in one.bounds]
+    assert gaps == [[20.0, 20.0], [18.75, 21.25]]
 
 
 def test_streams_that_are_uncertain_are_counted_with_their_cause(made: Made, write: Callable[..., str]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from otel_itl.core.timeline import Outcome
 from otel_itl.testing import Script, ScriptedServer, chat, faults, messages
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.compare.sides import ByAttribute, read_by_attribute
+from otel_itl.tools.compare.sides import read_by_attribute
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.sweep import brakes, judging
@@ -141,7 +141,7 @@ def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable
     sweep = drive(levels=(1, 2), output=output, request_duration=None)
     stored = list(read_streams([output], SkippedInput(), "itl.sweep.steady"))
     assert sum(stream.group == "True" for stream in stored) == streams(sweep, 1) + streams(sweep, 2) > 0
-    split = ByAttribute("itl.sweep.level", ("1", "2"))
+    split = "itl.sweep.level=1,2"
     sides = read_by_attribute([output], split, SkippedInput(), None)
     counted = [sum(one.measured is not None for one in steady(sweep) if one.level == level) for level in (1, 2)]
     assert [len(side.requests) for side in sides] == counted

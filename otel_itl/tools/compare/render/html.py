@@ -8,7 +8,15 @@ from itertools import groupby
 
 from otel_itl.tools.compare.comparison import SEED, Comparison
 from otel_itl.tools.compare.render.pictures import STYLE, Axis, Picture, draw_picture, escape_text, latency_ticks
-from otel_itl.tools.compare.render.words import HEADINGS, cells_of, describe_errors, describe_side, note_of, title_of
+from otel_itl.tools.compare.render.words import (
+    HEADINGS,
+    cells_of,
+    describe_errors,
+    describe_missing_models,
+    describe_side,
+    note_of,
+    title_of,
+)
 from otel_itl.tools.compare.spectra import gap_spectrum
 from otel_itl.tools.report.render.number_format import format_edge
 
@@ -49,8 +57,8 @@ def _parts(comparison: Comparison, sentence: str) -> Iterator[str]:
             yield f'<td><span class="{answer.replace(" ", "-")}">{answer}</span>{note}</td></tr>'
         yield "</table></div>"
         yield from _pictures(comparison, model)
-    for model, name in comparison.only_in:
-        yield f"<p>Not compared: {escape_text(model)} (only in {escape_text(name)})</p>"
+    if missing := describe_missing_models(comparison, escape_text):
+        yield f"<p>{missing}</p>"
     yield "</body></html>\n"
 
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from otel_itl.tools.compare.comparison import Comparison, Figure, Lowest, Row
+from otel_itl.tools.compare.comparison import Comparison, Figure, Reading, Row
 from otel_itl.tools.compare.requests import FIGURES, Side
 
 SCHEMA = "otel-itl.compare.v1"
@@ -47,42 +47,39 @@ def _side(side: Side) -> dict[str, Any]:
 
 def _row(row: Row) -> dict[str, Any]:
     """Return a row in the types of JSON."""
+    measured = row.measured
     return {
         "model": row.model,
         "quantity": row.quantity.key,
         "unit": row.quantity.unit.value,
         "a": _figure(row.a),
         "b": _figure(row.b),
-        "ratio": row.ratio,
-        "interval": None if row.low is None else [row.low, row.high],
-        "p": row.p,
-        "adjusted_p": row.adjusted_p,
+        "ratio": measured.ratio,
+        "interval": measured.ratio_interval,
+        "p": measured.p,
+        "adjusted_p": measured.adjusted_p,
         "answer": row.answer.value,
         "why": row.why or None,
-        "enough": row.enough,
-        "lowest": None if row.lowest is None else _lowest(row.lowest),
+        "enough": measured.enough,
+        "lowest": _estimate(row, Reading.LOWEST),
+        "highest": _estimate(row, Reading.HIGHEST),
     }
 
 
-def _lowest(lowest: Lowest) -> dict[str, Any]:
-    """Return a row with the least that its figures can be, in the types of JSON."""
+def _estimate(row: Row, reading: Reading) -> dict[str, Any] | None:
+    """Return a row with one end of what its figures can be, in the types of JSON; None: it changes nothing."""
+    found = row.bounds.get(reading)
+    if found is None:
+        return None
     return {
-        "ratio": lowest.ratio,
-        "interval": None if lowest.low is None else [lowest.low, lowest.high],
-        "adjusted_p": lowest.adjusted_p,
-        "answer": lowest.answer.value,
-        "sides": list(lowest.sides),
+        "ratio": found.ratio,
+        "interval": found.ratio_interval,
+        "adjusted_p": found.adjusted_p,
+        "answer": found.answer.value,
+        "sides": row.sides,
     }
 
 
 def _figure(figure: Figure) -> dict[str, Any]:
     """Return a figure in the types of JSON."""
-    return {
-        "value": figure.value,
-        "lowest": figure.lowest,
-        "highest": figure.highest,
-        "clusters": figure.clusters,
-        "samples": figure.samples,
-        "effective_samples": figure.effective_samples,
-        "design_effect": figure.design_effect,
-    }
+    return asdict(figure) | {"design_effect": figure.design_effect}

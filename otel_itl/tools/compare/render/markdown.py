@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from otel_itl.tools.compare.comparison import Comparison
-from otel_itl.tools.compare.render.words import HEADINGS, cells_of, describe_errors, describe_side, note_of, title_of
+from otel_itl.tools.compare.render.words import (
+    HEADINGS,
+    cells_of,
+    describe_errors,
+    describe_missing_models,
+    describe_side,
+    note_of,
+    title_of,
+)
 from otel_itl.tools.report.render.number_format import make_printable
 
 
@@ -31,11 +39,9 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
             note = note_of(row, comparison)
             said = f"{answer}: {note}" if note else answer
             yield f"| {title_of(row.quantity)} | " + " | ".join([*cells, said]) + " |"
-    if comparison.only_in:
+    if missing := describe_missing_models(comparison, _escape):
         yield ""
-        yield "Not compared: " + ", ".join(
-            f"{_escape(model)} (only in {_escape(side)})" for model, side in comparison.only_in
-        )
+        yield missing
 
 
 def _escape(text: str) -> str:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
-from otel_itl.tools.compare.render.words import HEADINGS, cells_of, describe_errors, describe_side, note_of, title_of
+from otel_itl.tools.compare.render.words import (
+    HEADINGS,
+    cells_of,
+    describe_errors,
+    describe_missing_models,
+    describe_side,
+    note_of,
+    title_of,
+)
 from otel_itl.tools.compare.verdicts import Answer
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, make_printable, pluralize
 from otel_itl.tools.report.render.styles import STYLES
+from otel_itl.tools.report.render.tables import INDENT, NamedTable, add_number_columns
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 
 if TYPE_CHECKING:
@@ -29,18 +37,15 @@ _STYLES: Final = {
     Answer.MACHINE_DECIDES: "yellow",
 }
 _MAX_NOTES = 10
-_LESS_NEEDED: Final = ("p", "B / A")
-_MIN_ANSWER_WIDTH = len("not enough")
-"""An answer of two or three words takes two lines where the terminal is narrow."""
 _BASIS = ("clusters", "samples", "worth", "design effect")
 
 
 def print_comparison(comparison: Comparison, sentence: str, terminal: Terminal) -> None:
     """Print a comparison, which begins with the answer in one sentence."""
-    print_to(terminal, Group(*_parts(comparison, sentence, terminal.console.width)))
+    print_to(terminal, Group(*_parts(comparison, sentence, terminal)))
 
 
-def _parts(comparison: Comparison, sentence: str, width: int) -> Iterator[RenderableType]:
+def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterator[RenderableType]:
     """Yield the parts of a comparison, with empty lines between them."""
     yield Text(make_printable(sentence), style=STYLES["provider"])
     yield Text()
@@ -51,10 +56,10 @@ def _parts(comparison: Comparison, sentence: str, width: int) -> Iterator[Render
         yield Text("Both sides have the same sessions or requests: each is compared with itself.")
     if comparison.rows:
         yield Text()
-        yield from _answers(comparison, width)
+        yield _answers(comparison, terminal)
         yield Text()
         yield Text("What the answers rest on, A / B", style=STYLES["head"])
-        yield from _basis(comparison, width)
+        yield _basis(comparison, terminal)
     missing: dict[str, list[Row]] = {}
     for row in comparison.rows:
         if row.why:
@@ -68,12 +73,9 @@ def _parts(comparison: Comparison, sentence: str, width: int) -> Iterator[Render
         if len(groups) > _MAX_NOTES:
             more = sum(map(len, groups[_MAX_NOTES:]))
             yield Text(f"  … and in {pluralize(more, 'more row')}: --json has them all.")
-    if comparison.only_in:
-        models = ", ".join(
-            f"{make_printable(model)} (only in {make_printable(side)})" for model, side in comparison.only_in
-        )
+    if not_compared := describe_missing_models(comparison, make_printable):
         yield Text()
-        yield Text(f"Not compared: {models}.")
+        yield Text(f"{not_compared}.")
 
 
 def _note(rows: Sequence[Row], comparison: Comparison) -> str:
@@ -82,77 +84,65 @@ def _note(rows: Sequence[Row], comparison: Comparison) -> str:
     return f"{first if len(rows) == 1 else f'{len(rows):,} rows, such as {first}'}: {note_of(rows[0], comparison)}."
 
 
-class _Column(NamedTuple):
-    """A column of a table: its heading, and a cell for each row."""
-
-    heading: str
-    cells: Sequence[str]
-    styles: Sequence[str] = ()
-    """Of the cells, which are text then, and wrapped where there is no room; empty: they are numbers."""
-
-    @property
-    def width(self) -> int:
-        """Columns of the terminal that it takes."""
-        return max(map(len, (self.heading, *self.cells)))
+def _answers(comparison: Comparison, terminal: Terminal) -> NamedTable:
+    """Return the figures of both sides, the ratios and the answers."""
+    lines = [["", *HEADINGS], *([title_of(row.quantity), *cells_of(row)] for row in comparison.rows)]
+    if _find_width(lines) > terminal.console.width:
+        lines = [[cell.replace(" (", "\n(") for cell in line] for line in lines]
+    return _table(comparison, lines, terminal, [_STYLES[row.answer] for row in comparison.rows])
 
 
-def _answers(comparison: Comparison, width: int) -> Iterator[RenderableType]:
-    """Yield the figures of both sides, the ratios and the answers; in a narrow terminal without p and the ratio."""
-    cells = zip(*map(cells_of, comparison.rows), strict=True)
-    *numbers, answers = (_Column(heading, of_column) for heading, of_column in zip(HEADINGS, cells, strict=True))
-    answers = answers._replace(styles=[_STYLES[row.answer] for row in comparison.rows])
-    titles = _Column("", [f"  {title_of(row.quantity)}" for row in comparison.rows])
-    for heading in _LESS_NEEDED:
-        if sum(column.width + 1 for column in (titles, *numbers)) + _MIN_ANSWER_WIDTH > width:
-            numbers = [column for column in numbers if column.heading != heading]
-    yield from _tables(comparison, [titles, *numbers, answers], width)
+def _basis(comparison: Comparison, terminal: Terminal) -> NamedTable:
+    """Return what the answers rest on: how many samples, and how many independent ones they are worth."""
+    lines = [["", *_BASIS]]
+    for row in comparison.rows:
+        pairs = zip(_basis_cells(row.a), _basis_cells(row.b), strict=True)
+        lines.append([row.quantity.title, *map(" / ".join, pairs)])
+    return _table(comparison, lines, terminal)
 
 
-def _basis(comparison: Comparison, width: int) -> Iterator[RenderableType]:
-    """Yield what the answers rest on: how many samples, and how many independent ones they are worth."""
-    cells = [
-        [" / ".join(pair) for pair in zip(_basis_cells(row.a), _basis_cells(row.b), strict=True)]
-        for row in comparison.rows
-    ]
-    columns = [_Column(heading, of_column) for heading, of_column in zip(_BASIS, zip(*cells, strict=True), strict=True)]
-    titles = _Column("", [f"  {row.quantity.title}" for row in comparison.rows])
-    yield from _tables(comparison, [titles, *columns], width)
+def _table(
+    comparison: Comparison, lines: Sequence[Sequence[str]], terminal: Terminal, styles: Sequence[str] = ()
+) -> NamedTable:
+    """Return a table with a line for each model and below it its rows.
 
-
-def _tables(comparison: Comparison, columns: Sequence[_Column], width: int) -> Iterator[RenderableType]:
-    """Yield the headings, and for each model its name and a table of its rows; all tables have the same columns."""
-    widths = [column.width for column in columns]
-    gap = 2 if sum(widths) + 2 * len(widths) - 2 <= width else 1
-    if columns[-1].styles:
-        widths[-1] = max(min(widths[-1], width - sum(widths[:-1]) - gap * len(widths[:-1])), _MIN_ANSWER_WIDTH)
-
-    def new_table(*, has_head: bool) -> Table:
-        """Return a table of these columns without rows."""
-        table = Table(
-            box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style=STYLES["head"], show_header=has_head
+    Args:
+        comparison: whose rows they are.
+        lines: the headings, and the cells of each row, of which the first is its title.
+        terminal: where the table is printed.
+        styles: of the last cell of each row, which is text then, and wrapped where there is no room; empty: it is a
+            number.
+    """
+    room, (titles, *columns) = terminal.console.width, zip(*lines, strict=True)
+    gap = 2 if _find_width(lines) <= room else 1
+    widths = [gap + _longest_line(cells) for cells in columns]
+    if styles:
+        words = " ".join(columns[-1]).split()
+        widths[-1] = max(
+            min(widths[-1], room - INDENT - _longest_line(titles) - sum(widths[:-1])), gap + _longest_line(words)
         )
-        for number, column in enumerate(columns):
-            is_text = number == 0 or bool(column.styles)
-            table.add_column(
-                column.heading,
-                width=widths[number],
-                justify="left" if is_text else "right",
-                no_wrap=not column.styles,
-            )
-        return table
+    table = NamedTable(titles, terminal, sum(widths))
+    numbers = len(columns) - bool(styles)
+    add_number_columns(table, *zip(lines[0][1:], widths[:numbers], strict=False))
+    for width in widths[numbers:]:
+        table.add_column(" " * gap + lines[0][-1], width=width)
+    for model, of_model in groupby(enumerate(comparison.rows), key=lambda one: one[1].model):
+        table.add_head(Text(make_printable(model), style=STYLES["provider"]))
+        for number, _ in of_model:
+            title, *cells = lines[number + 1]
+            answers = [Padding(Text(cell, style=styles[number]), (0, 0, 0, gap)) for cell in cells[numbers:]]
+            table.add_row(title, *cells[:numbers], *answers)
+    return table
 
-    yield new_table(has_head=True)
-    for model, numbered in groupby(enumerate(comparison.rows), key=lambda one: one[1].model):
-        yield Text(make_printable(model), style=STYLES["provider"])
-        table = new_table(has_head=False)
-        for number, _ in numbered:
-            table.add_row(
-                *(
-                    Text(column.cells[number], style=column.styles[number] if column.styles else "")
-                    for column in columns
-                )
-            )
-        yield table
+
+def _find_width(lines: Sequence[Sequence[str]]) -> int:
+    """Return the columns of the terminal that a table takes with two between its columns."""
+    columns = list(zip(*lines, strict=True))
+    return INDENT + sum(map(_longest_line, columns)) + 2 * len(columns) - 2
+
+
+def _longest_line(cells: Sequence[str]) -> int:
+    return max(len(line) for cell in cells for line in cell.split("\n"))
 
 
 def _basis_cells(figure: Figure) -> tuple[str, ...]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median_high
 from typing import Final
 
+from otel_itl.core.error_format import append_error
+from otel_itl.core.measures import MIN_UNCERTAIN_SHARE
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
 from otel_itl.tools.compare.gate import deciding_rows, required_rows
 from otel_itl.tools.compare.quantities import Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
-from otel_itl.tools.report.certainty import Flag, describe_figures, format_milliseconds_with_error
+from otel_itl.tools.report.certainty import describe_figures, find_remedy, format_milliseconds_with_error
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
@@ -33,23 +35,23 @@ def headline(comparison: Comparison, keys: Sequence[str]) -> str:
         return "B is the same as A: both sides have the same streams."
     slower = [row for row in rows if row.answer is Answer.SLOWER]
     if slower:
-        clearest = max(slower, key=lambda row: row.low or 0.0)
-        return f"B is slower{_share(slower, rows)}: {describe_row(clearest)}."
+        clearest = max(slower, key=lambda row: (row.measured.ratio_interval or (0.0, 0.0))[0])
+        return f"B is slower{_share(slower, rows, comparison)}: {describe_row(clearest)}."
     required = required_rows(comparison, keys)
     if not required:
         return "Not enough data to know whether B is slower: no row of those chosen can be compared."
     if any(row.answer in UNKNOWN for row in required):
-        return _describe_unknown(required, comparison)
+        return _describe_unknown(rows, comparison)
     faster = [row for row in rows if row.answer is Answer.FASTER]
     if faster:
-        best = min(faster, key=lambda row: row.ratio or 1.0)
+        best = min(faster, key=lambda row: row.measured.ratio or 1.0)
         return f"B is not slower, and in part faster: {describe_row(best)}."
     return f"B is the same as A: no latency differs by more than {comparison.margin * 100:.3g} %."
 
 
 def describe_row(row: Row) -> str:
     """Return a row as a clause: `ITL p99 of openai / m is 1.32 times A's (1.18 to 1.47)`."""
-    return f"{_name(row)} is {format_ratio(row.ratio)} times A's ({format_interval(row)})"
+    return f"{_name(row)} is {format_three_digits(row.measured.ratio)} times A's ({format_interval(row)})"
 
 
 def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
@@ -59,31 +61,40 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
     suspects = [row for row in deciding if row.may_be_slower]
     if suspects:
         clause = f"{_name(suspects[0])} is {_as_clause(suspects[0].why)}"
-        said = f"{_MACHINE_DECIDES}{_share(suspects, rows)}: {clause}"
+        said = f"{_MACHINE_DECIDES}{_share(suspects, rows, comparison)}: {clause}"
     else:
         is_most_known = 2 * (len(missing) + len(deciding)) < len(rows)
         lead = _MACHINE_DECIDES if len(deciding) > len(missing) else "Not enough data to know whether B is slower"
-        said = f"{'B is not slower, as far as the data show' if is_most_known else lead}: {_count_answers(rows)}"
+        counts = _count_answers(rows, comparison)
+        said = f"{'B is not slower, as far as the data show' if is_most_known else lead}: {counts}"
     sentences = [f"{said}."]
     if len(missing) == 1 and not suspects:
         sentences.append(f"{_name(missing[0])}: {note_of(missing[0], comparison)}.")
-    elif missing and not suspects and (enough := [row.enough for row in missing if row.enough is not None]):
+    elif missing and not suspects and (enough := [row.measured.enough for row in missing if row.measured.enough]):
         amount = _format_clusters(median_high(enough), comparison)
         sentences.append(f"About {amount} a side would be enough for half of these.")
     if deciding:
-        sentences.append(Flag.NOT_KNOWN.remedy)
+        sides = (comparison.a, comparison.b)
+        sentences.append(find_remedy(error.summary() for side in sides for error in side.errors.values()))
     return " ".join(sentences)
 
 
-def _share(some: Sequence[Row], rows: Sequence[Row]) -> str:
-    return f" in {len(some):,} of {pluralize(len(rows), 'row')}" if len(rows) > 1 else ""
+def _share(some: Sequence[Row], rows: Sequence[Row], comparison: Comparison) -> str:
+    """Return how many rows it is that are said to be something; empty where a single one decides."""
+    return f" in {len(some):,} of {_count(rows, comparison)}" if len(rows) > 1 else ""
 
 
-def _count_answers(rows: Sequence[Row]) -> str:
+def _count_answers(rows: Sequence[Row], comparison: Comparison) -> str:
     """Return how many rows have which answer: `of 62 rows 38 are the same, 4 depend on the caller's machine`."""
     counts = Counter(row.answer for row in rows)
     parts = [f"{count:,} {_SAID_OF_ROWS[answer][count > 1]}" for answer, count in counts.most_common()]
-    return f"of {pluralize(len(rows), 'row')} {', '.join(parts)}"
+    return f"of {_count(rows, comparison)} {', '.join(parts)}"
+
+
+def _count(rows: Sequence[Row], comparison: Comparison) -> str:
+    """Return how many rows decide, which are all that are shown unless some were chosen."""
+    is_all = len(rows) == len(comparison.rows)
+    return pluralize(len(rows), "row") if is_all else f"the {pluralize(len(rows), 'row')} that decide"
 
 
 def _name(row: Row) -> str:
@@ -111,9 +122,9 @@ def cells_of(row: Row) -> tuple[str, ...]:
     return (
         format_figure(row.a, row.quantity),
         format_figure(row.b, row.quantity),
-        format_ratio(row.ratio),
+        format_three_digits(row.measured.ratio),
         format_interval(row),
-        ABSENT if row.adjusted_p is None else format_p(row.adjusted_p),
+        format_p(row.measured.adjusted_p),
         row.answer.value,
     )
 
@@ -126,45 +137,44 @@ def title_of(quantity: Quantity) -> str:
 
 def note_of(row: Row, comparison: Comparison) -> str:
     """Return why a row is not known, and what would be enough; empty for the other answers."""
-    if not row.why or row.enough is None:
+    if not row.why or row.measured.enough is None:
         return row.why
-    return f"{row.why}; about {_format_clusters(row.enough, comparison)} a side would be enough"
+    return f"{row.why}; about {_format_clusters(row.measured.enough, comparison)} a side would be enough"
+
+
+def describe_missing_models(comparison: Comparison, escape: Callable[[str], str]) -> str:
+    """Return the models that one side alone has, and so are not compared; empty where there are none."""
+    models = ", ".join(f"{escape(model)} (only in {escape(side)})" for model, side in comparison.only_in)
+    return f"Not compared: {models}" if models else ""
 
 
 def _format_clusters(count: int, comparison: Comparison) -> str:
     """Return a number of clusters, rounded up to two digits, by the noun for them."""
     is_in_session = any(request.is_in_session for side in (comparison.a, comparison.b) for request in side.requests)
-    return f"{format_enough(count)} {'sessions' if is_in_session else 'streams'}"
+    unit = 10 ** max(len(str(count)) - 2, 0)
+    return f"{-(-count // unit) * unit:,} {'sessions' if is_in_session else 'streams'}"
 
 
 def format_figure(figure: Figure, quantity: Quantity) -> str:
-    """Format the value of a figure in its unit, of a latency with what it may be less by."""
+    """Format the value of a figure in its unit, with what it may be less and more by."""
     if figure.value is None:
         return ABSENT
     if quantity.unit is Unit.SECONDS:
         return format_milliseconds_with_error(figure.value, figure.error, figure.above)
-    return format_three_digits(figure.value * (100 if quantity.unit is Unit.SHARE else 1))
-
-
-def format_ratio(ratio: float | None) -> str:
-    """Format a ratio with two decimals, from ten on with three digits."""
-    return ABSENT if ratio is None else format_three_digits(ratio)
+    scale = 100 if quantity.unit is Unit.SHARE else 1
+    errors = [None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest)]
+    below, above = (error if error and error > MIN_UNCERTAIN_SHARE * figure.value else None for error in errors)
+    return append_error(format_three_digits(figure.value * scale), below, scale, above)
 
 
 def format_interval(row: Row) -> str:
-    """Format the interval of a row's ratio."""
-    return ABSENT if row.low is None or row.high is None else f"{format_ratio(row.low)} to {format_ratio(row.high)}"
+    """Format the interval of a row's ratio, with two decimals, from ten on with three digits."""
+    ends = row.measured.ratio_interval
+    return ABSENT if ends is None else " to ".join(map(format_three_digits, ends))
 
 
-def format_p(p: float) -> str:
+def format_p(p: float | None) -> str:
     """Format a p-value with two or three decimals."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004 - digits that matter
-
-
-def format_enough(clusters: int | None) -> str:
-    """Format how many sessions would be enough, rounded up to two digits, with the unit; None: `ABSENT`."""
-    if clusters is None:
+    if p is None:
         return ABSENT
-    digits = max(len(str(clusters)) - 2, 0)
-    rounded = -(-clusters // 10**digits) * 10**digits
-    return f"{rounded:,}"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"  # noqa: PLR2004 - digits that matter

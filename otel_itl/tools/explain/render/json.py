@@ -12,11 +12,11 @@ from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import Change, Explanation, Finding, ModelFacts, Switch
 from otel_itl.tools.explain.render.words import (
     describe_finding,
+    describe_models,
     describe_origin,
     describe_silence,
     describe_switch,
     describe_undecided,
-    findings_by_model,
     other_switches,
 )
 
@@ -47,7 +47,7 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
         "zone": explanation.zone,
         "first": format_time(explanation.first_unix_ns) if explanation.first_unix_ns else None,
         "last": format_time(explanation.last_unix_ns) if explanation.last_unix_ns else None,
-        "models": [_model(facts, explanation) for facts, _ in findings_by_model(explanation)],
+        "models": [_model(model.facts, explanation) for model in describe_models(explanation)],
         "findings": [_finding(finding, explanation) for finding in explanation.findings],
         "undecided": [
             _finding(finding, explanation) | {"sentence": describe_undecided(finding, explanation)}

@@ -13,16 +13,9 @@ from otel_itl.tools.explain.render.words import (
     TARGETS,
     describe_basis,
     describe_finding,
+    describe_models,
     describe_origin,
-    describe_shares,
-    describe_silence,
-    describe_switch,
-    describe_undecided,
-    findings_by_model,
-    other_switches,
-    undecided_of,
 )
-from otel_itl.tools.report.render.number_format import pluralize
 
 _MICROSECONDS: Final = 1_000_000
 _WHOLE_FROM = 100
@@ -36,14 +29,12 @@ def describe_for_page(explanation: Explanation) -> dict[str, Any]:
         "basis": describe_basis(explanation),
         "models": [
             {
-                "model": facts.model,
-                "note": ": ".join(filter(None, (pluralize(facts.streams, "stream"), describe_shares(facts)))),
-                "findings": [_finding(finding, explanation) for finding in findings],
-                "others": [describe_undecided(one, explanation) for one in undecided_of(explanation, facts.model)]
-                + [describe_switch(switch) for switch in other_switches(explanation, facts.model)]
-                + list(filter(None, [describe_silence(facts, explanation)])),
+                "model": model.facts.model,
+                "note": model.note,
+                "findings": [_finding(finding, explanation) for finding in model.findings],
+                "others": model.others,
             }
-            for facts, findings in findings_by_model(explanation)
+            for model in describe_models(explanation)
         ],
     }
 

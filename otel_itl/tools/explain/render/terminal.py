@@ -9,22 +9,16 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from otel_itl.tools.explain.findings import Explanation, Finding, ModelFacts
+from otel_itl.tools.explain.findings import Explanation, Finding
 from otel_itl.tools.explain.render.amounts import DASH, format_share_of_variance
 from otel_itl.tools.explain.render.words import (
     TARGETS,
     describe_basis,
     describe_finding,
+    describe_models,
     describe_origin,
-    describe_shares,
-    describe_silence,
-    describe_switch,
-    describe_undecided,
-    findings_by_model,
-    other_switches,
-    undecided_of,
 )
-from otel_itl.tools.report.render.number_format import make_printable, pluralize
+from otel_itl.tools.report.render.number_format import make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 
@@ -39,25 +33,13 @@ def print_explanation(explanation: Explanation, terminal: Terminal) -> None:
 
 def _parts(explanation: Explanation, terminal: Terminal) -> Iterator[RenderableType]:
     """Yield the parts of an explanation, with empty lines between them."""
-    for facts, findings in findings_by_model(explanation):
-        yield _heading(facts)
-        if findings:
-            yield _findings(findings, explanation, terminal)
-        for finding in undecided_of(explanation, facts.model):
-            yield _text(describe_undecided(finding, explanation), terminal)
-        for switch in other_switches(explanation, facts.model):
-            yield _text(describe_switch(switch), terminal)
-        if silence := describe_silence(facts, explanation):
-            yield _text(silence, terminal)
+    for model in describe_models(explanation):
+        yield Text.assemble((make_printable(model.facts.model), STYLES["provider"]), f", {model.note}")
+        if model.findings:
+            yield _findings(model.findings, explanation, terminal)
+        yield from (_text(sentence, terminal) for sentence in model.others)
         yield Text()
     yield Text(make_printable(describe_basis(explanation)), style=STYLES["head"])
-
-
-def _heading(facts: ModelFacts) -> Text:
-    """Return the model, how many streams it has, and how much is explained."""
-    shares = describe_shares(facts)
-    more = f", {pluralize(facts.streams, 'stream')}" + (f": {shares}" if shares else "")
-    return Text.assemble((make_printable(facts.model), STYLES["provider"]), more)
 
 
 def _findings(findings: Sequence[Finding], explanation: Explanation, terminal: Terminal) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import (
@@ -26,7 +26,7 @@ from otel_itl.tools.explain.render.amounts import (
     format_silence,
     format_window,
 )
-from otel_itl.tools.report.certainty import Flag, describe_figures
+from otel_itl.tools.report.certainty import describe_figures, find_remedy
 from otel_itl.tools.report.render.number_format import pluralize
 
 TARGETS: Final[Mapping[Target, str]] = {Target.ITL: "ITL", Target.TTFT: "TTFT"}
@@ -49,6 +49,16 @@ ORIGINS: Final[Mapping[Origin, str]] = {
     Origin.OWN_LOAD: "It is your own load.",
     Origin.REQUEST: "It comes with the request.",
 }
+
+_NOUNS: Final[Mapping[Driver, tuple[str, str]]] = {
+    Driver.OWN_LOAD: ("open stream", "open streams"),
+    Driver.PROMPT: ("prompt token", "prompt tokens"),
+    Driver.CACHED_PROMPT: ("prompt token from the cache", "prompt tokens from the cache"),
+    Driver.POSITION: ("token into the answer", "tokens into the answer"),
+    Driver.TOKENS_PER_CHUNK: ("token per chunk", "tokens per chunk"),
+    Driver.RETRIES: ("retry", "retries"),
+}
+"""One unit of a driver, and several."""
 
 _MINUTE: Final = 60
 _HOUR: Final = 3_600
@@ -74,8 +84,9 @@ def describe_origin(finding: Finding) -> str:
 def describe_undecided(finding: Finding, explanation: Explanation) -> str:
     """Return what depends on when chunks came: that the caller's machine decides, and what to do."""
     return (
-        f"The caller's machine decides {TARGETS[finding.target]}: {describe_finding(finding, explanation)} "
-        f"It is not seen if all chunks came as early as they may have. {Flag.NOT_KNOWN.remedy}"
+        f"The caller's machine decides whether {TARGETS[finding.target]} depends on the {DRIVERS[finding.driver]}: as "
+        f"measured it does, and not if all chunks came as early, or all gaps were as long, as they may have. "
+        f"{find_remedy(explanation.known.values())}"
     )
 
 
@@ -126,7 +137,7 @@ def describe_short_input(explanation: Explanation) -> str:
     )
 
 
-def describe_shares(facts: ModelFacts) -> str:
+def _describe_shares(facts: ModelFacts) -> str:
     """Return how much of the variance the findings of a model explain together; empty where there are none."""
     shares = [
         f"{format_share_of_variance(share)} of the variance of {TARGETS[target]}"
@@ -147,28 +158,40 @@ def describe_basis(explanation: Explanation) -> str:
     ) + "".join(f" {note}." for note in describe_figures(explanation.known))
 
 
-def findings_by_model(explanation: Explanation) -> Iterator[tuple[ModelFacts, Sequence[Finding]]]:
-    """Yield each model with its findings, the largest share first; models with a larger share come first."""
-    largest = {
-        model: -share for model, share in reversed([(f.model, f.share_of_variance) for f in explanation.findings])
-    }
+class ModelWords(NamedTuple):
+    """What is said of one model."""
+
+    facts: ModelFacts
+    note: str
+    """Over how many streams, and how much is explained."""
+    findings: Sequence[Finding]
+    """The largest share first."""
+    others: Sequence[str]
+    """Sentences: what is undecided, silent changes, and which latencies nothing explains."""
+
+
+def describe_models(explanation: Explanation) -> Iterator[ModelWords]:
+    """Yield what is said of each model; models with a larger share come first."""
+    largest = {one.model: -one.share_of_variance for one in reversed(explanation.findings)}
     for facts in sorted(explanation.models, key=lambda facts: (largest.get(facts.model, 0.0), facts.model)):
-        yield facts, [finding for finding in explanation.findings if finding.model == facts.model]
+        undecided = [one for one in explanation.undecided if one.model == facts.model]
+        switches = [one for one in other_switches(explanation) if one.model == facts.model]
+        yield ModelWords(
+            facts,
+            ": ".join(filter(None, (pluralize(facts.streams, "stream"), _describe_shares(facts)))),
+            [one for one in explanation.findings if one.model == facts.model],
+            [
+                *(describe_undecided(one, explanation) for one in undecided),
+                *map(describe_switch, switches),
+                *filter(None, [describe_silence(facts, explanation)]),
+            ],
+        )
 
 
-def undecided_of(explanation: Explanation, model: str) -> list[Finding]:
-    """Return what the caller's machine decides of a model."""
-    return [finding for finding in explanation.undecided if finding.model == model]
-
-
-def other_switches(explanation: Explanation, model: str | None = None) -> list[Switch]:
-    """Return the silent changes, of one model or of all, that no finding names."""
+def other_switches(explanation: Explanation) -> list[Switch]:
+    """Return the silent changes that no finding names."""
     named = {(finding.driver, finding.model, finding.change) for finding in explanation.findings if finding.change}
-    return [
-        switch
-        for switch in explanation.switches
-        if (switch.driver, switch.model, switch.change) not in named and model in (None, switch.model)
-    ]
+    return [one for one in explanation.switches if (one.driver, one.model, one.change) not in named]
 
 
 def _describe_set_aside(explanation: Explanation) -> str:
@@ -186,8 +209,6 @@ def _same_load(explanation: Explanation) -> str:
 def _slower(finding: Finding, amount: Amount) -> str:
     """Return how much slower a window is, as a predicate."""
     where = "from token to token" if finding.target is Target.ITL else "to the first token"
-    if finding.effect.unit is Unit.SECONDS:
-        return f"{_longer(finding, amount)}"
     return f"is {amount.size} {'faster' if amount.is_negative else 'slower'} ({amount.interval}) {where}"
 
 
@@ -211,43 +232,22 @@ def _costs(finding: Finding, amount: Amount) -> str:
 def _each(finding: Finding, explanation: Explanation) -> str:
     """Return the unit of a driver that an effect is for, as a subject."""
     per = finding.effect.per or 1
-    if finding.driver is Driver.RETRIES:
-        return "Each retry" if per == 1 else f"Each further {per:,.4g} retries"
-    noun = _noun(finding, explanation)
-    return f"Each further {noun[0]}" if per == 1 else f"Each further {per:,.4g} {noun[1]}"
-
-
-def _noun(finding: Finding, explanation: Explanation) -> tuple[str, str]:
-    """Return one and several units of a driver."""
+    one, several, more = *_NOUNS[finding.driver], ""
     if finding.driver is Driver.OWN_LOAD:
-        count = explanation.instances
-        where = f"of your own {count:,} processes" if explanation.own_load_is_fleet_wide else "in this file"
-        return f"open stream {where}", f"open streams {where}"
-    if finding.driver is Driver.POSITION:
-        return "token into the answer", "tokens into the answer"
-    if finding.driver is Driver.TOKENS_PER_CHUNK:
-        return "token per chunk", "tokens per chunk"
-    if finding.driver is Driver.CACHED_PROMPT:
-        return "prompt token from the cache", "prompt tokens from the cache"
-    tested = next((facts.tested for facts in explanation.models if facts.model == finding.model), {})
-    has_cache = Driver.CACHED_PROMPT in tested.get(finding.target, ())
-    return (
-        ("prompt token outside the cache", "prompt tokens outside the cache")
-        if has_cache
-        else (
-            "prompt token",
-            "prompt tokens",
-        )
-    )
+        is_fleet = explanation.own_load_is_fleet_wide
+        more = f" of your own {explanation.instances:,} processes" if is_fleet else " in this file"
+    elif finding.driver is Driver.PROMPT:
+        tested = next((facts.tested for facts in explanation.models if facts.model == finding.model), {})
+        more = " outside the cache" if Driver.CACHED_PROMPT in tested.get(finding.target, ()) else ""
+    if per == 1:
+        return f"Each {'' if finding.driver is Driver.RETRIES else 'further '}{one}{more}"
+    return f"Each further {per:,.4g} {several}{more}"
 
 
 def _describe_change(driver: Driver, model: str, change: Change) -> str:
     """Return who answers instead of whom, and since when, as a clause."""
-    name = model.rpartition(" / ")[2]
-    if driver is Driver.RESPONSE_MODEL:
-        if change.unix_ns is None:
-            return f"Where {name} answers as {change.after} instead of {change.before}"
-        return f"From {format_moment(change.unix_ns)} {name} answered as {change.after} instead of {change.before}"
+    name, is_model = model.rpartition(" / ")[2], driver is Driver.RESPONSE_MODEL
     if change.unix_ns is None:
-        return f"Where {name} is at {change.after} instead of {change.before}"
-    return f"From {format_moment(change.unix_ns)} {name} was at {change.after} instead of {change.before}"
+        return f"Where {name} {'answers as' if is_model else 'is at'} {change.after} instead of {change.before}"
+    verb = "answered as" if is_model else "was at"
+    return f"From {format_moment(change.unix_ns)} {name} {verb} {change.after} instead of {change.before}"
