@@ -23,7 +23,7 @@ from otel_itl.tools.compare.render.words import (
 from otel_itl.tools.compare.verdicts import Answer
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, make_printable, pluralize
 from otel_itl.tools.report.render.styles import STYLES
-from otel_itl.tools.report.render.tables import INDENT, NamedTable, add_number_columns
+from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable
 from otel_itl.tools.report.render.terminal import Terminal, print_to
 
 if TYPE_CHECKING:
@@ -121,13 +121,14 @@ def _table(
         widths[-1] = max(
             min(widths[-1], room - INDENT - _longest_line(titles) - sum(widths[:-1])), gap + _longest_line(words)
         )
-    table = NamedTable(titles, terminal, sum(widths))
     numbers = len(columns) - bool(styles)
-    add_number_columns(table, *zip(lines[0][1:], widths[:numbers], strict=False))
-    for width in widths[numbers:]:
-        table.add_column(" " * gap + lines[0][-1], width=width)
+    described = [Column(heading, width) for heading, width in zip(lines[0][1:], widths, strict=True)]
+    described[numbers:] = [
+        Column(" " * gap + heading, width, kind="fold") for heading, width, *_ in described[numbers:]
+    ]
+    table = NamedTable(titles, terminal, described)
     for model, of_model in groupby(enumerate(comparison.rows), key=lambda one: one[1].model):
-        table.add_head(Text(make_printable(model), style=STYLES["provider"]))
+        table.add_group(model)
         for number, _ in of_model:
             title, *cells = lines[number + 1]
             answers = [Padding(Text(cell, style=styles[number]), (0, 0, 0, gap)) for cell in cells[numbers:]]

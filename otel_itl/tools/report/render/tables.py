@@ -92,6 +92,10 @@ class NamedTable:
         """Add columns that there is room for."""
         self._columns.extend(columns)
 
+    def add_group(self, name: str) -> None:
+        """Add a line with the name of what the rows below it belong to."""
+        self._parts.append(Text(make_printable(name), style=STYLES["provider"]))
+
     def add_row(self, name: str, *cells: RenderableType) -> None:
         """Add the name of a row (empty: the one before) and its other cells."""
         shown = Padding(Text(make_printable(name), overflow="fold"), (0, 0, 0, INDENT))
@@ -109,7 +113,7 @@ class NamedTable:
     ) -> None:
         """Add the lines of each model, each its name and its other cells, below a line for each provider."""
         for provider, of_provider in groupby(rows, key=lambda row: row.provider):
-            self._parts.append(Text(make_printable(provider), style=STYLES["provider"]))
+            self.add_group(provider)
             for row in of_provider:
                 for name, cells in make_lines(row):
                     self.add_row(name, *cells)
