@@ -64,8 +64,7 @@ class Finalizer:
         self._open_streams = open_streams
         self._sections = sections
         self._rounds = 0
-        self._round_tasks: list[Callable[[], object]] = []
-        self._due: list[Callable[[], bool]] = []
+        self._round_tasks: list[tuple[Callable[[], object], Callable[[], bool]]] = []
         self.thread = PeriodicThread(
             "otel_itl finalizer",
             interval,
@@ -89,15 +88,14 @@ class Finalizer:
         self._forget()
         self.thread.forget_after_fork()
 
-    def add_round_task(self, task: Callable[[], object], is_due: Callable[[], bool] = lambda: False) -> None:
-        """Have a function called in every round and every flush, after the queued streams.
+    def add_round_task(self, task: Callable[[], object], is_due: Callable[[], bool]) -> None:
+        """Have a function called in the rounds of the thread, after the queued streams, whenever it is due.
 
         Args:
             task: the function.
             is_due: whether there is enough for it to do that the thread makes rounds for it.
         """
-        self._round_tasks.append(task)
-        self._due.append(is_due)
+        self._round_tasks.append((task, is_due))
 
     @property
     def pending(self) -> int:
@@ -177,7 +175,8 @@ class Finalizer:
                 self._finalize_next()
             self._computing.wait(PATIENCE_SECONDS)
             self._delivering.wait(patience)
-            self._run_round_tasks()
+            self._open_streams.remove_lost()
+        self.errors.log_noted()
 
     @never_raises(Where.STREAM_FINALIZE, None)
     def count_pending(self) -> None:
@@ -207,7 +206,7 @@ class Finalizer:
         self.finalize_pending(patience)
 
     def _has_work(self) -> bool:
-        return self.pending > 0 or any(is_due() for is_due in self._due)
+        return self.pending > 0 or any(is_due() for _, is_due in self._round_tasks)
 
     @never_raises(Where.STREAM_FINALIZE, default=INTERVAL_SECONDS)
     def _make_round(self) -> float | None:
@@ -215,21 +214,18 @@ class Finalizer:
         for _ in range(min(self.pending, MAX_PER_ROUND)):
             self._finalize_next()
         self._rounds += 1
-        self._run_round_tasks(looks_for_lost=self._rounds % ROUNDS_BETWEEN_SEARCHES == 0)
+        if self._rounds % ROUNDS_BETWEEN_SEARCHES == 0:
+            self._open_streams.remove_lost()
+        self.errors.log_noted()
+        for task, is_due in self._round_tasks:
+            try:
+                if is_due():
+                    task()
+            except Exception as error:  # noqa: BLE001 - the guard: one that fails keeps no other from being done
+                self.errors.report(Where.METRICS_RECORD, error)
         if self.pending:
             return NOW
         return self.thread.interval if self._has_work() else None
-
-    def _run_round_tasks(self, *, looks_for_lost: bool = True) -> None:
-        """Run what is due in every round and every flush: forget lost streams, log noted errors, record metrics."""
-        if looks_for_lost:
-            self._open_streams.remove_lost()
-        self.errors.log_noted()
-        for task in self._round_tasks:
-            try:
-                task()
-            except Exception as error:  # noqa: BLE001 - the guard: one that fails keeps no other from being done
-                self.errors.report(Where.METRICS_RECORD, error)
 
     def _finalize_next(self) -> None:
         """Finalize one stream that waits, if there is one."""
