@@ -202,7 +202,7 @@ class Runtime:
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
-            pipeline.start(handle, request, unix_ns, sdk_span)
+            pipeline.spans.start(handle, request, unix_ns, sdk_span)
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.evidence,
                 unix_ns=unix_ns, requested=requested, clock=self._clock,
@@ -256,7 +256,7 @@ class Runtime:
         pipeline = self._pipeline
         if pipeline is not None:
             with self.sections.current:
-                pipeline.redescribe(recorder.span_handle, request)
+                pipeline.spans.redescribe(recorder.span_handle, request)
 
     move = staticmethod(move_to_span)
     attach = staticmethod(context.attach)

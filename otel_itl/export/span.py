@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Any
 
 from opentelemetry.context import get_current
@@ -16,6 +15,7 @@ from opentelemetry.trace import (
     StatusCode,
     Tracer,
     get_current_span,
+    set_span_in_context,
 )
 
 from otel_itl.core import conventions as names
@@ -25,7 +25,6 @@ from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.sketch import sketch
-from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.measured_spans import MeasuredSpans
@@ -81,19 +80,20 @@ class SpanStarter:
                 sdk_span.add_link(link)
             self._mark_enclosing(outer)
         else:
-            start = partial(
-                self._tracer.start_span,
-                _name_of(request),
-                kind=SpanKind.CLIENT,
-                attributes=attributes.at_start(request),
-                links=[Link(link) for link in links],
-                start_time=unix_ns,
-            )
+            handle.recorded_elsewhere = metrics_recorded_within(outer)
             with without_suppression():
-                handle.start_span(start, metrics_recorded_within(outer))
+                span = self._tracer.start_span(
+                    _name_of(request),
+                    kind=SpanKind.CLIENT,
+                    attributes=attributes.at_start(request),
+                    links=[Link(link) for link in links],
+                    start_time=unix_ns,
+                )
+                handle.span, handle.is_own, handle.records_standard = span, True, True
+            handle.span_context, handle.context = span.get_span_context(), set_span_in_context(span)
             self._mark_enclosing(outer)
         if handle.session_request is not None:
-            handle.session_request.set_link(handle.span.get_span_context())
+            handle.session_request.set_link(handle.span_context)
 
     def redescribe(self, handle: SpanHandle, request: Request) -> None:
         """Describe a span that was started for an outer layer as the layer nearer to the wire sees the request."""
@@ -105,8 +105,8 @@ class SpanStarter:
         """Give a request its place in its session, if it has one; returns the spans to link to."""
         if request.session_id is None:
             return []
-        handle.join_session(session_request := self.sessions.begin_request(request.session_id, _model_key(request)))
-        previous = session_request.previous_link
+        handle.session_request = self.sessions.begin_request(request.session_id, _model_key(request))
+        previous = handle.session_request.previous_link
         return [previous] if isinstance(previous, SpanContext) else []
 
     def _mark_enclosing(self, outer: Span) -> None:
@@ -146,7 +146,7 @@ class SpanSink:
         span, finished = report.handle.span, report.finished
         if not span.is_recording():
             return
-        self._measured_spans.mark(span.get_span_context().span_id)
+        self._measured_spans.mark(report.handle.span_context.span_id)
         handle = report.handle
         described = {
             **self._describe_response(report),
@@ -228,15 +228,16 @@ def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
     return timeline.request_unix_ns + round(offset_ns)
 
 
-def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
+def end_span(report: StreamReport) -> None:
     """End our span of a stream that ended, or give the end of the SDK's or another instrumentation's span back to it.
 
     A span that the SDK has ended meanwhile ends with the time at which the SDK did so. That of a stream that was
     dropped ends as well: with the stream, what would have ended it is gone.
     """
-    span, timeline = handle.span, finished.timeline
+    handle, timeline = report.handle, report.finished.timeline
+    span = handle.span
     if handle.records_standard and timeline.outcome is Outcome.ERROR:
-        span.set_status(Status(StatusCode.ERROR, finished.error_type))
+        span.set_status(Status(StatusCode.ERROR, report.finished.error_type))
     if handle.is_own:
         with without_suppression():
             span.end(end_time=timeline.request_unix_ns + timeline.end)
