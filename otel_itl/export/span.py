@@ -29,9 +29,7 @@ from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.other_instrumentations import is_other_in_charge, metrics_recorded_within, without_suppression
-from otel_itl.export.sdk_internals.checked_attributes import set_checked_attributes
-from otel_itl.export.sdk_internals.lazy_events import add_events
-from otel_itl.export.sdk_internals.span_limits import event_limit
+from otel_itl.export.sdk_internals.spans import add_events, event_limit, set_checked_attributes
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors
 
