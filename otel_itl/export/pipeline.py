@@ -128,18 +128,17 @@ class Pipeline:
         """
         if not handle.claim_report():
             return
-        without_measures = _WITHOUT_MEASURES._replace(duration=finished.timeline.end / SECOND)
-        report = StreamReport(handle, finished, without_measures)
+        report = StreamReport(handle, finished, _WITHOUT_MEASURES)
         try:
             if finished.response.is_background or finished.request.operation in FETCH_OPERATIONS:
-                claim = self._try(partial(self._usage_reports.claim, finished))
-                report = report._replace(finished=finished._replace(reports_usage=claim))
-            measures = self._try(partial(measure, finished.timeline)) or without_measures
-            report = report._replace(
-                measures=measures,
-                slo=self._try(partial(self._evaluate, report.finished, measures)),
-                session=self._try(partial(_end_session_request, handle, finished, measures)),
-            )
+                finished = finished._replace(reports_usage=self._try(partial(self._usage_reports.claim, finished)))
+                report = StreamReport(handle, finished, _WITHOUT_MEASURES)
+            measures = self._try(partial(measure, finished.timeline))
+            if measures is None:
+                measures = _WITHOUT_MEASURES._replace(duration=finished.timeline.end / SECOND)
+            slo = self._try(partial(self._evaluate, finished, measures))
+            session = self._try(partial(_end_session_request, handle, finished, measures))
+            report = StreamReport(handle, finished, measures, slo, session)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
         finally:

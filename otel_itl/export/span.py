@@ -141,21 +141,12 @@ class SpanSink:
 
     def __call__(self, report: StreamReport) -> None:
         """Describe the stream on its span."""
-        span, finished = report.handle.span, report.finished
+        handle, finished = report.handle, report.finished
+        span = handle.span
         if not span.is_recording():
             return
-        self._measured_spans.mark(report.handle.span_context.span_id)
-        handle = report.handle
-        described = {
-            **self._describe_response(report),
-            **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
-            **attributes.of_server(finished.response),
-            **_sketch(report.measures),
-            **attributes.of_stalls(finished),
-            **attributes.of_host(finished, report.measures),
-            **attributes.of_slo(report.slo),
-            **attributes.of_session(report.session),
-        }
+        self._measured_spans.mark(handle.span_context.span_id)
+        described = self._describe(report)
         if handle.is_adopted:  # the SDK describes the response: what it leaves out is added
             left_out = described.keys() - (getattr(span, "attributes", None) or {}).keys()
             described = {name: described[name] for name in left_out - {names.RESPONSE_TIME_TO_FIRST_CHUNK}}
@@ -170,11 +161,23 @@ class SpanSink:
         if self._token_events in {"packed", "each"}:
             self._add_token_events(span, finished.timeline, _milestones(finished.timeline, report.measures))
 
-    def _describe_response(self, report: StreamReport) -> dict[str, Any]:
-        """Build the standard attributes of the response, unless another instrumentation has them on its span."""
-        if not report.handle.records_standard:
-            return {}
-        return attributes.of_response(report.finished, report.measures, self._standard_names)
+    def _describe(self, report: StreamReport) -> dict[str, Any]:
+        """Build the attributes of a stream that ended."""
+        finished, measures = report.finished, report.measures
+        described = attributes.of_stream(finished.timeline, measures, finished.concurrency)
+        if report.handle.records_standard:  # else another instrumentation has the standard attributes on its span
+            described |= attributes.of_response(finished, measures, self._standard_names)
+        described |= attributes.of_stalls(finished)
+        described |= attributes.of_host(finished, measures)
+        if finished.response.server_durations:
+            described |= attributes.of_server(finished.response)
+        if samples := measures.upstream_samples.nanoseconds:  # none where the pace is not known
+            described |= attributes.of_sketch(sketch(samples))
+        if report.slo is not None:
+            described |= attributes.of_slo(report.slo)
+        if report.session is not None:
+            described |= attributes.of_session(report.session)
+        return described
 
     def _add_token_events(self, span: Span, timeline: Timeline, milestones: list[LazyEvent]) -> None:
         """Add the token events of a stream to its span: packed, or one for each output chunk.
@@ -202,22 +205,14 @@ class SpanSink:
         add_events(span, [*milestones, *packed] if has_room else packed, self._errors)
 
 
-def _sketch(measures: Measures) -> dict[str, Any]:
-    """Build the attributes of the sketch of the ITL samples; empty where there are none, or the pace is not known."""
-    samples = measures.upstream_samples.nanoseconds
-    return attributes.of_sketch(sketch(samples)) if samples else {}
-
-
 def _milestones(timeline: Timeline, measures: Measures) -> list[LazyEvent]:
     """Make the events for the first and the last token, so that a waterfall shows them."""
-    moments = {
-        names.FIRST_TOKEN_EVENT: measures.time_to_first_token,
-        names.LAST_TOKEN_EVENT: measures.time_to_last_token,
-    }
+    moments = (
+        (names.FIRST_TOKEN_EVENT, measures.time_to_first_token),
+        (names.LAST_TOKEN_EVENT, measures.time_to_last_token),
+    )
     return [
-        LazyEvent(name, _unix_ns(timeline, seconds * SECOND), dict)
-        for name, seconds in moments.items()
-        if seconds is not None
+        LazyEvent(name, _unix_ns(timeline, seconds * SECOND), dict) for name, seconds in moments if seconds is not None
     ]
 
 

@@ -135,13 +135,12 @@ class Finalizer:
     @never_raises(Where.STREAM_FINALIZE, None)
     def help(self) -> None:
         """Finalize a few queued streams, so that none pile up while the thread gets no CPU, and log noted failures."""
-        if self._sections.is_inside:
+        if not (self.queued or self.errors.has_noted) or self._sections.is_inside:  # the first, as nearly always
             return
         self.errors.log_noted()
-        if self.queued:
-            with self._sections.current:
-                for _ in range(HELPED_WITH):
-                    self._finalize_next()
+        with self._sections.current:
+            for _ in range(HELPED_WITH):
+                self._finalize_next()
 
     def snapshot(self, recorder: StreamRecorder) -> FinishedStream | None:
         """Return a stream as if it ended now, for a span of another instrumentation that ends before it.
