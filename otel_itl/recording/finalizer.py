@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+from weakref import ref
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
@@ -142,12 +143,13 @@ class Finalizer:
             for _ in range(HELPED_WITH):
                 self._finalize_next()
 
-    def snapshot(self, recorder: StreamRecorder) -> FinishedStream | None:
+    def snapshot(self, reference: ref[StreamRecorder]) -> FinishedStream | None:
         """Return a stream as if it ended now, for a span of another instrumentation that ends before it.
 
-        Returns None where the stream was reported already.
+        Returns None where the stream is gone, or was reported already.
         """
-        if recorder.is_reported:
+        recorder = reference()
+        if recorder is None or recorder.is_reported:
             return None
         with self._sections.current:
             monitor = recorder.stall_monitor
