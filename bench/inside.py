@@ -9,8 +9,6 @@ from itertools import repeat
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from opentelemetry.trace import INVALID_SPAN_CONTEXT
-
 from otel_itl.core.conventions import STANDARD_NAMES
 from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
@@ -19,8 +17,8 @@ from otel_itl.core.stall_detector import StallDetector
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Timeline
 from otel_itl.export import attributes
-from otel_itl.export.measured_stream import measured_stream
 from otel_itl.export.metrics import MetricsRegistry
+from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording import chunk_log
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.evidence import of_stream
@@ -162,6 +160,8 @@ def record_metrics(
         response = ResponseInfo()
         response.update_token_counts(input_tokens=timeline.input_tokens, output_tokens=timeline.output_tokens)
         finished = FinishedStream(request, response, timeline, Concurrency(25, 25.0), None)
-        metrics.add(measured_stream(finished, measures, result, INVALID_SPAN_CONTEXT, records_standard=True))
+        handle = SpanHandle()
+        handle.records_standard = True
+        metrics.add(StreamReport(handle, finished, measures, result))
     registry.pending.record_all()
     return registry, metrics

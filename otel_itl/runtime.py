@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from functools import partial
-from threading import RLock, local
-from time import monotonic, perf_counter_ns, time_ns
+from threading import RLock
+from time import perf_counter_ns, time_ns
 from typing import Any
 from weakref import ref
 
@@ -17,7 +15,6 @@ from otel_itl.config import Config, is_disabled
 from otel_itl.core.conventions import Where
 from otel_itl.core.option_values import SessionFrom
 from otel_itl.core.request import Request
-from otel_itl.core.stream import FinishedStream
 from otel_itl.export.file.output import MAX_WAIT_FOR_FILE, FileOutput
 from otel_itl.export.flushes import Export
 from otel_itl.export.measured_spans import MeasuredSpans
@@ -32,6 +29,7 @@ from otel_itl.export.summary_lines import SummaryLines
 from otel_itl.process.connection import Connection
 from otel_itl.process.end import ProcessEnd
 from otel_itl.process.flushing import Flusher
+from otel_itl.process.forks import register_fork_handlers
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.evidence.of_process import ProcessEvidence
@@ -50,8 +48,6 @@ from otel_itl.sdks.open_call import Moment
 
 MAX_RECORDED_PER_ROUND = 64
 """Ended streams whose metrics one round of the finalizer's thread records."""
-MAX_WAIT_AT_FORK = 0.05
-"""Seconds that a fork waits for the threads of ours: a lock that one of them holds would stay locked in the child."""
 MAX_WAIT_FOR_REPORTS = 1.0
 """Seconds that the end of the process, or `uninstrument()`, waits for stall reports that are being emitted."""
 PATIENCE_AT_SIGNAL = 0.25
@@ -99,12 +95,17 @@ class Runtime:
         self._stall_reporting = StallReporting(self.log_threads, self.callback_threads, self.errors, self.sections)
         self._lock = RLock()
         self._is_connecting = False
-        self._config: Config | None = None
-        self._providers = Providers()
+        self.config: Config | None = None
+        """The options in force; None: nothing is recorded."""
+        self.providers = Providers()
+        """The providers that were given."""
+        self.was_stopped = False
+        """Whether `uninstrument()` was called since the last start."""
+        self.is_started_by_code = False
+        """Whether `instrument()` was called, rather than entry points alone."""
         self.connection = Connection(
             self.file, self.summary_lines, self.metrics, self.measured_spans, self._flush, self.sections
         )
-        self._was_stopped = self._is_started_by_code = False
         self._pipeline: Pipeline | None = None
         self._exports: list[Export] = []
         self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
@@ -122,17 +123,17 @@ class Runtime:
         """
         self.sections.follow_collector()
         with self.sections.current, self._lock:
-            self._config, self._providers, self._pipeline = config, providers, None
-            self._was_stopped = False
-            self._is_started_by_code = by_code or self._is_started_by_code
+            self.config, self.providers, self._pipeline = config, providers, None
+            self.was_stopped = False
+            self.is_started_by_code = by_code or self.is_started_by_code
             self.file.start(config.file)
         self.process_end.watch_signals()
 
     def stop(self) -> None:
         """Stop recording; streams that are open end as abandoned."""
         with self.sections.current, self._lock:
-            self._config, self._providers = None, Providers()
-            self._was_stopped, self._is_started_by_code = True, False
+            self.config, self.providers = None, Providers()
+            self.was_stopped, self.is_started_by_code = True, False
             self.connection.disable_processors()
         self.process_end.leave_signals()
         self.callback_threads.drop_waiting()
@@ -143,29 +144,9 @@ class Runtime:
         self.sections.leave_collector()
 
     @property
-    def config(self) -> Config | None:
-        """The options in force; None: nothing is recorded."""
-        return self._config
-
-    @property
-    def providers(self) -> Providers:
-        """The providers that were given."""
-        return self._providers
-
-    @property
-    def is_started_by_code(self) -> bool:
-        """Whether `instrument()` was called, rather than entry points alone."""
-        return self._is_started_by_code
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether `uninstrument()` was called since the last start."""
-        return self._was_stopped
-
-    @property
     def session_from(self) -> SessionFrom | None:
         """Where a request names its session; None: nowhere."""
-        return None if self._config is None else self._config.session_from
+        return None if self.config is None else self.config.session_from
 
     # --- Open a recording ------------------------------------------------------------------------------------------
 
@@ -186,7 +167,7 @@ class Runtime:
 
     def _open(self, request: Request, classify: Classify, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
         """Do what `open` does, in a critical section."""
-        config = self._config
+        config = self.config
         if config is None or is_suppressed():
             return None
         pipeline = self._pipeline
@@ -202,7 +183,7 @@ class Runtime:
         handle = SpanHandle()
         recorder: StreamRecorder | None = None
         try:
-            pipeline.start(handle, request, unix_ns, sdk_span)
+            pipeline.spans.start(handle, request, unix_ns, sdk_span)
             recorder = StreamRecorder(
                 request, classify, self.finalizer, self.evidence,
                 unix_ns=unix_ns, requested=requested, clock=self._clock,
@@ -214,7 +195,7 @@ class Runtime:
                 recorder.end_unreported()
                 self.open_streams.remove(recorder.key)
             raise
-        if self._config is None:  # stopped meanwhile, before this stream was registered
+        if self.config is None:  # stopped meanwhile, before this stream was registered
             recorder.abandon_from_gc()
             return None
         return recorder
@@ -239,14 +220,14 @@ class Runtime:
                 make_log=partial(pipeline.stall_log, handle, recorder.request, recorder.unix_ns),
                 on_stall=config.on_stall,
             )
-            recorder.watch_with(monitor)
+            recorder.stall_monitor = monitor
         if config.progress is not None and not recorder.request.is_test:
             emit = pipeline.progress_log(handle, recorder.request, recorder.unix_ns)
             self.progress.follow(recorder, emit, config.progress)
         if handle.is_adopted:
             hold_end(recorder)
         elif not handle.is_own:
-            pipeline.follow_foreign_span(handle, partial(_snapshot, self.finalizer, ref(recorder)))
+            pipeline.follow_foreign_span(handle, partial(self.finalizer.snapshot, ref(recorder)))
         self.watchdog.thread.wake()
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
@@ -256,7 +237,7 @@ class Runtime:
         pipeline = self._pipeline
         if pipeline is not None:
             with self.sections.current:
-                pipeline.redescribe(recorder.span_handle, request)
+                pipeline.spans.redescribe(recorder.span_handle, request)
 
     move = staticmethod(move_to_span)
     attach = staticmethod(context.attach)
@@ -276,10 +257,10 @@ class Runtime:
         """
         with self.sections.current, self._lock:
             is_current = self._pipeline is not None and not self.connection.is_outdated
-            if not is_current and self._config is not None and not self._is_connecting:
+            if not is_current and self.config is not None and not self._is_connecting:
                 self._is_connecting = True
                 try:
-                    self._pipeline = self.connection.connect(self._config, self._providers, self._pipeline)
+                    self._pipeline = self.connection.connect(self.config, self.providers, self._pipeline)
                     self._exports = [*self.connection.exports, self.file.finish, self.summary_lines.queue.flush]
                     self.process_end.register()
                 finally:
@@ -328,82 +309,24 @@ class Runtime:
 
     # --- Forks -----------------------------------------------------------------------------------------------------
 
-    def register_fork_handlers(self) -> None:
-        """Have the threads and what they hold survive `os.fork()`. Called once, for the runtime of the process."""
-        if not hasattr(os, "register_at_fork"):
-            return
+    def find_round_locks(self) -> Iterable[Any]:
+        """Return the locks that threads of ours hold while they make a round. A fork waits for them."""
         parts = (self.watchdog.thread, self.progress.thread, self.finalizer.thread, self.file, self.summary_lines.queue)
-        forks = _Forks()
-
-        def before() -> None:
-            """Wait until no thread of ours makes a round, for `MAX_WAIT_AT_FORK` seconds in all."""
-            deadline = monotonic() + MAX_WAIT_AT_FORK
-            for lock in (self.sections.current, *(part.in_round for part in parts)):
-                forks.acquire(lock, max(deadline - monotonic(), 0))
-
-        def after_in_child() -> None:
-            """Begin anew: the locks that are held are the parent's."""
-            self.forget_after_fork()
-            forks.release()
-
-        os.register_at_fork(before=before, after_in_parent=forks.release, after_in_child=after_in_child)
-        # Once more: a handler of a signal that interrupts the first call may raise an exception there.
-        os.register_at_fork(after_in_parent=forks.release)
+        return (self.sections.current, *(part.in_round for part in parts))
 
     def forget_after_fork(self) -> None:
         """Drop what is the parent's: its streams, its threads, and what waits to be reported."""
         self._lock, self._is_connecting = RLock(), False
         self._pipeline, self._exports = None, []
-        for part in (
-            *(
-                self.flusher,
-                self.finalizer,
-                self.open_streams,
-                self.evidence,
-                self.watchdog,
-                self.progress,
-                self.metrics,
-            ),
-            *(self.log_threads, self.callback_threads, self.file, self.summary_lines.queue, self.connection),
-        ):
+        parts = (
+            *(self.flusher, self.finalizer, self.open_streams, self.evidence, self.watchdog, self.progress),
+            *(self.metrics, self.log_threads, self.callback_threads, self.file, self.summary_lines.queue),
+            self.connection,
+        )
+        for part in parts:
             part.forget_after_fork()
-
-
-class _Forks(local):
-    """The locks that forks of the current thread hold: one may interrupt another, in a handler of a signal.
-
-    Such a handler may also raise an exception anywhere, which goes no further than the function that `os.fork()` calls.
-    So a lock is added before it is acquired, and removed after it was released.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[Any] = []
-
-    def acquire(self, lock: Any, seconds: float) -> None:
-        """Acquire a lock until `release()` is called, if that takes no longer than `seconds`."""
-        self._held.append(lock)
-        is_acquired, is_added = lock.acquire(timeout=seconds), lock in self._held
-        if is_acquired and not is_added:  # another fork has released all
-            self._held.append(lock)
-        elif is_added and not is_acquired:
-            self._held.remove(lock)
-
-    def release(self) -> None:
-        """Release what is held, if anything is."""
-        while self._held:
-            # It is not acquired where an exception came before; there is none where another fork has released all.
-            with suppress(RuntimeError, IndexError):
-                self._held[-1].release()
-            with suppress(IndexError):
-                self._held.pop()
-
-
-def _snapshot(finalizer: Finalizer, reference: ref[StreamRecorder]) -> FinishedStream | None:
-    """Return a stream as if it ended now; None: it is gone."""
-    recorder = reference()
-    return None if recorder is None else finalizer.snapshot(recorder)
 
 
 runtime = Runtime()
 """The one of this process."""
-runtime.register_fork_handlers()
+register_fork_handlers(runtime.find_round_locks, runtime.forget_after_fork)

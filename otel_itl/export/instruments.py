@@ -16,8 +16,8 @@ from otel_itl.core.stalls import Stall
 from otel_itl.core.timeline import SECOND
 from otel_itl.export import attributes
 from otel_itl.export.cardinality import MAX_ERROR_TYPES, OTHER_ERROR, CappedValues, LabelCaps
-from otel_itl.export.measured_stream import MeasuredStream
 from otel_itl.export.stream_batch import Labels, StreamBatch
+from otel_itl.export.stream_report import StreamReport
 
 MAX_LABELS: Final = 4_096
 """Sets of attributes that are kept, so that each is built once; more are built again for every stream."""
@@ -58,20 +58,20 @@ class StreamInstruments:
         """Build the metric attributes of a stream that is still open."""
         return attributes.of_metrics(request, None, self._caps)
 
-    def labels_of(self, stream: MeasuredStream) -> Labels:
+    def labels_of(self, stream: StreamReport) -> Labels:
         """Return the metric attributes of a stream that ended: one object for all streams that have them in common."""
-        request = stream.request
+        request, response_model = stream.finished.request, stream.finished.response.model
         key = (
             request.operation,
             request.provider,
             request.model,
-            stream.response_model,
+            response_model,
             request.server_address,
             request.server_port,
         )
         labels = self._labels.get(key)
         if labels is None:
-            labels = attributes.of_metrics(request, stream.response_model, self._caps)
+            labels = attributes.of_metrics(request, response_model, self._caps)
             if len(self._capped_labels) < MAX_LABELS:
                 labels = self._capped_labels.setdefault(tuple(labels.items()), labels)
             if len(self._labels) < MAX_LABELS:
@@ -90,29 +90,30 @@ class StreamInstruments:
         """Record streams that ended into every instrument that concerns them, but for their outcome.
 
         Args:
-            batch: streams with these attributes, and the rest of `MeasuredStream.common`, in common.
+            batch: streams with these attributes, and the rest of `StreamReport.common`, in common.
             labels: their attributes.
 
         Raises:
             Exception: whatever a counter, a view or an odd value of a stream raises.
         """
         streams, first = batch.streams, batch.streams[0]
-        batch.record_samples(self._itl, [stream.samples for stream in streams], labels, SECOND)
-        batch.record_values(self._ttft, [stream.time_to_first_token for stream in streams], labels)
-        batch.record_values(self._tpot, [stream.time_per_output_token for stream in streams], labels)
+        samples = [stream.measures.upstream_samples.nanoseconds for stream in streams]
+        batch.record_samples(self._itl, samples, labels, SECOND)
+        batch.record_values(self._ttft, [stream.find_known("time_to_first_token") for stream in streams], labels)
+        batch.record_values(self._tpot, [stream.find_known("time_per_output_token") for stream in streams], labels)
         for stream in streams:
-            for figure, cause in stream.uncertain:
+            for figure, cause in stream.find_uncertain():
                 counted = {**labels, names.UNCERTAIN_FIGURE: figure, names.UNCERTAIN_CAUSE: cause}
-                self._uncertain.add(1, counted, stream.context)
-        if first.slo_result is not None:
-            self._record_slo(batch, labels, first.slo_result.slo.profile)
-        if first.records_standard:
-            error_type = None if first.error_type is None else self._error_types.cap(first.error_type)
-            self._standard.record(batch, labels, error_type)
+                self._uncertain.add(1, counted, stream.handle.exemplar_context)
+        if first.slo is not None:
+            self._record_slo(batch, labels, first.slo.slo.profile)
+        if first.handle.records_standard:
+            error_type = first.finished.error_type
+            self._standard.record(batch, labels, None if error_type is None else self._error_types.cap(error_type))
 
     def _record_slo(self, batch: StreamBatch, labels: Labels, profile: str) -> None:
         """Count the gaps and the streams that met the objective, and those that did not."""
-        results = [stream.slo_result for stream in batch.streams if stream.slo_result is not None]
+        results = [stream.slo for stream in batch.streams if stream.slo is not None]
         has_tokens = any(result.tokens_met or result.tokens_missed for result in results)
         are_met = [result.is_stream_met for result in results]
         for is_met in (True, False):
@@ -146,20 +147,22 @@ class _StandardInstruments:
 
     def record(self, batch: StreamBatch, labels: Labels, error_type: str | None) -> None:
         """Record what no other instrumentation records for these streams."""
-        streams, elsewhere = batch.streams, batch.streams[0].recorded_elsewhere
+        timelines = [stream.finished.timeline for stream in batch.streams]
+        elsewhere = batch.streams[0].handle.recorded_elsewhere
         if "duration" not in elsewhere:
             failed = labels if error_type is None else {**labels, names.ERROR_TYPE: error_type}
-            batch.record_values(self._duration, [stream.duration for stream in streams], failed)
+            batch.record_values(self._duration, [timeline.end for timeline in timelines], failed, SECOND)
         if "time_to_first_chunk" not in elsewhere:
-            batch.record_values(self._first_chunk, [stream.first_chunk_ns for stream in streams], labels, SECOND)
-        batch.record_samples(self._per_chunk, [stream.chunk_gaps for stream in streams], labels, SECOND)
+            first_chunks = [timeline.arrived[0] if timeline.arrived else None for timeline in timelines]
+            batch.record_values(self._first_chunk, first_chunks, labels, SECOND)
+        batch.record_samples(self._per_chunk, [stream.find_chunk_gaps() for stream in batch.streams], labels, SECOND)
         if "token_usage" not in elsewhere:
-            for field in dict.fromkeys(chain.from_iterable(stream.usage for stream in streams)):
-                self._record_usage(batch, field, labels)
+            usages = [attributes.reported_usage(stream.finished) for stream in batch.streams]
+            for field in dict.fromkeys(chain.from_iterable(usages)):
+                self._record_usage(batch, field, [usage.get(field) for usage in usages], labels)
 
-    def _record_usage(self, batch: StreamBatch, field: str, labels: Labels) -> None:
+    def _record_usage(self, batch: StreamBatch, field: str, tokens: list[int | None], labels: Labels) -> None:
         """Record one of the token counts that the provider reported; where it reported none, that is not a 0."""
-        tokens = [stream.usage.get(field) for stream in batch.streams]
         if self._usage is not None and field in {"input_tokens", "output_tokens"}:
             token_type = {names.TOKEN_TYPE: field.removesuffix("_tokens")}
             batch.record_values(self._usage, tokens, {**labels, **token_type})

@@ -17,8 +17,8 @@ from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
 from otel_itl.export.identity_map import IdentityMap
 from otel_itl.export.instruments import StreamInstruments
-from otel_itl.export.measured_stream import MeasuredStream
 from otel_itl.export.pending_streams import PendingStreams
+from otel_itl.export.stream_report import StreamReport
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
@@ -38,7 +38,7 @@ class StreamMetrics:
         self.pending = pending
         """The queue of the process, which other sets of instruments share."""
 
-    def add(self, stream: MeasuredStream) -> None:
+    def add(self, stream: StreamReport) -> None:
         """Queue a stream that ended; it is recorded before the next collection."""
         self.pending.add(self, stream)
 

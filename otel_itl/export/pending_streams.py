@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Final, NamedTuple, Protocol
-
-from opentelemetry.context import Context
+from typing import Final
 
 from otel_itl.core import conventions as names
 from otel_itl.core.conventions import Where
-from otel_itl.export.instruments import StreamInstruments
-from otel_itl.export.measured_stream import MeasuredStream
-from otel_itl.export.stream_batch import Labels, StreamBatch
+from otel_itl.export.stream_batch import NO_SPAN, HasInstruments, StreamBatch
+from otel_itl.export.stream_report import StreamReport
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.under_way import UnderWay
@@ -27,27 +24,9 @@ RECORDED_PER_ADD: Final = 32
 MAX_WAIT: Final = 1.0
 """Seconds that `record_all` waits for recordings of other threads."""
 
-_NO_SPAN: Final = Context()
-
 
 def _do_nothing() -> None:
     """Do nothing."""
-
-
-class HasInstruments(Protocol):
-    """Names the instruments that streams are recorded into, at the moment when they are: a `StreamMetrics`."""
-
-    instruments: StreamInstruments
-
-
-class _Batch(NamedTuple):
-    """Streams that are recorded together."""
-
-    metrics: HasInstruments
-    instruments: StreamInstruments
-    labels: Labels | None
-    """Their attributes; None: they could not be found."""
-    streams: list[MeasuredStream]
 
 
 class PendingStreams:
@@ -70,7 +49,7 @@ class PendingStreams:
         self._sections = sections
         self._wake = wake
         self._report = partial(errors.report, Where.METRICS_RECORD)
-        self.queue: deque[tuple[HasInstruments, MeasuredStream]] = deque()
+        self.queue: deque[tuple[HasInstruments, StreamReport]] = deque()
         """What waits. The pipeline appends to it itself, so that no failure of ours can lose a stream on the way."""
         self._recording = UnderWay()
         self.recorded_by_add = 0
@@ -85,7 +64,7 @@ class PendingStreams:
         """Whether the streams that wait are to be recorded before a collection."""
         return len(self.queue) >= MANY
 
-    def add(self, metrics: HasInstruments, stream: MeasuredStream) -> None:
+    def add(self, metrics: HasInstruments, stream: StreamReport) -> None:
         """Queue an ended stream to be recorded by `metrics`; beyond `MAX_PENDING`, record some that wait."""
         self.queue.append((metrics, stream))
         self.hold_bound()
@@ -103,7 +82,7 @@ class PendingStreams:
 
     def _record_some(self, count: int) -> int:
         """Do what `record_some` does."""
-        batches: deque[_Batch] = deque()
+        batches: deque[StreamBatch] = deque()
         try:
             with self._sections.current:
                 recorded = self._take(count, batches)
@@ -125,12 +104,12 @@ class PendingStreams:
         self.queue.clear()
         self._recording.forget()
 
-    def _take(self, count: int, batches: deque[_Batch]) -> int:
+    def _take(self, count: int, batches: deque[StreamBatch]) -> int:
         """Take up to `count` streams from the queue, as batches of those that can be recorded together.
 
         Returns how many were taken. A stream whose attributes cannot be found is a batch of its own, without any.
         """
-        by_key: dict[Hashable, _Batch] = {}
+        by_key: dict[Hashable, StreamBatch] = {}
         for taken in range(count):
             try:
                 metrics, stream = self.queue.popleft()
@@ -142,35 +121,36 @@ class PendingStreams:
                 key = instruments, id(labels), stream.common
                 batch = by_key.get(key)
                 if batch is None:
-                    batches.append(batch := _Batch(metrics, instruments, labels, []))
+                    batches.append(batch := StreamBatch(metrics, instruments, labels, [], self._report))
                     by_key[key] = batch
                 batch.streams.append(stream)
             except Exception as error:  # noqa: BLE001 - the guard
-                batches.append(_Batch(metrics, instruments, None, [stream]))
+                batches.append(StreamBatch(metrics, instruments, None, [stream], self._report))
                 self._report(error)
         return count
 
-    def _record(self, batches: deque[_Batch]) -> None:
+    def _record(self, batches: deque[StreamBatch]) -> None:
         """Record the first of these batches, and remove it.
 
         Whatever fails, the outcome of each stream is counted once, if need be without the attributes of its request: by
         the counter itself, in the function that removes the batch, so that no failure of ours comes between the two.
         """
-        _, instruments, labels, streams = batches.popleft()
+        batch = batches.popleft()
+        _, instruments, labels, streams, report = batch
         count_outcome, left = instruments.outcomes.add, len(streams)
-        outcome = {names.STREAM_OUTCOME: streams[0].outcome.value}
+        outcome = {names.STREAM_OUTCOME: streams[0].finished.timeline.outcome.value}
         try:
             try:
-                attributes, context = {**(labels or {}), **outcome}, streams[-1].context
+                attributes, context = {**(labels or {}), **outcome}, streams[-1].handle.exemplar_context
                 # One stream apart from all others, so that an exemplar is of one stream.
                 count_outcome(1, attributes, context)
                 left -= 1
                 if left:
-                    count_outcome(left, attributes, _NO_SPAN)
+                    count_outcome(left, attributes, NO_SPAN)
             except Exception:
-                count_outcome(left, outcome, _NO_SPAN)
+                count_outcome(left, outcome, NO_SPAN)
                 raise
             if labels is not None:
-                instruments.record(StreamBatch(streams, self._report), labels)
+                instruments.record(batch, labels)
         except Exception as error:  # noqa: BLE001 - the guard
-            self._report(error)
+            report(error)

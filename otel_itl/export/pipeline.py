@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 from weakref import ref
 
 from opentelemetry._logs import Logger  # noqa: TC002 - part of what is public
 from opentelemetry.context import Context  # noqa: TC002 - part of what is public
-from opentelemetry.trace import NonRecordingSpan, Span, set_span_in_context
+from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
 from otel_itl.core.conventions import FETCH_OPERATIONS, Where
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.request import Request
-from otel_itl.core.sessions import Sessions, SessionStatus
+from otel_itl.core.sessions import SessionStatus
 from otel_itl.core.slo import Objectives, SLOResult, evaluate
 from otel_itl.core.stalls import Cause
 from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export.logs import EventLog
-from otel_itl.export.measured_stream import MeasuredStream, measured_stream
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.export.others_spans import describe_before_end
 from otel_itl.export.span import SpanSink, SpanStarter, end_span
@@ -32,6 +31,8 @@ from otel_itl.recording.internal_errors import InternalErrors
 
 T = TypeVar("T")
 Sink = Callable[[StreamReport], None]
+_WITHOUT_MEASURES: Final = measure(Timeline(request_unix_ns=0))
+"""The figures of a stream that could not be measured: none."""
 
 
 class Pipeline:
@@ -67,31 +68,23 @@ class Pipeline:
     ) -> None:
         self.metrics = metrics
         self.errors, self.sections = errors, sections
-        self._spans = spans
+        self.spans = spans
+        """Starts the spans, and describes them again."""
         self._span_sink = span_sink
         self._sinks: Sequence[Sink] = (span_sink, end_log, *more_sinks)
         self._logger = logger
         self._objectives = objectives
         self._usage_reports = UsageReports()
 
-    @property
-    def sessions(self) -> Sessions:
-        """The sessions of this process."""
-        return self._spans.sessions
-
-    def start(self, handle: SpanHandle, request: Request, unix_ns: int, sdk_span: Span | None = None) -> None:
-        """Start the span of a request made at `unix_ns`, or join another instrumentation's or that of the SDK."""
-        self._spans.start(handle, request, unix_ns, sdk_span)
-
-    def redescribe(self, handle: SpanHandle, request: Request) -> None:
-        """Describe a started span as the layer nearer to the wire sees the request."""
-        self._spans.redescribe(handle, request)
-
     def discard(self, handle: SpanHandle, request: Request, unix_ns: int) -> None:
         """Report a request that could not be recorded as abandoned; a span that is not ours is left as it was."""
         timeline = Timeline(request_unix_ns=unix_ns, outcome=Outcome.ABANDONED)
-        report = self.finish if handle.is_own else end_span
-        report(handle, FinishedStream(request, ResponseInfo(), timeline, ALONE, None))
+        finished = FinishedStream(request, ResponseInfo(), timeline, ALONE, None)
+        if handle.is_own:
+            self.compute(handle, finished)
+            self.deliver(handle)
+        else:
+            end_span(StreamReport(handle, finished, _WITHOUT_MEASURES))
 
     def stall_log(self, handle: SpanHandle, request: Request, unix_ns: int) -> StallLog:
         """Make what emits the log events of a stream's stalls. It refers to the span by its ids alone."""
@@ -124,68 +117,55 @@ class Pipeline:
             finished = snapshot()
             if finished is not None:
                 measures = measure(finished.timeline)
-                self._span_sink(StreamReport(handle, finished, measures, self._evaluate(finished, measures), None))
+                self._span_sink(StreamReport(handle, finished, measures, self._evaluate(finished, measures)))
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.SPAN_ENRICH, error)
 
-    def finish(self, handle: SpanHandle, finished: FinishedStream) -> None:
-        """Report a stream that ended. A second report of it does nothing."""
-        self.compute(handle, finished)
-        self.deliver(handle)
-
     def compute(self, handle: SpanHandle, finished: FinishedStream) -> None:
-        """Compute the report of a stream that ended, and queue its metrics. A second call does nothing.
+        """Compute the report of a stream that ended, and queue it for its metrics. A second call does nothing.
 
         No code of the application runs here: a collection may call it.
         """
         if not handle.claim_report():
             return
-        metrics, measured = self.metrics, None
-        handle.finished = finished
+        report = StreamReport(handle, finished, _WITHOUT_MEASURES)
         try:
-            handle.report = report = self._derive(handle, finished)
-            measured = self._try(partial(_measure_for_metrics, report))
+            if finished.response.is_background or finished.request.operation in FETCH_OPERATIONS:
+                finished = finished._replace(reports_usage=self._try(partial(self._usage_reports.claim, finished)))
+                report = StreamReport(handle, finished, _WITHOUT_MEASURES)
+            measures = self._try(partial(measure, finished.timeline))
+            if measures is None:
+                measures = _WITHOUT_MEASURES._replace(duration=finished.timeline.end / SECOND)
+            slo = self._try(partial(self._evaluate, finished, measures))
+            session = self._try(partial(_end_session_request, handle, finished, measures))
+            report = StreamReport(handle, finished, measures, slo, session)
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
         finally:
             # Unless something of ours has failed already, nothing of ours is called here that could.
+            handle.report = report
             if not finished.request.is_test:
-                metrics.pending.queue.append((metrics, measured or _without_measures(handle, finished)))
+                self.metrics.pending.queue.append((self.metrics, report))
 
     def deliver(self, handle: SpanHandle) -> None:
         """Deliver the report of a stream in log events and on its span, and end that. A second call does nothing."""
-        finished, report, span = handle.finished, handle.report, handle.span
-        if finished is None or not handle.claim_delivery():
+        report, span = handle.report, handle.span
+        if report is None or not handle.claim_delivery():
             return
         try:
-            if report is not None:
-                for sink in self._sinks:
-                    self._try(partial(sink, report))
-            self._try(partial(end_span, handle, finished))
+            for sink in (*self._sinks, end_span):
+                self._try(partial(sink, report))
         except Exception as error:  # noqa: BLE001 - the guard
             self.errors.report(Where.STREAM_END, error)
         finally:
             # As above.
+            timeline = report.finished.timeline
             if handle.is_own and span.is_recording():
-                span.end(finished.timeline.request_unix_ns + finished.timeline.end)
+                span.end(timeline.request_unix_ns + timeline.end)
             elif handle.noted_ends and vars(span).pop("end", None) is not None:
                 span.end(handle.noted_ends[0])
         handle.release()
         self.metrics.pending.hold_bound()
-
-    def _derive(self, handle: SpanHandle, finished: FinishedStream) -> StreamReport:
-        """Measure a stream, and hold it against its objective and its session."""
-        if finished.response.is_background or finished.request.operation in FETCH_OPERATIONS:
-            claim = self._try(partial(self._usage_reports.claim, finished))
-            finished = finished._replace(reports_usage=claim)
-        measures = self._try(partial(measure, finished.timeline)) or measure(_without_chunks(finished.timeline))
-        return StreamReport(
-            handle=handle,
-            finished=finished,
-            measures=measures,
-            slo=self._try(partial(self._evaluate, finished, measures)),
-            session=self._try(partial(_end_session_request, handle, finished, measures)),
-        )
 
     def _try(self, step: Callable[[], T]) -> T | None:
         """Take a step of a stream's end; where it fails, report that and return None."""
@@ -202,37 +182,6 @@ class Pipeline:
             return None
         is_stalled = any(stall.cause is Cause.UPSTREAM for stall in finished.stalls)
         return evaluate(slo, finished.timeline, measures, is_stalled=is_stalled)
-
-
-def _measure_for_metrics(report: StreamReport) -> MeasuredStream:
-    """Take from a report what the metrics need, so that timeline and span can be freed before the next collection."""
-    handle = report.handle
-    return measured_stream(
-        report.finished,
-        report.measures,
-        report.slo,
-        handle.span.get_span_context(),
-        records_standard=handle.records_standard,
-        recorded_elsewhere=handle.recorded_elsewhere,
-    )
-
-
-def _without_chunks(timeline: Timeline) -> Timeline:
-    """Return the timeline with its end and its outcome alone, for when the rest cannot be measured."""
-    return Timeline(request_unix_ns=timeline.request_unix_ns, end=timeline.end, outcome=timeline.outcome)
-
-
-def _without_measures(handle: SpanHandle, finished: FinishedStream) -> MeasuredStream:
-    """Return what the metrics record of a stream that could not be measured: its outcome and its duration."""
-    return MeasuredStream(
-        request=finished.request,
-        response_model=finished.response.model,
-        outcome=finished.timeline.outcome,
-        error_type=finished.error_type,
-        duration=finished.timeline.end / SECOND,
-        records_standard=handle.records_standard,
-        recorded_elsewhere=handle.recorded_elsewhere,
-    )
 
 
 def _end_session_request(handle: SpanHandle, finished: FinishedStream, measures: Measures) -> SessionStatus | None:

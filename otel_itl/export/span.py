@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Any
 
 from opentelemetry.context import get_current
@@ -16,6 +15,7 @@ from opentelemetry.trace import (
     StatusCode,
     Tracer,
     get_current_span,
+    set_span_in_context,
 )
 
 from otel_itl.core import conventions as names
@@ -25,14 +25,11 @@ from otel_itl.core.measures import Measures
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.sketch import sketch
-from otel_itl.core.stream import FinishedStream
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.export import attributes
 from otel_itl.export.measured_spans import MeasuredSpans
 from otel_itl.export.other_instrumentations import is_other_in_charge, metrics_recorded_within, without_suppression
-from otel_itl.export.sdk_internals.checked_attributes import set_checked_attributes
-from otel_itl.export.sdk_internals.lazy_events import add_events
-from otel_itl.export.sdk_internals.span_limits import event_limit
+from otel_itl.export.sdk_internals.spans import add_events, event_limit, set_checked_attributes
 from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors
 
@@ -81,19 +78,20 @@ class SpanStarter:
                 sdk_span.add_link(link)
             self._mark_enclosing(outer)
         else:
-            start = partial(
-                self._tracer.start_span,
-                _name_of(request),
-                kind=SpanKind.CLIENT,
-                attributes=attributes.at_start(request),
-                links=[Link(link) for link in links],
-                start_time=unix_ns,
-            )
+            handle.recorded_elsewhere = metrics_recorded_within(outer)
             with without_suppression():
-                handle.start_span(start, metrics_recorded_within(outer))
+                span = self._tracer.start_span(
+                    _name_of(request),
+                    kind=SpanKind.CLIENT,
+                    attributes=attributes.at_start(request),
+                    links=[Link(link) for link in links],
+                    start_time=unix_ns,
+                )
+                handle.span, handle.is_own, handle.records_standard = span, True, True
+            handle.span_context, handle.context = span.get_span_context(), set_span_in_context(span)
             self._mark_enclosing(outer)
         if handle.session_request is not None:
-            handle.session_request.set_link(handle.span.get_span_context())
+            handle.session_request.set_link(handle.span_context)
 
     def redescribe(self, handle: SpanHandle, request: Request) -> None:
         """Describe a span that was started for an outer layer as the layer nearer to the wire sees the request."""
@@ -105,8 +103,8 @@ class SpanStarter:
         """Give a request its place in its session, if it has one; returns the spans to link to."""
         if request.session_id is None:
             return []
-        handle.join_session(session_request := self.sessions.begin_request(request.session_id, _model_key(request)))
-        previous = session_request.previous_link
+        handle.session_request = self.sessions.begin_request(request.session_id, _model_key(request))
+        previous = handle.session_request.previous_link
         return [previous] if isinstance(previous, SpanContext) else []
 
     def _mark_enclosing(self, outer: Span) -> None:
@@ -143,21 +141,12 @@ class SpanSink:
 
     def __call__(self, report: StreamReport) -> None:
         """Describe the stream on its span."""
-        span, finished = report.handle.span, report.finished
+        handle, finished = report.handle, report.finished
+        span = handle.span
         if not span.is_recording():
             return
-        self._measured_spans.mark(span.get_span_context().span_id)
-        handle = report.handle
-        described = {
-            **self._describe_response(report),
-            **attributes.of_stream(finished.timeline, report.measures, finished.concurrency),
-            **attributes.of_server(finished.response),
-            **_sketch(report.measures),
-            **attributes.of_stalls(finished),
-            **attributes.of_host(finished, report.measures),
-            **attributes.of_slo(report.slo),
-            **attributes.of_session(report.session),
-        }
+        self._measured_spans.mark(handle.span_context.span_id)
+        described = self._describe(report)
         if handle.is_adopted:  # the SDK describes the response: what it leaves out is added
             left_out = described.keys() - (getattr(span, "attributes", None) or {}).keys()
             described = {name: described[name] for name in left_out - {names.RESPONSE_TIME_TO_FIRST_CHUNK}}
@@ -172,11 +161,23 @@ class SpanSink:
         if self._token_events in {"packed", "each"}:
             self._add_token_events(span, finished.timeline, _milestones(finished.timeline, report.measures))
 
-    def _describe_response(self, report: StreamReport) -> dict[str, Any]:
-        """Build the standard attributes of the response, unless another instrumentation has them on its span."""
-        if not report.handle.records_standard:
-            return {}
-        return attributes.of_response(report.finished, report.measures, self._standard_names)
+    def _describe(self, report: StreamReport) -> dict[str, Any]:
+        """Build the attributes of a stream that ended."""
+        finished, measures = report.finished, report.measures
+        described = attributes.of_stream(finished.timeline, measures, finished.concurrency)
+        if report.handle.records_standard:  # else another instrumentation has the standard attributes on its span
+            described |= attributes.of_response(finished, measures, self._standard_names)
+        described |= attributes.of_stalls(finished)
+        described |= attributes.of_host(finished, measures)
+        if finished.response.server_durations:
+            described |= attributes.of_server(finished.response)
+        if samples := measures.upstream_samples.nanoseconds:  # none where the pace is not known
+            described |= attributes.of_sketch(sketch(samples))
+        if report.slo is not None:
+            described |= attributes.of_slo(report.slo)
+        if report.session is not None:
+            described |= attributes.of_session(report.session)
+        return described
 
     def _add_token_events(self, span: Span, timeline: Timeline, milestones: list[LazyEvent]) -> None:
         """Add the token events of a stream to its span: packed, or one for each output chunk.
@@ -204,22 +205,14 @@ class SpanSink:
         add_events(span, [*milestones, *packed] if has_room else packed, self._errors)
 
 
-def _sketch(measures: Measures) -> dict[str, Any]:
-    """Build the attributes of the sketch of the ITL samples; empty where there are none, or the pace is not known."""
-    samples = measures.upstream_samples.nanoseconds
-    return attributes.of_sketch(sketch(samples)) if samples else {}
-
-
 def _milestones(timeline: Timeline, measures: Measures) -> list[LazyEvent]:
     """Make the events for the first and the last token, so that a waterfall shows them."""
-    moments = {
-        names.FIRST_TOKEN_EVENT: measures.time_to_first_token,
-        names.LAST_TOKEN_EVENT: measures.time_to_last_token,
-    }
+    moments = (
+        (names.FIRST_TOKEN_EVENT, measures.time_to_first_token),
+        (names.LAST_TOKEN_EVENT, measures.time_to_last_token),
+    )
     return [
-        LazyEvent(name, _unix_ns(timeline, seconds * SECOND), dict)
-        for name, seconds in moments.items()
-        if seconds is not None
+        LazyEvent(name, _unix_ns(timeline, seconds * SECOND), dict) for name, seconds in moments if seconds is not None
     ]
 
 
@@ -228,15 +221,16 @@ def _unix_ns(timeline: Timeline, offset_ns: float) -> int:
     return timeline.request_unix_ns + round(offset_ns)
 
 
-def end_span(handle: SpanHandle, finished: FinishedStream) -> None:
+def end_span(report: StreamReport) -> None:
     """End our span of a stream that ended, or give the end of the SDK's or another instrumentation's span back to it.
 
     A span that the SDK has ended meanwhile ends with the time at which the SDK did so. That of a stream that was
     dropped ends as well: with the stream, what would have ended it is gone.
     """
-    span, timeline = handle.span, finished.timeline
+    handle, timeline = report.handle, report.finished.timeline
+    span = handle.span
     if handle.records_standard and timeline.outcome is Outcome.ERROR:
-        span.set_status(Status(StatusCode.ERROR, finished.error_type))
+        span.set_status(Status(StatusCode.ERROR, report.finished.error_type))
     if handle.is_own:
         with without_suppression():
             span.end(end_time=timeline.request_unix_ns + timeline.end)

@@ -22,8 +22,8 @@ from otel_itl.core.stalls import StallPolicy
 from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.measured_spans import MeasuredSpans
-from otel_itl.export.measured_stream import measured_stream
 from otel_itl.export.metrics import StreamMetrics
+from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
 
@@ -111,9 +111,9 @@ class SpanEventProcessor(SpanProcessor):
         measures = measure(timeline)
         slo = self._objectives.for_model(finished.request.model)
         slo_result = None if slo is None else evaluate(slo, timeline, measures, is_stalled=bool(finished.stalls))
-        self._stream_metrics.add(
-            measured_stream(finished, measures, slo_result, context, records_standard=self._standard_metrics)
-        )
+        handle = SpanHandle()
+        handle.span_context, handle.records_standard = context, self._standard_metrics
+        self._stream_metrics.add(StreamReport(handle, finished, measures, slo_result))
 
 
 def _timeline(span: ReadableSpan, chunk_events: frozenset[str]) -> Timeline | None:

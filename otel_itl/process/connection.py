@@ -94,7 +94,7 @@ class Connection:
         self.may_defer = is_flushed and config.token_events != "log"
         tracer = get_tracer(chosen.tracer_provider, config.standard_names)
         stream_logger = get_logger(chosen.logger_provider, config.standard_names)
-        sessions = Sessions() if replaced is None else replaced.sessions
+        sessions = Sessions() if replaced is None else replaced.spans.sessions
         errors, generation = self._metrics.errors, STANDARD_NAMES[config.standard_names]
         return Pipeline(
             SpanStarter(tracer, sessions, self._measured_spans),

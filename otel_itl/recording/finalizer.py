@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+from weakref import ref
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ALONE, Concurrency, FinishedStream
@@ -64,8 +65,7 @@ class Finalizer:
         self._open_streams = open_streams
         self._sections = sections
         self._rounds = 0
-        self._round_tasks: list[Callable[[], object]] = []
-        self._due: list[Callable[[], bool]] = []
+        self._round_tasks: list[tuple[Callable[[], object], Callable[[], bool]]] = []
         self.thread = PeriodicThread(
             "otel_itl finalizer",
             interval,
@@ -89,15 +89,14 @@ class Finalizer:
         self._forget()
         self.thread.forget_after_fork()
 
-    def add_round_task(self, task: Callable[[], object], is_due: Callable[[], bool] = lambda: False) -> None:
-        """Have a function called in every round and every flush, after the queued streams.
+    def add_round_task(self, task: Callable[[], object], is_due: Callable[[], bool]) -> None:
+        """Have a function called in the rounds of the thread, after the queued streams, whenever it is due.
 
         Args:
             task: the function.
             is_due: whether there is enough for it to do that the thread makes rounds for it.
         """
-        self._round_tasks.append(task)
-        self._due.append(is_due)
+        self._round_tasks.append((task, is_due))
 
     @property
     def pending(self) -> int:
@@ -137,20 +136,20 @@ class Finalizer:
     @never_raises(Where.STREAM_FINALIZE, None)
     def help(self) -> None:
         """Finalize a few queued streams, so that none pile up while the thread gets no CPU, and log noted failures."""
-        if self._sections.is_inside:
+        if not (self.queued or self.errors.has_noted) or self._sections.is_inside:  # the first, as nearly always
             return
         self.errors.log_noted()
-        if self.queued:
-            with self._sections.current:
-                for _ in range(HELPED_WITH):
-                    self._finalize_next()
+        with self._sections.current:
+            for _ in range(HELPED_WITH):
+                self._finalize_next()
 
-    def snapshot(self, recorder: StreamRecorder) -> FinishedStream | None:
+    def snapshot(self, reference: ref[StreamRecorder]) -> FinishedStream | None:
         """Return a stream as if it ended now, for a span of another instrumentation that ends before it.
 
-        Returns None where the stream was reported already.
+        Returns None where the stream is gone, or was reported already.
         """
-        if recorder.is_reported:
+        recorder = reference()
+        if recorder is None or recorder.is_reported:
             return None
         with self._sections.current:
             monitor = recorder.stall_monitor
@@ -177,7 +176,8 @@ class Finalizer:
                 self._finalize_next()
             self._computing.wait(PATIENCE_SECONDS)
             self._delivering.wait(patience)
-            self._run_round_tasks()
+            self._open_streams.remove_lost()
+        self.errors.log_noted()
 
     @never_raises(Where.STREAM_FINALIZE, None)
     def count_pending(self) -> None:
@@ -207,7 +207,7 @@ class Finalizer:
         self.finalize_pending(patience)
 
     def _has_work(self) -> bool:
-        return self.pending > 0 or any(is_due() for is_due in self._due)
+        return self.pending > 0 or any(is_due() for _, is_due in self._round_tasks)
 
     @never_raises(Where.STREAM_FINALIZE, default=INTERVAL_SECONDS)
     def _make_round(self) -> float | None:
@@ -215,21 +215,18 @@ class Finalizer:
         for _ in range(min(self.pending, MAX_PER_ROUND)):
             self._finalize_next()
         self._rounds += 1
-        self._run_round_tasks(looks_for_lost=self._rounds % ROUNDS_BETWEEN_SEARCHES == 0)
+        if self._rounds % ROUNDS_BETWEEN_SEARCHES == 0:
+            self._open_streams.remove_lost()
+        self.errors.log_noted()
+        for task, is_due in self._round_tasks:
+            try:
+                if is_due():
+                    task()
+            except Exception as error:  # noqa: BLE001 - the guard: one that fails keeps no other from being done
+                self.errors.report(Where.METRICS_RECORD, error)
         if self.pending:
             return NOW
         return self.thread.interval if self._has_work() else None
-
-    def _run_round_tasks(self, *, looks_for_lost: bool = True) -> None:
-        """Run what is due in every round and every flush: forget lost streams, log noted errors, record metrics."""
-        if looks_for_lost:
-            self._open_streams.remove_lost()
-        self.errors.log_noted()
-        for task in self._round_tasks:
-            try:
-                task()
-            except Exception as error:  # noqa: BLE001 - the guard: one that fails keeps no other from being done
-                self.errors.report(Where.METRICS_RECORD, error)
 
     def _finalize_next(self) -> None:
         """Finalize one stream that waits, if there is one."""

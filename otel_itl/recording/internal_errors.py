@@ -51,6 +51,11 @@ class InternalErrors:
         """
         self.counts[queue] += 1
 
+    @property
+    def has_noted(self) -> bool:
+        """Whether failures were noted that are not logged yet."""
+        return bool(self._unlogged)
+
     def log_noted(self) -> None:
         """Log the failures that were noted and not logged yet."""
         with suppress(Exception):  # a log handler of the application may fail as well

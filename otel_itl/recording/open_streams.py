@@ -85,7 +85,7 @@ class OpenStreams:
             now = self._advance()
             entry = _Entry(ref(recorder), now, self._load_ns, len(self._entries) + 1)
             self._entries[key := next(self._keys)] = entry
-            recorder.set_key(key)
+            recorder.key = key
             self._newest_key = max(key, self._newest_key)
 
     def remove(self, key: int) -> Concurrency:

@@ -152,10 +152,12 @@ class PeriodicThread:
             self._is_awake = True
 
     def _wait(self, alarm: _thread.LockType, seconds: float) -> None:
-        """Wait for a number of seconds, or until `hurry()`."""
+        """Wait for a number of seconds, or until `hurry()`; with a sleeper, no longer than there is something to do."""
         due, sleeper = monotonic() + seconds, self._sleeper
         while not self._is_hurried and (left := due - monotonic()) > 0:
             nap = left if sleeper is None else sleeper.begin_nap(left)
             if not alarm.acquire(timeout=nap) and sleeper is not None:
                 sleeper.end_nap()
+                if not self._has_work():  # nothing is left that the naps are taken for
+                    break
         self._is_hurried = False

@@ -27,7 +27,7 @@ def outcomes(telemetry):
 with capture_telemetry() as telemetry:
     otel_itl.instrument(meter_provider=telemetry.meter_provider, tracer_provider=telemetry.tracer_provider)
     read()
-    sessions = runtime._pipeline.sessions
+    sessions = runtime._pipeline.spans.sessions
     reading, writing = os.pipe()
     with sessions._models.lock, runtime._lock:
         child = os.fork()

@@ -45,7 +45,6 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "connect the recorder": (StreamRecorder, "report_to"),
     "register": (runtime.open_streams, "add"),
     "make the monitor": (otel_itl.runtime, "StreamStallMonitor"),
-    "set the monitor": (StreamRecorder, "watch_with"),
     "wake the watchdog": (runtime.watchdog.thread, "wake"),
     "help the finalizer": (runtime.finalizer, "help"),
     "record the headers": (StreamRecorder, "record_headers"),

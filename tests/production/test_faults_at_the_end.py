@@ -204,9 +204,7 @@ STEPS: Final = (
     "export.pipeline.measure",
     "export.pipeline.evaluate",
     "export.pipeline._end_session_request",
-    "export.pipeline.measured_stream",
     "export.pipeline.end_span",
-    "export.pipeline.Pipeline._derive",
     "export.span.SpanSink.__call__",
     "export.span.add_events",
     "export.stream_log.EndLog.__call__",
@@ -216,8 +214,7 @@ STEPS: Final = (
     "export.stream_batch.record_values",
     "export.stream_batch.StreamBatch.record_values",
     "export.stream_batch.StreamBatch.record_samples",
-    "export.pending_streams.StreamBatch",
-    "export.measured_stream.set_span_in_context",
+    "export.stream_report.set_span_in_context",
     "export.span.set_checked_attributes",
 )
 OUTCOMES: Final = {"read to its end": "completed", "closed": "closed", "broken": "error", "dropped": "abandoned"}

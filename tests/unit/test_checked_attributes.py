@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.trace import INVALID_SPAN
 
-from otel_itl.export.sdk_internals.checked_attributes import set_checked_attributes
+from otel_itl.export.sdk_internals.spans import set_checked_attributes
 
 FIRST = {"model": "gpt", "kept": 1}
 SECOND = {"model": "gpt-1", "p50": 0.5, "chunks": 3, "is_bound": False, "reasons": ("stop",)}

@@ -28,11 +28,11 @@ from otel_itl.core import conventions as names
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
-from otel_itl.core.timeline import Kind, Outcome, Timeline
+from otel_itl.core.timeline import SECOND, Kind, Outcome, Timeline
 from otel_itl.export.attributes import of_metrics
 from otel_itl.export.cardinality import OTHER, LabelCaps
-from otel_itl.export.measured_stream import MeasuredStream, measured_stream
 from otel_itl.export.metrics import ZERO_REPORTS, MetricsRegistry, StreamMetrics
+from otel_itl.export.stream_report import SpanHandle, StreamReport
 from otel_itl.recording.critical_sections import CriticalSections
 from otel_itl.testing import CapturedTelemetry
 
@@ -83,6 +83,13 @@ MAIN = timeline(500, 540, 600, 640, 680, 720, 1720, 1760, 1800, input_tokens=20,
 NO_SPAN = SpanContext(0, 0, is_remote=False)
 
 
+def report_of(finished: FinishedStream, span: SpanContext = NO_SPAN, *, records_standard: bool) -> StreamReport:
+    """The report of a stream that ended, on the span with these ids."""
+    handle = SpanHandle()
+    handle.span_context, handle.records_standard = span, records_standard
+    return StreamReport(handle, finished, measure(finished.timeline))
+
+
 def measured(
     stream: Timeline = MAIN,
     *,
@@ -93,13 +100,13 @@ def measured(
     span: SpanContext = NO_SPAN,
     host_delay: float | None = None,
     **usage: int,
-) -> MeasuredStream:
+) -> StreamReport:
     """An ended stream, as the metrics take it; `usage` are more of its token counts."""
     response = ResponseInfo()
     response.model = response_model
     response.update_token_counts(input_tokens=stream.input_tokens, output_tokens=stream.output_tokens, **usage)
     finished = FinishedStream(request, response, stream, Concurrency(1, 1.0), error_type, host_delay=host_delay)
-    return measured_stream(finished, measure(stream), None, span, records_standard=standard)
+    return report_of(finished, span, records_standard=standard)
 
 
 class Errors:
@@ -651,14 +658,10 @@ def test_a_stream_is_counted_where_any_other_metric_fails(
 
 @pytest.mark.requirement("R16")
 def test_a_stream_that_could_not_be_measured_is_counted(telemetry: CapturedTelemetry) -> None:
-    unmeasured = MeasuredStream(
-        request=REQUEST,
-        response_model="gpt-1",
-        outcome=Outcome.COMPLETED,
-        error_type=None,
-        duration=1.0,
-        records_standard=True,
-    )
+    response = ResponseInfo()
+    response.model = "gpt-1"
+    nothing = Timeline(request_unix_ns=0, end=SECOND)
+    unmeasured = report_of(FinishedStream(REQUEST, response, nothing, Concurrency(1, 1.0), None), records_standard=True)
     stream_metrics(telemetry).add(unmeasured)
     assert point(telemetry, "itl.client.stream.outcomes").attributes == {**STREAM, "itl.stream.outcome": "completed"}
 
@@ -933,4 +936,4 @@ def test_the_time_between_chunks_is_that_of_their_arrivals_whatever_the_samples_
         end=now,
     )
     expected = sorted(after - before for before, after in pairwise(arrived))
-    assert expected == list(measured(stream, standard=True).chunk_gaps)
+    assert expected == list(measured(stream, standard=True).find_chunk_gaps())

@@ -38,18 +38,22 @@ class Recorded:
         self._record = record
 
     def labels_of(self, stream: Any) -> dict[str, str]:
-        return {"model": stream.context}
+        return {"model": stream.handle.exemplar_context}
 
     def record(self, batch: Any, labels: dict[str, str]) -> None:
         for stream in batch.streams:
-            self._record(stream.context)
-            self.streams.append(stream.context)
+            self._record(stream.handle.exemplar_context)
+            self.streams.append(stream.handle.exemplar_context)
 
 
 def add(pending: PendingStreams, recorded: Recorded, stream: Any) -> None:
     """Add a stream that is known by its context."""
-    measured: Any = SimpleNamespace(context=stream, outcome=Outcome.CLOSED, common=())
-    pending.add(recorded, measured)  # type: ignore[arg-type]
+    report: Any = SimpleNamespace(
+        handle=SimpleNamespace(exemplar_context=stream),
+        finished=SimpleNamespace(timeline=SimpleNamespace(outcome=Outcome.CLOSED)),
+        common=(),
+    )
+    pending.add(recorded, report)
 
 
 @pytest.fixture

@@ -633,7 +633,7 @@ def test_where_too_many_long_streams_wait_the_next_is_reported_where_it_ends(
         pytest.param(lambda recorder: setattr(recorder, "may_be_deferred", False), id="that no flush reaches"),
         pytest.param(lambda recorder: recorder.set_loop(None), id="off a loop"),
         pytest.param(lambda recorder: recorder.log.codes.pop(), id="that is short"),
-        pytest.param(lambda recorder: recorder.watch_with(Stalled()), id="that has stalled"),
+        pytest.param(lambda recorder: setattr(recorder, "stall_monitor", Stalled()), id="that has stalled"),
     ],
 )
 def test_a_stream_is_reported_where_it_ends(long: Any, alter: Callable[[Any], object]) -> None:

@@ -24,20 +24,16 @@ from opentelemetry.sdk.trace import (
 )
 
 from otel_itl.export.other_instrumentations import without_suppression
-from otel_itl.export.sdk_internals import processor_order, span_limits
+from otel_itl.export.sdk_internals import processor_order, spans
 from otel_itl.export.sdk_internals.bulk_recording import can_record_in_bulk
-from otel_itl.export.sdk_internals.checked_attributes import can_set_unchecked
-from otel_itl.export.sdk_internals.lazy_events import can_add_lazy_events
 from otel_itl.export.sdk_internals.metric_readers import add_metric_reader, can_insert_metric_readers
 from otel_itl.export.sdk_internals.processor_order import can_prepend_processors, prepend_processor
-from otel_itl.export.sdk_internals.span_limits import can_read_limits, event_limit
+from otel_itl.export.sdk_internals.spans import can_reach_into_spans, event_limit
 
 PROOFS: list[Any] = [
     can_record_in_bulk,
-    can_add_lazy_events,
-    can_set_unchecked,
+    can_reach_into_spans,
     can_prepend_processors,
-    can_read_limits,
     can_insert_metric_readers,
 ]
 
@@ -142,7 +138,7 @@ def test_the_events_that_a_span_can_still_take_are_known(events: int, left: int)
 
 
 def test_a_span_without_a_limit_takes_any_number() -> None:
-    assert event_limit(span()) == span_limits.UNLIMITED
+    assert event_limit(span()) == spans.UNLIMITED
 
 
 def test_a_span_of_another_sdk_takes_as_many_as_the_default() -> None:
@@ -150,7 +146,7 @@ def test_a_span_of_another_sdk_takes_as_many_as_the_default() -> None:
 
 
 def test_where_limits_cannot_be_read_those_of_the_environment_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_limits, "can_read_limits", lambda: False)
+    monkeypatch.setattr(spans, "can_reach_into_spans", lambda: False)
     monkeypatch.setenv("OTEL_SPAN_EVENT_COUNT_LIMIT", "50")
     assert event_limit(span(9, events=4)) == 46
 

@@ -13,17 +13,17 @@ from opentelemetry.sdk.trace import Event, Span, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from otel_itl.core.codec import LazyEvent
-from otel_itl.export.sdk_internals import lazy_events
-from otel_itl.export.sdk_internals.lazy_events import add_events, can_add_lazy_events
+from otel_itl.export.sdk_internals import spans
+from otel_itl.export.sdk_internals.spans import add_events, can_reach_into_spans
 
 ATTRIBUTES = {"itl.tokens.offsets": (1, 2, 3), "itl.stream.outcome": "completed", "itl.stream.end": 7}
 
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    can_add_lazy_events.cache_clear()
+    can_reach_into_spans.cache_clear()
     yield
-    can_add_lazy_events.cache_clear()
+    can_reach_into_spans.cache_clear()
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def plain(span: Any) -> Event:
 
 
 def test_this_sdk_takes_events_that_are_made_later() -> None:
-    assert can_add_lazy_events() is True
+    assert can_reach_into_spans() is True
 
 
 @pytest.mark.parametrize("seen", ["name", "timestamp", "attributes", "dropped_attributes"])
@@ -143,14 +143,14 @@ def changed() -> Any:
 def test_an_sdk_that_has_changed_inside_gets_its_events_made_at_once(
     start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lazy_events, "_trial", changed)
+    monkeypatch.setattr(spans, "_trial", changed)
     make = Making()
     event = added(start(), make)
     assert (event.attributes, make.times) == (plain(start()).attributes, 1)
 
 
 def test_an_sdk_whose_events_would_differ_gets_them_made_at_once(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy_events, "_trial", lambda: [[("trial", 1)], [("trial", 2)]])
+    monkeypatch.setattr(spans, "_trial", lambda: [[("trial", 1)], [("trial", 2)]])
     make = Making()
     added(start(), make)
     assert make.times == 1
@@ -159,7 +159,7 @@ def test_an_sdk_whose_events_would_differ_gets_them_made_at_once(start: Any, mon
 def test_that_events_are_made_at_once_is_said_once(
     start: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(lazy_events, "_trial", changed)
+    monkeypatch.setattr(spans, "_trial", changed)
     with caplog.at_level(logging.INFO, "otel_itl"):
         added(start(), Making())
         added(start(), Making())
@@ -169,4 +169,4 @@ def test_that_events_are_made_at_once_is_said_once(
 @pytest.mark.parametrize("variable", ["OTEL_TRACES_SAMPLER=always_off", "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT=1"])
 def test_the_environment_does_not_enter_the_trial(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(*variable.split("="))
-    assert can_add_lazy_events() is True
+    assert can_reach_into_spans() is True

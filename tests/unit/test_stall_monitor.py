@@ -122,15 +122,13 @@ def watch(
         machinery.sections,
     )
     watched.recorder.record_headers(None)
-    watched.recorder.watch_with(
-        StreamStallMonitor(
-            watched.recorder,
-            policy,
-            reporting,
-            counters=watched.counters,
-            make_log=lambda: watched.reports if reporter is None else reporter,
-            on_stall=watched.callbacks.append if on_stall is None else on_stall,
-        )
+    watched.recorder.stall_monitor = StreamStallMonitor(
+        watched.recorder,
+        policy,
+        reporting,
+        counters=watched.counters,
+        make_log=lambda: watched.reports if reporter is None else reporter,
+        on_stall=watched.callbacks.append if on_stall is None else on_stall,
     )
     return watched
 

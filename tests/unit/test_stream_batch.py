@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +12,13 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, ExponentialBucketHistogramAggregation
 from opentelemetry.trace import SpanContext, TraceFlags
 
+from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
-from otel_itl.core.timeline import Outcome
-from otel_itl.export.measured_stream import MeasuredStream
+from otel_itl.core.stream import ALONE, FinishedStream, ResponseInfo
+from otel_itl.core.timeline import Outcome, Timeline
 from otel_itl.export.sdk_internals.bulk_recording import record_values
 from otel_itl.export.stream_batch import MAX_MERGED, StreamBatch
+from otel_itl.export.stream_report import SpanHandle, StreamReport
 
 SECOND = 1_000_000_000
 SAMPLES: list[list[float]] = [
@@ -28,22 +32,22 @@ MODEL = {"model": "a"}
 AGGREGATIONS = [ExplicitBucketHistogramAggregation([0.01, 0.1, 1, 10]), ExponentialBucketHistogramAggregation()]
 
 
-def stream(number: int, samples: list[float] | None = None) -> MeasuredStream:
+def fail(error: Exception) -> None:
+    raise error
+
+
+def stream(number: int) -> StreamReport:
     """A stream, whose span has this number."""
     span = SpanContext(number, number, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
-    return MeasuredStream(
-        Request(operation="chat", provider="openai"),
-        Outcome.COMPLETED,
-        None,
-        1.0,
-        records_standard=True,
-        span_context=span,
-        samples=samples or [],
-    )
+    handle = SpanHandle()
+    handle.span_context, handle.records_standard = span, True
+    timeline = Timeline(request_unix_ns=0)
+    finished = FinishedStream(Request(operation="chat", provider="openai"), ResponseInfo(), timeline, ALONE, None)
+    return StreamReport(handle, finished, measure(timeline))
 
 
-def batch_of(streams: list[MeasuredStream]) -> StreamBatch:
-    return StreamBatch(streams, fail)
+def batch_of(streams: list[StreamReport], report: Callable[[Exception], object] = fail) -> StreamBatch:
+    return StreamBatch(SimpleNamespace(instruments=None), None, MODEL, streams, report)
 
 
 class Meter:
@@ -67,10 +71,6 @@ class Meter:
             model: (point.count, pytest.approx(point.sum), point.min, point.max, getattr(point, "bucket_counts", None))
             for model, point in self.points().items()
         }
-
-
-def fail(error: Exception) -> None:
-    raise error
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=["explicit", "exponential"])
@@ -130,7 +130,7 @@ def test_a_histogram_that_fails_keeps_no_other_from_being_recorded() -> None:
             raise RuntimeError
 
     failures: list[Exception] = []
-    meter, batch = Meter(AGGREGATIONS[0]), StreamBatch([stream(1)], failures.append)
+    meter, batch = Meter(AGGREGATIONS[0]), batch_of([stream(1)], failures.append)
     batch.record_values(Broken(), [1], MODEL)  # type: ignore[arg-type]
     batch.record_values(meter.histogram, [1.0], MODEL)
     assert ([type(each) for each in failures], meter.points()["a"].count) == ([RuntimeError], 1)
@@ -139,12 +139,24 @@ def test_a_histogram_that_fails_keeps_no_other_from_being_recorded() -> None:
 @pytest.mark.parametrize(
     ("changed", "value"),
     [
-        ("outcome", Outcome.ERROR),
-        ("error_type", "Timeout"),
         ("span_context", SpanContext(1, 1, is_remote=False)),
         ("records_standard", False),
         ("recorded_elsewhere", frozenset({"duration"})),
     ],
 )
-def test_streams_that_differ_in_what_a_batch_has_in_common_are_recorded_apart(changed: str, value: object) -> None:
-    assert stream(1).common != stream(1)._replace(**{changed: value}).common
+def test_streams_whose_spans_differ_in_what_a_batch_has_in_common_are_recorded_apart(
+    changed: str, value: object
+) -> None:
+    other = stream(1)
+    setattr(other.handle, changed, value)
+    assert stream(1).common != other.common
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"error_type": "Timeout"}, {"timeline": Timeline(request_unix_ns=0, outcome=Outcome.ERROR)}],
+    ids=["error type", "outcome"],
+)
+def test_streams_that_ended_in_other_ways_are_recorded_apart(changed: dict[str, Any]) -> None:
+    one = stream(1)
+    assert one.common != one._replace(finished=one.finished._replace(**changed)).common

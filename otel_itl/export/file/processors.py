@@ -23,11 +23,23 @@ Flush = Callable[[float], bool]
 """Writes what waits, for at most this number of seconds; returns whether that was enough."""
 
 
-class FileSpanProcessor(SpanProcessor):
-    """Hands over every sampled span that ends."""
+class _FileProcessor:
+    """What the processors of spans and of log records have in common."""
 
     def __init__(self, add: Add, flush: Flush, errors: InternalErrors) -> None:
         self._add, self._flush, self.errors = add, flush, errors
+
+    def shutdown(self) -> None:
+        """Write what waits."""
+        self._flush(SHUTDOWN_SECONDS)
+
+    def force_flush(self, timeout_millis: int = FLUSH_MILLISECONDS) -> bool:
+        """Write what waits; False where that takes longer."""
+        return self._flush(timeout_millis / 1_000)
+
+
+class FileSpanProcessor(_FileProcessor, SpanProcessor):
+    """Hands over every sampled span that ends."""
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Do nothing: a span is written when it ends."""
@@ -39,20 +51,9 @@ class FileSpanProcessor(SpanProcessor):
         if context is not None and context.trace_flags.sampled:
             self._add("traces", span)
 
-    def shutdown(self) -> None:
-        """Write what waits."""
-        self._flush(SHUTDOWN_SECONDS)
 
-    def force_flush(self, timeout_millis: int = FLUSH_MILLISECONDS) -> bool:
-        """Write what waits; False where that takes longer."""
-        return self._flush(timeout_millis / 1_000)
-
-
-class FileLogProcessor(LogRecordProcessor):
+class FileLogProcessor(_FileProcessor, LogRecordProcessor):
     """Hands over our log events. The log records of others may hold prompts, and are left out."""
-
-    def __init__(self, add: Add, flush: Flush, errors: InternalErrors) -> None:
-        self._add, self._flush, self.errors = add, flush, errors
 
     @never_raises(Where.FILE_WRITE, None)
     def on_emit(self, log_record: Any) -> None:
@@ -60,14 +61,6 @@ class FileLogProcessor(LogRecordProcessor):
         scope = log_record.instrumentation_scope
         if scope is not None and scope.name == SCOPE:
             self._add("logs", log_record)
-
-    def shutdown(self) -> None:
-        """Write what waits."""
-        self._flush(SHUTDOWN_SECONDS)
-
-    def force_flush(self, timeout_millis: int = FLUSH_MILLISECONDS) -> bool:
-        """Write what waits; False where that takes longer."""
-        return self._flush(timeout_millis / 1_000)
 
 
 class FileMetricReader(MetricReader):
