@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, logprob_entries, paced, texts
 from .script import CREATED, ID, MODEL, SEQUENCE, Event, Kind, Script, Step
 
 
@@ -89,9 +89,7 @@ def item_done(item: Mapping[str, object], *, index: int = 0, after: float = 0.0)
 
 def text(content: str, *, index: int = 0, tokens: int = 1, logprobs: Iterable[str] = (), after: float = 0.0) -> Step:
     """Make a delta of answer text of the message that is output item `index`; `logprobs` are its tokens' texts."""
-    entries = [
-        {"token": token, "logprob": -0.1, "bytes": list(token.encode()), "top_logprobs": []} for token in logprobs
-    ]
+    entries = logprob_entries(logprobs)
     members = {**_part_of(f"msg_{index}", index), "delta": content, "logprobs": entries}
     return event("answer", "response.output_text.delta", members, tokens=len(entries) or tokens, after=after)
 
