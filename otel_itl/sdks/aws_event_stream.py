@@ -15,16 +15,21 @@ from weakref import WeakKeyDictionary, ref
 
 from otel_itl.core.conventions import Where
 from otel_itl.recording.abort import SocketAborter
-from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import WatchedClose
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
-from otel_itl.sdks.driver import bind_stream
+from otel_itl.sdks.driver import Call, Driver, bind_stream
 from otel_itl.sdks.patching import Target
 
 STREAM_FIELDS: Final = ("stream", "body")
 """Fields of a response that hold its event stream: of `converse_stream`, and of a model invocation."""
+LOOPS: Final = (
+    ("botocore.eventstream", "EventStream.__iter__"),
+    ("aiobotocore.eventstream", "AioEventStream.__aiter__"),
+)
+"""Module and name of the functions that make a loop over an event stream."""
 
 
 class Recording(NamedTuple):
@@ -39,18 +44,17 @@ class EventStreams:
     """The event streams that are recorded, and what is patched for that.
 
     Args:
-        errors: where failures of our own are reported.
+        driver: records the calls.
     """
 
-    def __init__(self, errors: InternalErrors) -> None:
-        self.errors = errors
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._recordings: WeakKeyDictionary[Any, Recording] = WeakKeyDictionary()
 
     def targets(self) -> tuple[Target, ...]:
         """Return what is patched."""
-        return (
-            Target("botocore.eventstream", "EventStream.__iter__", self._start_loop),
-            Target("aiobotocore.eventstream", "AioEventStream.__aiter__", self._start_loop),
+        return tuple(
+            self._driver.result_target(module, path, self._record_loop, trigger=module) for module, path in LOOPS
         )
 
     def bind(self, response: dict[str, Any], recorder: StreamRecorder) -> dict[str, Any]:
@@ -73,14 +77,9 @@ class EventStreams:
         self._recordings[stream] = Recording(recorder, twin)
         return response
 
-    def _start_loop(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Return a recorded loop over a stream; where it is not recorded, or no longer, the SDK's own."""
-        loop = self._record_loop(instance)
-        return wrapped(*args, **kwargs) if loop is None else loop
-
-    @never_raises(Where.RESPONSE_FOLLOW, None)
-    def _record_loop(self, stream: Any) -> Any:
-        """Return a recorded loop over a stream; None where there is nothing to record."""
+    def _record_loop(self, call: Call, _: object) -> Any:
+        """Return a recorded loop over a stream, in place of the SDK's own; None where there is nothing to record."""
+        stream = call.instance
         recording = self._recordings.get(stream)
         if recording is None or recording.recorder.is_over:
             return None

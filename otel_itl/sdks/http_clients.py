@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from otel_itl.recording.abort import HTTPAborter
+from otel_itl.recording.recorder import StreamRecorder
 
 
 def _make_httpx_timeout(library: str, request: Any, message: str) -> Exception:
@@ -53,12 +54,12 @@ def _library_of(response: Any) -> str | None:
     return next((library for library in libraries if library in _TIMEOUTS), None)
 
 
-def make_aborter(response: Any) -> HTTPAborter | None:
-    """Make what aborts a stream that is read from this response; None where it is of no client that is known here.
+def enable_abort(recorder: StreamRecorder, response: Any) -> None:
+    """Have a stream aborted by the response that it is read from, where that is of an HTTP client known here.
 
     For SDKs that pass the errors of their HTTP client on, or make their own of them.
     """
     library = _library_of(response)
-    if library is None:
-        return None
-    return HTTPAborter(response, getattr(response, "request", None), partial(_TIMEOUTS[library], library))
+    if library is not None:
+        make_error = partial(_TIMEOUTS[library], library)
+        recorder.enable_abort(HTTPAborter(response, getattr(response, "request", None), make_error))

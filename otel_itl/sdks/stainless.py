@@ -27,9 +27,10 @@ from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, classify_text_completion, mark_terminated
 from otel_itl.sdks.http_clients import find_response
 from otel_itl.sdks.own_spans import span_start_target
-from otel_itl.sdks.patching import Target, Wrapper
+from otel_itl.sdks.patching import Target
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
 
@@ -82,6 +83,15 @@ class OwnSpans(NamedTuple):
     """Returns whether the SDK calls `starter` for a request, from its client and the options of the request."""
 
 
+OPENAI_LIKE: Final = (
+    Route("chat/completions", "chat", classify_reasoning_chat),
+    Route("completions", "text_completion", classify_text_completion),
+)
+"""The streaming endpoints of most services that are compatible with OpenAI's."""
+DONE: Final = SwallowedEvent("data", "[DONE]", mark_terminated, is_last=True)
+"""The terminator of OpenAI's formats."""
+
+
 @dataclass(frozen=True, slots=True)
 class StainlessSDK:
     """One SDK of the family."""
@@ -89,8 +99,8 @@ class StainlessSDK:
     name: str
     """Its name in the registry."""
     provider: str
-    routes: tuple[Route, ...]
-    swallowed_event: SwallowedEvent
+    routes: tuple[Route, ...] = OPENAI_LIKE
+    swallowed_event: SwallowedEvent = DONE
     clients: Mapping[str, str] = field(default_factory=dict)
     """Client class for another provider → that provider, for hosts that do not show it."""
     own_spans: OwnSpans | None = None
@@ -108,30 +118,27 @@ class StainlessSDK:
         )
         return (
             *map(driver.target, requests),
-            *(() if self.own_spans is None else (span_start_target(base, self.own_spans.starter, driver.errors),)),
-            Target(streaming, "Stream.__stream__", _recording(driver, record_iterator)),
-            Target(streaming, "AsyncStream.__stream__", _recording(driver, record_async_iterator)),
-            Target(streaming, "Stream._iter_events", self._watching(driver, tap_events)),
-            Target(streaming, "AsyncStream._iter_events", self._watching(driver, AsyncEventTap)),
+            *(() if self.own_spans is None else (span_start_target(driver, base, self.own_spans.starter),)),
+            driver.result_target(streaming, "Stream.__stream__", partial(_record, driver, record_iterator)),
+            driver.result_target(streaming, "AsyncStream.__stream__", partial(_record, driver, record_async_iterator)),
+            *(
+                driver.result_target(
+                    streaming, f"{stream}._iter_events", partial(self._watch, driver, tap), Where.SSE_READ
+                )
+                for stream, tap in (("Stream", tap_events), ("AsyncStream", AsyncEventTap))
+            ),
         )
 
-    def _watching(self, driver: Driver, tap: Callable[[Any, Callable[[Any], None]], Any]) -> Wrapper:
-        """Make the wrapper of `_iter_events`."""
-        swallowed, errors = self.swallowed_event, driver.errors
+    def _watch(self, driver: Driver, tap: Callable[[Any, Callable[[Any], None]], Any], call: Call, events: Any) -> Any:
+        """Return the events of a stream with a tap for those that the SDK does not hand out; None: it is not recorded.
 
-        def watch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            """Call `_iter_events`, and return its events with a tap for those that the SDK does not hand out."""
-            events = wrapped(*args, **kwargs)
-            try:
-                recorder = driver.find_recorder(instance.response)
-                if recorder is None:
-                    return events
-                return tap(events, (_remember_last if swallowed.is_last else _handle_each)(swallowed, recorder))
-            except Exception as error:  # noqa: BLE001 - the guard
-                errors.report(Where.SSE_READ, error)
-                return events
-
-        return watch
+        `call` is that of `_iter_events()`.
+        """
+        recorder = driver.find_recorder(call.instance.response)
+        if recorder is None:
+            return None
+        see = _remember_last if self.swallowed_event.is_last else _handle_each
+        return tap(events, see(self.swallowed_event, recorder))
 
 
 class RequestDescriber:
@@ -257,21 +264,10 @@ class _Headers(Mapping[str, Any]):
         return len(self._merge())
 
 
-def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any]) -> Wrapper:
-    """Make the wrapper of `__stream__`."""
-    errors = driver.errors
-
-    def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Call `__stream__`, and return its chunks recorded; where that fails, as they are."""
-        chunks = wrapped(*args, **kwargs)
-        try:
-            recorder = driver.find_recorder(instance.response)
-            return chunks if recorder is None else record(chunks, recorder, refer_to(instance))
-        except Exception as error:  # noqa: BLE001 - the guard
-            errors.report(Where.RESPONSE_FOLLOW, error)
-            return chunks
-
-    return stream
+def _record(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any], call: Call, chunks: Any) -> Any:
+    """Return the chunks of a stream recorded; None: they are not. `call` is that of `__stream__()`."""
+    recorder = driver.find_recorder(call.instance.response)
+    return None if recorder is None else record(chunks, recorder, refer_to(call.instance))
 
 
 def _bind_to_response(driver: Driver, package: str, result: Any, recorder: StreamRecorder) -> Any:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, PING, REASONING, TOOL, USAGE
 from otel_itl.sdks.formats.signatures import is_signature
 from otel_itl.sdks.values import fields_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, LIFECYCLE, PING = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.PING)
-FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
 
 DELTAS: Final = {
     "text_delta": (ANSWER, "text"),

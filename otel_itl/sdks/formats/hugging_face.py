@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
 
-ANSWER, EMPTY, FINISH, USAGE = int(Kind.ANSWER), int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
 ONE_TOKEN: Final = chunk_code(ANSWER, 1)
 """An event of generated text: TGI sends one for each token."""
 

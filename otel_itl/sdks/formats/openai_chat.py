@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import OUTPUT, Kind
+from otel_itl.core.timeline import OUTPUT
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, ROLE, TOOL, USAGE
 from otel_itl.sdks.formats.signatures import is_signature
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-ROLE, EMPTY, FINISH, USAGE = int(Kind.ROLE), int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
 
 DELTA_FIELDS: Final = {"content": ANSWER, "refusal": ANSWER, "reasoning_content": REASONING, "reasoning": REASONING}
 """Field of a chat delta that holds text → what the chunk then carries."""
