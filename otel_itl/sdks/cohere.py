@@ -19,8 +19,8 @@ def describe(call: Call, classify: Classify) -> Description:
     address = str(call.instance._client_wrapper.get_base_url())  # noqa: SLF001 - the SDK's own
     parameters = {**body, "top_k": body.get("k"), "top_p": body.get("p")}
     request = make_request("chat", address, "cohere", body.get("model"), parameters)
-    headers = fields_of(fields_of(body.get("request_options")).get("additional_headers"))
-    return Description(request, classify, body, headers)
+    options = fields_of(body.get("request_options"))
+    return Description(request, classify, body, lambda: fields_of(options.get("additional_headers")))
 
 
 CALLS: Final = (

@@ -55,8 +55,8 @@ class Description(NamedTuple):
     classify: Classify
     body: Mapping[str, Any] = {}
     """The request's parameters, where `session_from` may find the session."""
-    headers: Mapping[str, Any] = {}
-    """The request's headers, likewise."""
+    read_headers: Callable[[], Mapping[str, Any]] = dict
+    """Returns the request's headers, likewise: called where the option is set."""
     awaits_sdk_span: bool = False
     """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
     sent: Moment | None = None
@@ -326,7 +326,7 @@ class Driver:
         if session_from is None or description.request.session_id is not None:
             return description
         try:
-            session_id = short_str(session_from(description.body, description.headers))
+            session_id = short_str(session_from(description.body, description.read_headers()))
         except Exception as error:  # noqa: BLE001 - the application's function
             self.errors.report(Where.CALLBACK_SESSION_FROM, error)
             return description

@@ -22,8 +22,8 @@ def describe_content(call: Call) -> Description:
     address = own_options.get("base_url") or options.get("base_url")
     model = call.kwargs.get("model")
     request = _request("generate_content", address, model, config, is_vertex=bool(client.vertexai))
-    headers = {**(options.get("headers") or {}), **(own_options.get("headers") or {})}
-    return Description(request, classify_content, call.kwargs, headers)
+    given = (fields_of(options.get("headers")), fields_of(own_options.get("headers")))
+    return Description(request, classify_content, call.kwargs, lambda: {**given[0], **given[1]})
 
 
 def describe_interaction(call: Call, *, is_fetch: bool = False) -> Description | None:
@@ -39,7 +39,7 @@ def describe_interaction(call: Call, *, is_fetch: bool = False) -> Description |
     request = _request(operation, configuration.server_url, body.get("model"), parameters, is_vertex=is_vertex)
     if body.get("last_event_id"):
         request = replace(request, is_resumed=True)
-    return Description(request, classify_interaction_event, body, fields_of(call.kwargs.get("extra_headers")))
+    return Description(request, classify_interaction_event, body, lambda: fields_of(call.kwargs.get("extra_headers")))
 
 
 def _request(operation: str, address: Any, model: Any, parameters: dict[str, Any], *, is_vertex: bool) -> Request:

@@ -38,6 +38,14 @@ def find_response(result: Any) -> Any:
     return result if response is None else response
 
 
+def find_request(response: Any) -> Any:
+    """Return the HTTP request of a response; None where it has none, as a response that a middleware made."""
+    try:
+        return response.request
+    except (AttributeError, RuntimeError):
+        return None
+
+
 def find_generators_response(generator: Any) -> Any:
     """Return the HTTP response among the local variables of a suspended generator; None where there is none.
 
@@ -62,4 +70,4 @@ def enable_abort(recorder: StreamRecorder, response: Any) -> None:
     library = _library_of(response)
     if library is not None:
         make_error = partial(_TIMEOUTS[library], library)
-        recorder.enable_abort(HTTPAborter(response, getattr(response, "request", None), make_error))
+        recorder.enable_abort(HTTPAborter(response, find_request(response), make_error))

@@ -29,7 +29,7 @@ def describe(call: Call) -> Description | None:
     model = _model(body.get("model")) or _model(asked.model)
     operation, classify = ("chat", classify_chat_output) if is_chat else ("text_completion", classify_generated_token)
     request = make_request(operation, asked.url, "huggingface", model, parameters)
-    return Description(request, classify, body, fields_of(asked.headers))
+    return Description(request, classify, body, lambda: fields_of(asked.headers))
 
 
 def _model(name: Any) -> str | None:

@@ -66,7 +66,7 @@ def _description(
     request = make_request(operation, str(address or ""), PROVIDERS.get(name, name), details.get("model"), options)
     given = fields_of(details.get("litellm_params"))
     session = {"metadata": given.get("metadata"), "user": details.get("user"), **options}
-    return Description(request, classify, session, headers, name_error=name_error)
+    return Description(request, classify, session, lambda: headers, name_error=name_error)
 
 
 _LLMS: Final = "litellm.llms"

@@ -54,7 +54,8 @@ def describe(call: Call, *, package: str, module: str, classify: Classify) -> De
     operation = "invoke_agent" if is_agent else "text_completion" if module == "fim" else "chat"
     request = make_request(operation, address, PACKAGES[package], body.get("model"), parameters)
     is_traced = package in TRACED and f"{package}._hooks.tracing" in sys.modules
-    return Description(request, classify, body, fields_of(body.get("http_headers")), awaits_sdk_span=is_traced)
+    headers = partial(fields_of, body.get("http_headers"))
+    return Description(request, classify, body, headers, awaits_sdk_span=is_traced)
 
 
 def _targets(driver: Driver) -> tuple[Target, ...]:

@@ -31,7 +31,7 @@ def describe(call: Call) -> Description | None:
     options = fields_of(body.get("options"))
     parameters = {**options, "max_tokens": options.get("num_predict")}
     request = make_request(operation, str(client.base_url), "ollama", body.get("model"), parameters)
-    return Description(request, classify, body, client.headers)
+    return Description(request, classify, body, lambda: client.headers)
 
 
 def record_generator(generator: Any, begin: Begin, errors: InternalErrors) -> Any:

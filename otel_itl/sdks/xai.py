@@ -52,7 +52,7 @@ def describe(call: Call) -> Description | None:
         request,
         classify_completion_chunk,
         body,
-        dict(details.metadata or ()),
+        lambda: dict(details.metadata or ()),
         sent=_begun.get(),
         name_error=name_error,
         sdk_span=span if is_own else None,

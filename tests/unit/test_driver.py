@@ -84,7 +84,7 @@ def describe(call: Call) -> Description | None:
     if model is None:
         return None
     request = Request(operation="chat", provider="p", model=model)
-    return Description(request, classify, body=call.arguments, headers={"x-session": "h"})
+    return Description(request, classify, body=call.arguments, read_headers=lambda: {"x-session": "h"})
 
 
 def patched(opener: Opener, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
