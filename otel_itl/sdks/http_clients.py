@@ -10,24 +10,19 @@ from typing import Any, Final
 from otel_itl.recording.abort import HTTPAborter
 from otel_itl.recording.recorder import StreamRecorder
 
-
-def _make_httpx_timeout(library: str, request: Any, message: str) -> Exception:
-    error: Exception = import_module(library).ReadTimeout(message, request=request)
-    return error
-
-
-def _make_aiohttp_timeout(library: str, _: Any, message: str) -> Exception:
-    error: Exception = import_module(library).ServerTimeoutError(message)
-    return error
-
-
-_TIMEOUTS: Final[dict[str, Callable[[str, Any, str], Exception]]] = {
-    "httpx": _make_httpx_timeout,
-    "httpx2": _make_httpx_timeout,
-    "requests": _make_httpx_timeout,
-    "aiohttp": _make_aiohttp_timeout,
+_TIMEOUTS: Final = {
+    "httpx": "ReadTimeout",
+    "httpx2": "ReadTimeout",
+    "requests": "ReadTimeout",
+    "aiohttp": "ServerTimeoutError",
 }
-"""HTTP client → makes the error of its own read timeout, which the reader of an aborted stream gets."""
+"""HTTP client → the error of its own read timeout, which the reader of an aborted stream gets."""
+
+
+def _make_timeout(library: str, request: Any, message: str) -> Exception:
+    """Make the error of a read timeout of an HTTP client."""
+    kind: Callable[..., Exception] = getattr(import_module(library), _TIMEOUTS[library])
+    return kind(message) if library == "aiohttp" else kind(message, request=request)
 
 
 def find_response(result: Any) -> Any:
@@ -69,5 +64,4 @@ def enable_abort(recorder: StreamRecorder, response: Any) -> None:
     """
     library = _library_of(response)
     if library is not None:
-        make_error = partial(_TIMEOUTS[library], library)
-        recorder.enable_abort(HTTPAborter(response, find_request(response), make_error))
+        recorder.enable_abort(HTTPAborter(response, find_request(response), partial(_make_timeout, library)))
