@@ -13,9 +13,9 @@ from inspect import unwrap
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
-from otel_itl.core.conventions import Where
+from wrapt import ObjectProxy
+
 from otel_itl.recording.abort import SocketAborter
-from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import WatchedClose
@@ -89,7 +89,7 @@ class EventStreams:
         return record_iterator(iter(recording.twin), recorder)
 
 
-class LoopRecorder:
+class LoopRecorder(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """Stands in for the recorder of a stream in one loop over it: leaving the loop does not end the recording.
 
     It keeps the stream alive, as the SDK's own generator does.
@@ -100,27 +100,16 @@ class LoopRecorder:
     """
 
     def __init__(self, stream: object, recorder: StreamRecorder) -> None:
-        self._stream = stream
-        self._recorder = recorder
-        self.clock, self.response, self.errors = recorder.clock, recorder.response, recorder.errors
-        self.append_targets, self.follow_running_loop = recorder.append_targets, recorder.follow_running_loop
-        self.end_exhausted, self.end_failed = recorder.end_exhausted, recorder.end_failed
+        super().__init__(recorder)
+        self._self_stream = stream
 
-    @property
-    def is_collected(self) -> bool:
-        """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
-        return self._recorder.is_collected
-
-    @never_raises(Where.STREAM_READ, None)
     def start_reading(self, source: object, _: Owner | None) -> None:
-        """Note that chunks are pulled from `source` from here on."""
-        self._recorder.start_reading(source, None)
+        """Note that chunks are pulled from `source` from here on; no object is the owner of the loop."""
+        self.__wrapped__.start_reading(source, None)
 
-    @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
         """Do nothing: what is thrown into a loop ends the loop alone."""
 
-    @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def end_iterator_closed(self) -> None:
         """Do nothing: a loop that is left may be followed by another."""
 
