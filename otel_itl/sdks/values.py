@@ -36,10 +36,25 @@ def valid_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
-def count_sum(usage: Mapping[str, Any], name: str, *others: str) -> int | None:
-    """Return the token count under a name, with those under others that are there; None where the first is no count."""
-    counts = [valid_count(usage.get(name)) for name in (name, *others)]
-    return None if counts[0] is None else valid_count(sum(filter(None, counts)))
+def read_counts(usage: Mapping[str, Any], **names: str) -> dict[str, int | None]:
+    """Return token counts by the names that a provider's usage has them under: ours → its own; None for no count.
+
+    A name may lead into an inner object (`output_tokens_details.reasoning_tokens`). Counts with names joined by `+`
+    are added up, those that are missing left out; without the first, there is none.
+    """
+    counts: dict[str, int | None] = {}
+    for ours, theirs in names.items():
+        first, *others = (valid_count(_find(usage, name)) for name in theirs.split("+"))
+        counts[ours] = None if first is None else valid_count(first + sum(filter(None, others)))
+    return counts
+
+
+def _find(fields: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path of names, joined by dots; None where there is none."""
+    *outer, name = path.split(".")
+    for part in outer:
+        fields = fields_of(fields.get(part))
+    return fields.get(name)
 
 
 def valid_seconds(value: Any, units_per_second: int) -> float | None:

@@ -12,7 +12,7 @@ from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion,
 from otel_itl.sdks.formats.bedrock_converse import EVENTS, classify_converse_event
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
-from otel_itl.sdks.values import count_sum, fields_of, items_of, short_str, valid_count, valid_seconds
+from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str, valid_count, valid_seconds
 
 METRICS: Final = "amazon-bedrock-invocationMetrics"
 """The field that Bedrock adds to the last piece of every model's answer."""
@@ -71,10 +71,8 @@ def _llama(body: dict[str, Any], response_info: ResponseInfo) -> int:
 
 def _titan(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of the family Titan."""
-    response_info.update_token_counts(
-        input_tokens=valid_count(body.get("inputTextTokenCount")),
-        output_tokens=valid_count(body.get("totalOutputTextTokenCount")),
-    )
+    counts = read_counts(body, input_tokens="inputTextTokenCount", output_tokens="totalOutputTextTokenCount")
+    response_info.update_token_counts(**counts)
     return _text_kind(body.get("outputText"), body.get("completionReason"), response_info)
 
 
@@ -134,12 +132,12 @@ def _record_metrics(response_info: ResponseInfo, metrics: dict[str, Any]) -> Non
         total=valid_seconds(metrics.get("invocationLatency"), 1000),
         first_byte=valid_seconds(metrics.get("firstByteLatency"), 1000),
     )
-    read, written = "cacheReadInputTokenCount", "cacheWriteInputTokenCount"
-    counts = {
-        "input_tokens": count_sum(metrics, "inputTokenCount", read, written),
-        "output_tokens": valid_count(metrics.get("outputTokenCount")),
-        "cache_read_tokens": valid_count(metrics.get(read)),
-        "cache_creation_tokens": valid_count(metrics.get(written)),
-    }
+    counts = read_counts(
+        metrics,
+        input_tokens="inputTokenCount+cacheReadInputTokenCount+cacheWriteInputTokenCount",
+        output_tokens="outputTokenCount",
+        cache_read_tokens="cacheReadInputTokenCount",
+        cache_creation_tokens="cacheWriteInputTokenCount",
+    )
     missing = {name: count for name, count in counts.items() if getattr(response_info, name) is None}
     response_info.update_token_counts(**missing)

@@ -8,7 +8,7 @@ from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import OUTPUT
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, TOOL, USAGE
-from otel_itl.sdks.values import count_sum, fields_of, items_of, short_str, valid_count
+from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str, valid_count
 
 OUTPUT_FIELDS: Final = {
     "function_call": TOOL,
@@ -123,8 +123,6 @@ def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> bool:
     if has_counts:
         total = (answered_before if answered is None else answered) + (thought_before if thought is None else thought)
         response_info.update_token_counts(output_tokens=valid_count(total), reasoning_tokens=thought)
-    response_info.update_token_counts(
-        input_tokens=count_sum(usage, "prompt_token_count", "tool_use_prompt_token_count"),
-        cache_read_tokens=valid_count(usage.get("cached_content_token_count")),
-    )
+    prompt, cached = "prompt_token_count+tool_use_prompt_token_count", "cached_content_token_count"
+    response_info.update_token_counts(**read_counts(usage, input_tokens=prompt, cache_read_tokens=cached))
     return has_counts

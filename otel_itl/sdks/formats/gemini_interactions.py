@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, TOOL, USAGE
-from otel_itl.sdks.values import count_sum, fields_of, short_str, valid_count
+from otel_itl.sdks.values import fields_of, read_counts, short_str
 
 DELTAS: Final = {
     "text": (ANSWER, "text"),
@@ -65,10 +65,12 @@ def _record_end(response_info: ResponseInfo, interaction: dict[str, Any]) -> int
     usage = fields_of(interaction.get("usage"))
     if not usage:
         return FINISH
-    response_info.update_token_counts(
-        input_tokens=count_sum(usage, "total_input_tokens", "total_tool_use_tokens"),
-        output_tokens=count_sum(usage, "total_output_tokens", "total_thought_tokens"),
-        reasoning_tokens=valid_count(usage.get("total_thought_tokens")),
-        cache_read_tokens=valid_count(usage.get("total_cached_tokens")),
+    counts = read_counts(
+        usage,
+        input_tokens="total_input_tokens+total_tool_use_tokens",
+        output_tokens="total_output_tokens+total_thought_tokens",
+        reasoning_tokens="total_thought_tokens",
+        cache_read_tokens="total_cached_tokens",
     )
+    response_info.update_token_counts(**counts)
     return FINISH | USAGE
