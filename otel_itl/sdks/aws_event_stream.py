@@ -15,7 +15,9 @@ from weakref import WeakKeyDictionary, ref
 
 from wrapt import ObjectProxy
 
+from otel_itl.core.conventions import Where
 from otel_itl.recording.abort import SocketAborter
+from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import WatchedClose
@@ -103,13 +105,16 @@ class LoopRecorder(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it wo
         super().__init__(recorder)
         self._self_stream = stream
 
+    @never_raises(Where.STREAM_READ, None)
     def start_reading(self, source: object, _: Owner | None) -> None:
         """Note that chunks are pulled from `source` from here on; no object is the owner of the loop."""
         self.__wrapped__.start_reading(source, None)
 
+    @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:
         """Do nothing: what is thrown into a loop ends the loop alone."""
 
+    @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def end_iterator_closed(self) -> None:
         """Do nothing: a loop that is left may be followed by another."""
 

@@ -172,7 +172,9 @@ class Driver:
             begin = partial(self.begin, description, has_inner_layer=call.has_inner_layer)
             flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
             if flags & _GENERATORS or call.sent == "first_pull":
-                return self._record_lazily(call, begin, wrapped(*args, **kwargs))
+                result = wrapped(*args, **kwargs)
+                recorded = self._bind_lazily(call, begin, result)
+                return result if recorded is None else recorded
             send = self._await if flags & inspect.CO_COROUTINE else self._call
             return send(call, begin, partial(wrapped, *args, **kwargs))
 
@@ -253,7 +255,8 @@ class Driver:
         result = opening.call(call_sdk)
         if inspect.iscoroutine(result):  # of a plain function: the request is sent there
             return self._await_opened(streaming, opening, lambda: result)
-        return self._bind(streaming, opening, result)
+        bound = self._bind(streaming, opening, result)
+        return result if bound is None else bound
 
     async def _await(self, streaming: StreamingCall, begin: Begin, call_sdk: Callable[[], Awaitable[Any]]) -> Any:
         """Await a coroutine function that sends its request at once, and record the stream that it returns."""
@@ -264,30 +267,28 @@ class Driver:
         self, streaming: StreamingCall, opening: OpenCall, call_sdk: Callable[[], Awaitable[Any]]
     ) -> Any:
         """Await the coroutine in which the request of an open call is sent, and record the stream that it returns."""
-        return self._bind(streaming, opening, await opening.acall(call_sdk))
-
-    def _bind(self, streaming: StreamingCall, opening: OpenCall, result: Any) -> Any:
-        """Attach the recorder to what a call returned; returns what the caller gets."""
-        try:
-            recorder = opening.release()
-            return result if recorder is None else streaming.bind(result, recorder)
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.RESPONSE_FOLLOW, error)
-            return result
-
-    def _record_lazily(self, streaming: StreamingCall, begin: Begin, result: Any) -> Any:
-        """Return what the caller gets instead of `result`, or of what is awaited for it: it opens the recording."""
-        if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
-            return self._await_lazily(streaming, begin, result)
-        try:
-            return streaming.bind_lazily(result, begin, self.errors)
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.RESPONSE_FOLLOW, error)
-            return result
+        result = await opening.acall(call_sdk)
+        bound = self._bind(streaming, opening, result)
+        return result if bound is None else bound
 
     async def _await_lazily(self, streaming: StreamingCall, begin: Begin, making: Awaitable[Any]) -> Any:
         """Await an iterator that sends its request with the first pull, and record it from there on."""
-        return self._record_lazily(streaming, begin, await making)
+        result = await making
+        recorded = self._bind_lazily(streaming, begin, result)
+        return result if recorded is None else recorded
+
+    @never_raises(Where.RESPONSE_FOLLOW, None)
+    def _bind(self, streaming: StreamingCall, opening: OpenCall, result: Any) -> Any:
+        """Attach the recorder to what a call returned; returns what the caller gets, None where that is `result`."""
+        recorder = opening.release()
+        return None if recorder is None else streaming.bind(result, recorder)
+
+    @never_raises(Where.RESPONSE_FOLLOW, None)
+    def _bind_lazily(self, streaming: StreamingCall, begin: Begin, result: Any) -> Any:
+        """Return what the caller gets instead of `result`: it opens the recording when it sends the request."""
+        if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
+            return self._await_lazily(streaming, begin, result)
+        return streaming.bind_lazily(result, begin, self.errors)
 
     @never_raises(Where.STREAM_OPEN, None)
     def begin(self, description: Description, *, has_inner_layer: bool = False) -> OpenCall | None:

@@ -43,13 +43,17 @@ class RecordedBlock:
         opening = self._open()
         if opening is None:
             return self._leave(self._source.__next__)
-        return self._bind(opening.call(self._source.__next__), opening)
+        response = opening.call(self._source.__next__)
+        self._bind(response, opening)
+        return response
 
     async def __anext__(self) -> Any:
         opening = self._open()
         if opening is None:
             return await self._aleave(self._source.__anext__)
-        return self._bind(await opening.acall(self._source.__anext__), opening)
+        response = await opening.acall(self._source.__anext__)
+        self._bind(response, opening)
+        return response
 
     def throw(self, *error: Any) -> Any:
         """Leave the block by an exception."""
@@ -68,18 +72,16 @@ class RecordedBlock:
         begin, self._begin = self._begin, None
         return None if begin is None else begin()
 
-    def _bind(self, response: Any, opening: OpenCall) -> Any:
-        """Record the chunks of a response, and return it: it is about to be given to the caller."""
-        try:
-            recorder = opening.release()
-            if recorder is not None:
-                recorder.record_headers(None)
-                enable_abort(recorder, response._response)  # noqa: SLF001 - older releases have no other name for it
-                response._data = iterate_recorded(response.data, recorder)  # noqa: SLF001 - `data` has no setter
-                self._recorder = recorder
-        except Exception as error:  # noqa: BLE001 - the guard
-            self.errors.report(Where.RESPONSE_FOLLOW, error)
-        return response
+    @never_raises(Where.RESPONSE_FOLLOW, None)
+    def _bind(self, response: Any, opening: OpenCall) -> None:
+        """Record the chunks of a response, which is about to be given to the caller."""
+        recorder = opening.release()
+        if recorder is None:
+            return
+        recorder.record_headers(None)
+        enable_abort(recorder, response._response)  # noqa: SLF001 - older releases have no other name for it
+        response._data = iterate_recorded(response.data, recorder)  # noqa: SLF001 - `data` has no setter
+        self._recorder = recorder
 
     def _leave(self, leave: Callable[[], Any], error: object = None) -> Any:
         """Leave the block, and end the recording."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, cast
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ResponseInfo
@@ -49,9 +49,9 @@ class FirstPull:
         self.is_taken_over = False
         self.clock: Callable[[], int] = perf_counter_ns
         self.response = ResponseInfo()
-        self.follow_running_loop: Callable[[], None] = _do_nothing
-        self.end_thrown: Callable[[BaseException], None] = _do_nothing
-        self.end_closed: Callable[[], None] = _do_nothing
+        # Those of the recorder, as soon as there is one. Until then builtins, which do nothing and cannot fail.
+        self.follow_running_loop = self.end_closed = cast("Callable[[], None]", int)
+        self.end_thrown = cast("Callable[[BaseException], None]", id)
 
     @property
     @never_raises(Where.STREAM_END, default=False)
@@ -134,7 +134,3 @@ class FirstPull:
             log.asked.extend(self._asked)
             log.arrived.extend(self._arrived)
             log.codes.append(code)
-
-
-def _do_nothing(*_: object) -> None:
-    """Do nothing: there is no recording."""

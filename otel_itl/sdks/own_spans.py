@@ -42,9 +42,12 @@ def thread_return_target(driver: Driver, module: str, path: str) -> Target:
     async def enter(result: Any) -> Any:
         """Await the SDK's function, and make the span of the request current where it was opened meanwhile."""
         returned = await result
-        call = current_call()
-        if call is not None:
-            call.enter_recording()
+        try:
+            call = current_call()
+            if call is not None:
+                call.enter_recording()
+        except Exception as error:  # noqa: BLE001 - the guard
+            driver.errors.report(Where.STREAM_OPEN, error)
         return returned
 
     return driver.result_target(
