@@ -173,6 +173,8 @@ class Driver:
             flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
             if flags & _GENERATORS or call.sent == "first_pull":
                 result = wrapped(*args, **kwargs)
+                if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
+                    return self._await_lazily(call, begin, result)
                 recorded = self._bind_lazily(call, begin, result)
                 return result if recorded is None else recorded
             send = self._await if flags & inspect.CO_COROUTINE else self._call
@@ -286,8 +288,6 @@ class Driver:
     @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind_lazily(self, streaming: StreamingCall, begin: Begin, result: Any) -> Any:
         """Return what the caller gets instead of `result`: it opens the recording when it sends the request."""
-        if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
-            return self._await_lazily(streaming, begin, result)
         return streaming.bind_lazily(result, begin, self.errors)
 
     @never_raises(Where.STREAM_OPEN, None)

@@ -39,17 +39,15 @@ def thread_return_target(driver: Driver, module: str, path: str) -> Target:
     What is made current in that thread is not in the task that sends the request: it is made current there afterwards.
     """
 
-    async def enter(result: Any) -> Any:
+    async def enter(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         """Await the SDK's function, and make the span of the request current where it was opened meanwhile."""
-        returned = await result
+        result = await wrapped(*args, **kwargs)
         try:
             call = current_call()
             if call is not None:
                 call.enter_recording()
         except Exception as error:  # noqa: BLE001 - the guard
             driver.errors.report(Where.STREAM_OPEN, error)
-        return returned
+        return result
 
-    return driver.result_target(
-        module, path, lambda _, result: enter(result), Where.STREAM_OPEN, is_optional=True, trigger=module
-    )
+    return Target(module, path, enter, is_optional=True, trigger=module)
