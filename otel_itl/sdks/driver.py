@@ -113,10 +113,9 @@ class HTTPAttempt:
 
 @dataclass(frozen=True, slots=True)
 class SDK:
-    """An SDK as a table of the calls that make its streams: what the module of an SDK defines as `SDK`."""
+    """An SDK, by its name in the registry, as a table of calls: what the module of an SDK defines as `SDK`."""
 
     name: str
-    """Its name in the registry."""
     calls: tuple[StreamingCall, ...]
     attempts: tuple[HTTPAttempt, ...] = ()
     more_targets: Callable[[Driver], tuple[Target, ...]] = lambda _: ()
@@ -137,9 +136,7 @@ class Driver:
 
     def __init__(self, opener: RecordingOpener) -> None:
         self._opener = opener
-        self.read_clocks = opener.read_clocks
-        """Returns the present moment."""
-        self.errors = opener.errors
+        self.read_clocks, self.errors = opener.read_clocks, opener.errors
         """Where failures of our own are reported."""
         self.response_recorders = ResponseRecorders()
         """The recorders of streams that are read from an HTTP response."""
@@ -181,7 +178,7 @@ class Driver:
             return send(call, begin, partial(wrapped, *args, **kwargs))
 
         trigger = call.module if call.is_imported_late else ""
-        return Target(call.module, call.path, wrapper, replaces_code=call.replaces_code, trigger=trigger)
+        return Target(call.module, call.path, wrapper, call.replaces_code, trigger=trigger)
 
     def attempt_target(self, attempt: HTTPAttempt) -> Target:
         """Make the patch target of a function that sends the HTTP request."""
