@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-defined, unused-ignore]  # no types
     BaseInstrumentor,
@@ -13,7 +13,7 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
 from otel_itl.config import is_disabled, load
 from otel_itl.export.providers import Providers
 from otel_itl.runtime import runtime
-from otel_itl.sdks.registry import SDK_NAMES
+from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
 
 logger = logging.getLogger("otel_itl")
 
@@ -116,88 +116,19 @@ class ITLInstrumentor(_StreamInstrumentor):
             logger.warning("instrument() was called before: %s will not count until uninstrument().", ", ".join(given))
 
 
-class OpenAIInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the openai SDK: the entry point `itl_openai`."""
-
-    sdk_names = ("openai",)
-
-
-class AnthropicInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the anthropic SDK: the entry point `itl_anthropic`."""
-
-    sdk_names = ("anthropic",)
+def _make_instrumentor(sdk: SDKEntry) -> type[_StreamInstrumentor]:
+    """Make the class that an SDK's entry point names."""
+    description = f"Instruments the streams of {sdk.distribution}: the entry point `{sdk.entry_point}`."
+    members = {"__doc__": description, "__module__": __name__, "sdk_names": (sdk.name,)}
+    return type(sdk.instrumentor, (_StreamInstrumentor,), members)
 
 
-class GroqInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the groq SDK: the entry point `itl_groq`."""
+globals().update({sdk.instrumentor: _make_instrumentor(sdk) for sdk in REGISTRY.values()})
 
-    sdk_names = ("groq",)
+if TYPE_CHECKING:
 
-
-class TogetherInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the together SDK: the entry point `itl_together`."""
-
-    sdk_names = ("together",)
-
-
-class FireworksInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the fireworks SDK: the entry point `itl_fireworks`."""
-
-    sdk_names = ("fireworks",)
-
-
-class CerebrasInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the cerebras SDK: the entry point `itl_cerebras`."""
-
-    sdk_names = ("cerebras",)
-
-
-class GoogleGenAIInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the google-genai SDK: the entry point `itl_google_genai`."""
-
-    sdk_names = ("google-genai",)
-
-
-class BedrockInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of Amazon Bedrock, by botocore and aiobotocore: the entry point `itl_bedrock`."""
-
-    sdk_names = ("bedrock",)
-
-
-class LiteLLMInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of litellm that no SDK below it records: the entry point `itl_litellm`."""
-
-    sdk_names = ("litellm",)
-
-
-class OllamaInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the ollama SDK: the entry point `itl_ollama`."""
-
-    sdk_names = ("ollama",)
-
-
-class CohereInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the cohere SDK: the entry point `itl_cohere`."""
-
-    sdk_names = ("cohere",)
-
-
-class XAIInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the xai-sdk: the entry point `itl_xai`."""
-
-    sdk_names = ("xai",)
-
-
-class MistralAIInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of the mistralai SDK: the entry point `itl_mistralai`."""
-
-    sdk_names = ("mistralai",)
-
-
-class HuggingFaceHubInstrumentor(_StreamInstrumentor):
-    """Instruments the streams of huggingface_hub's inference clients: the entry point `itl_huggingface_hub`."""
-
-    sdk_names = ("huggingface-hub",)
+    def __getattr__(name: str) -> type[_StreamInstrumentor]:
+        """Return the instrumentor of an SDK, such as `OpenAIInstrumentor`: the classes are made from the registry."""
 
 
 def _check_providers(given: dict[str, Any]) -> Providers:

@@ -9,8 +9,6 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 from weakref import ref
 
-from opentelemetry import context
-
 from otel_itl.config import Config, is_disabled
 from otel_itl.core.conventions import Where
 from otel_itl.core.option_values import SessionFrom
@@ -240,12 +238,6 @@ class Runtime:
                 pipeline.spans.redescribe(recorder.span_handle, request)
 
     move = staticmethod(move_to_span)
-    attach = staticmethod(context.attach)
-    """Makes a context current, and returns what `detach` takes."""
-    detach = staticmethod(context.detach)
-    """Makes the context that was current before current again."""
-    current_context = staticmethod(context.get_current)
-    """Returns the context that is current."""
 
     # --- Connect to OpenTelemetry ----------------------------------------------------------------------------------
 

@@ -13,18 +13,25 @@ from inspect import unwrap
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
+from wrapt import ObjectProxy
+
 from otel_itl.core.conventions import Where
 from otel_itl.recording.abort import SocketAborter
-from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import WatchedClose
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
-from otel_itl.sdks.driver import bind_stream
+from otel_itl.sdks.driver import Call, Driver, bind_stream
 from otel_itl.sdks.patching import Target
 
 STREAM_FIELDS: Final = ("stream", "body")
 """Fields of a response that hold its event stream: of `converse_stream`, and of a model invocation."""
+LOOPS: Final = (
+    ("botocore.eventstream", "EventStream.__iter__"),
+    ("aiobotocore.eventstream", "AioEventStream.__aiter__"),
+)
+"""Module and name of the functions that make a loop over an event stream."""
 
 
 class Recording(NamedTuple):
@@ -39,18 +46,17 @@ class EventStreams:
     """The event streams that are recorded, and what is patched for that.
 
     Args:
-        errors: where failures of our own are reported.
+        driver: records the calls.
     """
 
-    def __init__(self, errors: InternalErrors) -> None:
-        self.errors = errors
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
         self._recordings: WeakKeyDictionary[Any, Recording] = WeakKeyDictionary()
 
     def targets(self) -> tuple[Target, ...]:
         """Return what is patched."""
-        return (
-            Target("botocore.eventstream", "EventStream.__iter__", self._start_loop),
-            Target("aiobotocore.eventstream", "AioEventStream.__aiter__", self._start_loop),
+        return tuple(
+            self._driver.result_target(module, path, self._record_loop, trigger=module) for module, path in LOOPS
         )
 
     def bind(self, response: dict[str, Any], recorder: StreamRecorder) -> dict[str, Any]:
@@ -73,14 +79,9 @@ class EventStreams:
         self._recordings[stream] = Recording(recorder, twin)
         return response
 
-    def _start_loop(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Return a recorded loop over a stream; where it is not recorded, or no longer, the SDK's own."""
-        loop = self._record_loop(instance)
-        return wrapped(*args, **kwargs) if loop is None else loop
-
-    @never_raises(Where.RESPONSE_FOLLOW, None)
-    def _record_loop(self, stream: Any) -> Any:
-        """Return a recorded loop over a stream; None where there is nothing to record."""
+    def _record_loop(self, call: Call, _: object) -> Any:
+        """Return a recorded loop over a stream, in place of the SDK's own; None where there is nothing to record."""
+        stream = call.instance
         recording = self._recordings.get(stream)
         if recording is None or recording.recorder.is_over:
             return None
@@ -90,7 +91,7 @@ class EventStreams:
         return record_iterator(iter(recording.twin), recorder)
 
 
-class LoopRecorder:
+class LoopRecorder(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2
     """Stands in for the recorder of a stream in one loop over it: leaving the loop does not end the recording.
 
     It keeps the stream alive, as the SDK's own generator does.
@@ -101,21 +102,13 @@ class LoopRecorder:
     """
 
     def __init__(self, stream: object, recorder: StreamRecorder) -> None:
-        self._stream = stream
-        self._recorder = recorder
-        self.clock, self.response, self.errors = recorder.clock, recorder.response, recorder.errors
-        self.append_targets, self.follow_running_loop = recorder.append_targets, recorder.follow_running_loop
-        self.end_exhausted, self.end_failed = recorder.end_exhausted, recorder.end_failed
-
-    @property
-    def is_collected(self) -> bool:
-        """Whether the stream is in the hands of the garbage collector, or of an event loop that shuts down."""
-        return self._recorder.is_collected
+        super().__init__(recorder)
+        self._self_stream = stream
 
     @never_raises(Where.STREAM_READ, None)
     def start_reading(self, source: object, _: Owner | None) -> None:
-        """Note that chunks are pulled from `source` from here on."""
-        self._recorder.start_reading(source, None)
+        """Note that chunks are pulled from `source` from here on; no object is the owner of the loop."""
+        self.__wrapped__.start_reading(source, None)
 
     @never_raises(Where.STREAM_END, None)
     def end_thrown(self, error: BaseException) -> None:

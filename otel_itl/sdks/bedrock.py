@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from otel_itl.core.conventions import provider_of
-from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
+from otel_itl.sdks import driver
 from otel_itl.sdks.aws_event_stream import EventStreams
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.formats.bedrock_converse import classify_converse_event
 from otel_itl.sdks.formats.bedrock_invoke import classify_invocation_chunk
 from otel_itl.sdks.patching import Target
-from otel_itl.sdks.values import fields_of, request_parameters, short_str
+from otel_itl.sdks.values import fields_of, make_request, short_str
 
 MAX_BODY_BYTES: Final = 1 << 20
 """A larger request body is not decoded for its parameters: that would hold up the caller for milliseconds."""
@@ -54,15 +50,11 @@ def describe(call: Call) -> Description | None:
     classify, read_body = OPERATIONS[operation]
     parameters: Mapping[str, Any] = call.args[1] if len(call.args) > 1 else call.kwargs["api_params"]
     body = read_body(parameters)
-    host, port = _split_endpoint(meta.endpoint_url)
-    request = Request(
-        operation="chat",
-        provider=provider_of(host, "aws.bedrock"),
-        model=short_str(parameters.get("modelId")),
-        server_address=host,
-        server_port=port,
-        parameters=_request_parameters(body),
-    )
+    merged = dict(body)
+    for group in PARAMETER_GROUPS:
+        merged.update(fields_of(body.get(group)))
+    named = {PARAMETERS.get(name, name): value for name, value in merged.items()}
+    request = make_request("chat", meta.endpoint_url, "aws.bedrock", parameters.get("modelId"), named)
     return Description(request, classify, body, name_error=name_error)
 
 
@@ -89,37 +81,17 @@ OPERATIONS: Final[dict[str, tuple[Classify, Callable[[Mapping[str, Any]], Mappin
 """Streaming operation → how to classify its chunks, and to read the body of its request."""
 
 
-def _request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `gen_ai.request.*` attributes of the parameters of a request, in whatever group they stand."""
-    merged = dict(body)
-    for group in PARAMETER_GROUPS:
-        merged.update(fields_of(body.get(group)))
-    return request_parameters({PARAMETERS.get(name, name): value for name, value in merged.items()})
+CLIENTS: Final = (("botocore.client", "BaseClient"), ("aiobotocore.client", "AioBaseClient"))
 
 
-@lru_cache(maxsize=64)
-def _split_endpoint(endpoint_url: str) -> tuple[str | None, int]:
-    """Return the host and the port of an endpoint."""
-    url = urlsplit(endpoint_url)
-    return url.hostname, url.port or (443 if url.scheme == "https" else 80)
+def _targets(hooks: Driver) -> tuple[Target, ...]:
+    """Make what is patched: each waits for its own module, as `import botocore` loads none of them."""
+    streams = EventStreams(hooks)
+    calls = (
+        StreamingCall(module, f"{client}._make_api_call", describe, bind=streams.bind, is_imported_late=True)
+        for module, client in CLIENTS
+    )
+    return (*map(hooks.target, calls), *streams.targets())
 
 
-@dataclass(frozen=True, slots=True)
-class BedrockSDK:
-    """The two packages by which a Python program calls Bedrock."""
-
-    name: str = "bedrock"
-    """Its name in the registry."""
-
-    def targets(self, driver: Driver) -> tuple[Target, ...]:
-        """Return what is patched: each waits for its own module, as `import botocore` loads none of them."""
-        streams = EventStreams(driver.errors)
-        clients = (("botocore.client", "BaseClient"), ("aiobotocore.client", "AioBaseClient"))
-        calls = (
-            driver.target(StreamingCall(module, f"{client}._make_api_call", describe, bind=streams.bind))
-            for module, client in clients
-        )
-        return tuple(target._replace(trigger=target.module) for target in (*calls, *streams.targets()))
-
-
-SDK = BedrockSDK()
+SDK = driver.SDK(name="bedrock", calls=(), more_targets=_targets)

@@ -14,7 +14,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.request import Request
@@ -25,13 +25,12 @@ from otel_itl.recording.response_recorders import ResponseRecorders
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.first_pull import FirstPull
-from otel_itl.sdks.http_clients import make_aborter
-from otel_itl.sdks.open_call import Moment, OpenCall, RecordingOpener, current_call, current_recorder
-from otel_itl.sdks.patching import Target, Wrapper
+from otel_itl.sdks.http_clients import enable_abort
+from otel_itl.sdks.open_call import Moment, OpenCall, RecordingOpener, current_call, current_recorder, recording_span
+from otel_itl.sdks.patching import Target
 from otel_itl.sdks.values import short_str
 
-SDKCoroutine = Callable[[], Awaitable[Any]]
-"""Calls a coroutine function of an SDK."""
+_GENERATORS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class Call(NamedTuple):
@@ -56,8 +55,8 @@ class Description(NamedTuple):
     classify: Classify
     body: Mapping[str, Any] = {}
     """The request's parameters, where `session_from` may find the session."""
-    headers: Mapping[str, Any] = {}
-    """The request's headers, likewise."""
+    read_headers: Callable[[], Mapping[str, Any]] = dict
+    """Returns the request's headers, likewise: called where the option is set."""
     awaits_sdk_span: bool = False
     """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
     sent: Moment | None = None
@@ -72,6 +71,10 @@ Describe = Callable[[Call], Description | None]
 """Describes a call; None: it is no inference, or does not stream."""
 Bind = Callable[[Any, StreamRecorder], Any]
 """Ties the recording to what the call returned; returns what the caller gets."""
+Begin = Callable[[], OpenCall | None]
+"""Opens the recording of a request that is sent now; None: the request is not to be measured."""
+BindLazily = Callable[[Any, Begin, InternalErrors], Any]
+"""Has the recording begin when what the call returned sends the request; returns what the caller gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +88,13 @@ class StreamingCall:
     sent: Literal["call", "first_pull"] = "call"
     """When the request is sent. A generator function sends it with the first pull, whatever this says."""
     bind: Bind = field(default=lambda result, recorder: bind_stream(result, recorder))  # noqa: PLW0108 - defined below
+    bind_lazily: BindLazily = field(default=lambda result, *args: iterate_recorded(result, FirstPull(*args)))
+    """In place of `bind`, where the request is sent with the first pull."""
     replaces_code: bool = False
     has_inner_layer: bool = False
     """The call may go through another hooked SDK, which takes over the recording then."""
     is_imported_late: bool = False
     """The SDK imports the module when it first needs it, or has it in some releases only: the patch waits for it."""
-    response_of: Callable[[Any], Any] | None = None
-    """Returns the HTTP response of an iterator that has given its first chunk, so that its stream can be aborted; None:
-    it is found elsewhere, or not at all. Only for a request that is sent with the first pull."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,9 @@ class HTTPAttempt:
 
 @dataclass(frozen=True, slots=True)
 class SDK:
-    """An SDK as a table of the calls that make its streams: what the module of an SDK defines as `SDK`."""
+    """An SDK, by its name in the registry, as a table of calls: what the module of an SDK defines as `SDK`."""
 
     name: str
-    """Its name in the registry."""
     calls: tuple[StreamingCall, ...]
     attempts: tuple[HTTPAttempt, ...] = ()
     more_targets: Callable[[Driver], tuple[Target, ...]] = lambda _: ()
@@ -135,13 +136,10 @@ class Driver:
 
     def __init__(self, opener: RecordingOpener) -> None:
         self._opener = opener
+        self.read_clocks, self.errors = opener.read_clocks, opener.errors
+        """Where failures of our own are reported."""
         self.response_recorders = ResponseRecorders()
         """The recorders of streams that are read from an HTTP response."""
-
-    @property
-    def errors(self) -> InternalErrors:
-        """Where failures of our own are reported."""
-        return self._opener.errors
 
     def find_recorder(self, response: Any) -> StreamRecorder | None:
         """Return the recorder of the stream that is read from a response; None where its request is not recorded.
@@ -158,14 +156,29 @@ class Driver:
         return call.recorder
 
     def target(self, call: StreamingCall) -> Target:
-        """Make the patch target of a streaming call."""
-        return Target(
-            call.module,
-            call.path,
-            self._wrapper(call),
-            replaces_code=call.replaces_code,
-            trigger=call.module if call.is_imported_late else "",
-        )
+        """Make the patch target of a streaming call.
+
+        Generator functions, and calls that send their request with the first pull, are recorded from that pull on.
+        """
+
+        def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+            """Call the SDK's function, and record what it returns where the call streams."""
+            description = self.describe(call, Call(wrapped, instance, args, kwargs))
+            if description is None:
+                return wrapped(*args, **kwargs)
+            begin = partial(self.begin, description, has_inner_layer=call.has_inner_layer)
+            flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
+            if flags & _GENERATORS or call.sent == "first_pull":
+                result = wrapped(*args, **kwargs)
+                if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
+                    return self._await_lazily(call, begin, result)
+                recorded = self._bind_lazily(call, begin, result)
+                return result if recorded is None else recorded
+            send = self._await if flags & inspect.CO_COROUTINE else self._call
+            return send(call, begin, partial(wrapped, *args, **kwargs))
+
+        trigger = call.module if call.is_imported_late else ""
+        return Target(call.module, call.path, wrapper, call.replaces_code, trigger=trigger)
 
     def attempt_target(self, attempt: HTTPAttempt) -> Target:
         """Make the patch target of a function that sends the HTTP request."""
@@ -173,15 +186,45 @@ class Driver:
         def wrapper(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
             """Send the request, and follow its response where the stream of the call is recorded."""
             recorder = self._begin_attempt()
-            if recorder is None:
-                return wrapped(*args, **kwargs)
             result = wrapped(*args, **kwargs)
+            if recorder is None:
+                return result
             if inspect.iscoroutine(result):
                 return self._await_attempt(attempt, recorder, result)
             self._follow_response(attempt, recorder, result)
             return result
 
         return Target(attempt.module, attempt.path, wrapper)
+
+    def result_target(
+        self,
+        module: str,
+        path: str,
+        follow: Callable[[Call, Any], Any],
+        where: str = Where.RESPONSE_FOLLOW,
+        **options: Any,
+    ) -> Target:
+        """Make the patch target of a function whose results are looked at.
+
+        Args:
+            module: the function's module.
+            path: the function's name in the module.
+            follow: gets the call and what it returned; returns what the caller gets instead, None: what was returned.
+            where: the identifier that a failure of `follow` is counted under.
+            options: the further fields of the `Target`.
+        """
+
+        def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+            """Call the SDK's function, and look at what it returns."""
+            result = wrapped(*args, **kwargs)
+            try:
+                found = follow(Call(wrapped, instance, args, kwargs), result)
+            except Exception as error:  # noqa: BLE001 - the guard
+                self.errors.report(where, error)
+                return result
+            return result if found is None else found
+
+        return Target(module, path, wrapper, **options)
 
     @never_raises(Where.RESPONSE_FOLLOW, None)
     def _begin_attempt(self) -> StreamRecorder | None:
@@ -201,88 +244,48 @@ class Driver:
     def _follow_response(self, attempt: HTTPAttempt, recorder: StreamRecorder, result: Any) -> None:
         """Record that the headers of an attempt are there, and how its stream is aborted."""
         recorder.record_headers(None)
-        aborter = make_aborter(attempt.response_of(result))
-        if aborter is not None:
-            recorder.enable_abort(aborter)
+        enable_abort(recorder, attempt.response_of(result))
 
-    def _wrapper(self, streaming: StreamingCall) -> Wrapper:
-        """Make the wrapper of a streaming call, which chooses how to record by the kind of function that it wraps.
-
-        Generator functions, and calls that send their request with the first pull, are recorded from that pull on.
-        """
-
-        def wrapper(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            """Call the SDK's function, and record what it returns where the call streams."""
-            description = self.describe(streaming, Call(wrapped, instance, args, kwargs))
-            if description is None:
-                return wrapped(*args, **kwargs)
-            flags = getattr(getattr(wrapped, "__code__", None), "co_flags", 0)
-            if flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR) or streaming.sent == "first_pull":
-                result = wrapped(*args, **kwargs)
-                if inspect.iscoroutine(result):  # it makes the iterator, which sends the request
-                    return self._await_lazy(streaming, description, result)
-                recorded = self._bind_lazily(streaming, description, result)
-                return result if recorded is None else recorded
-            if flags & inspect.CO_COROUTINE:
-                return self._await(streaming, description, wrapped, args, kwargs)
-            return self._call(streaming, description, wrapped, args, kwargs)
-
-        return wrapper
-
-    def _call(self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any) -> Any:
+    def _call(self, streaming: StreamingCall, begin: Begin, call_sdk: Callable[[], Any]) -> Any:
         """Call a synchronous function that sends its request at once, and record the stream that it returns."""
-        opening = self.begin(description, has_inner_layer=streaming.has_inner_layer)
+        opening = begin()
         if opening is None:
-            return wrapped(*args, **kwargs)
-        try:
-            result = opening.send(partial(wrapped, *args, **kwargs))
-        except BaseException as error:
-            opening.fail(error)
-            raise
+            return call_sdk()
+        result = opening.call(call_sdk)
         if inspect.iscoroutine(result):  # of a plain function: the request is sent there
             return self._await_opened(streaming, opening, lambda: result)
-        bound = self._bind(streaming, result, opening)
+        bound = self._bind(streaming, opening, result)
         return result if bound is None else bound
 
-    async def _await(
-        self, streaming: StreamingCall, description: Description, wrapped: Any, args: Any, kwargs: Any
-    ) -> Any:
+    async def _await(self, streaming: StreamingCall, begin: Begin, call_sdk: Callable[[], Awaitable[Any]]) -> Any:
         """Await a coroutine function that sends its request at once, and record the stream that it returns."""
-        opening = self.begin(description, has_inner_layer=streaming.has_inner_layer)
-        if opening is None:
-            return await wrapped(*args, **kwargs)
-        return await self._await_opened(streaming, opening, partial(wrapped, *args, **kwargs))
+        opening = begin()
+        return await (call_sdk() if opening is None else self._await_opened(streaming, opening, call_sdk))
 
-    async def _await_opened(self, streaming: StreamingCall, opening: OpenCall, call_sdk: SDKCoroutine) -> Any:
+    async def _await_opened(
+        self, streaming: StreamingCall, opening: OpenCall, call_sdk: Callable[[], Awaitable[Any]]
+    ) -> Any:
         """Await the coroutine in which the request of an open call is sent, and record the stream that it returns."""
-        opening.follow_loop()
-        try:
-            result = await opening.asend(call_sdk)
-        except BaseException as error:
-            opening.fail(error)
-            raise
-        bound = self._bind(streaming, result, opening)
+        result = await opening.acall(call_sdk)
+        bound = self._bind(streaming, opening, result)
         return result if bound is None else bound
 
-    async def _await_lazy(self, streaming: StreamingCall, description: Description, making: Awaitable[Any]) -> Any:
+    async def _await_lazily(self, streaming: StreamingCall, begin: Begin, making: Awaitable[Any]) -> Any:
         """Await an iterator that sends its request with the first pull, and record it from there on."""
         result = await making
-        recorded = self._bind_lazily(streaming, description, result)
+        recorded = self._bind_lazily(streaming, begin, result)
         return result if recorded is None else recorded
 
     @never_raises(Where.RESPONSE_FOLLOW, None)
-    def _bind(self, streaming: StreamingCall, result: Any, opening: OpenCall) -> Any:
+    def _bind(self, streaming: StreamingCall, opening: OpenCall, result: Any) -> Any:
         """Attach the recorder to what a call returned; returns what the caller gets, None where that is `result`."""
         recorder = opening.release()
         return None if recorder is None else streaming.bind(result, recorder)
 
     @never_raises(Where.RESPONSE_FOLLOW, None)
-    def _bind_lazily(self, streaming: StreamingCall, description: Description, result: Any) -> Any:
-        """Return what the caller iterates over instead of `result`: it opens the recording with its first pull."""
-        begin = partial(self.begin, description, has_inner_layer=streaming.has_inner_layer)
-        response_of = streaming.response_of
-        find_response = None if response_of is None else partial(response_of, result)
-        return iterate_recorded(result, FirstPull(begin, self.errors, find_response))
+    def _bind_lazily(self, streaming: StreamingCall, begin: Begin, result: Any) -> Any:
+        """Return what the caller gets instead of `result`: it opens the recording when it sends the request."""
+        return streaming.bind_lazily(result, begin, self.errors)
 
     @never_raises(Where.STREAM_OPEN, None)
     def begin(self, description: Description, *, has_inner_layer: bool = False) -> OpenCall | None:
@@ -292,28 +295,19 @@ class Driver:
         """
         outer = current_call()
         recorder = None if outer is None else outer.take_over()
+        request, classify = description.request, description.classify
         if recorder is not None:
-            self._opener.redescribe(recorder, description.request, description.classify)
+            self._opener.redescribe(recorder, request, classify)
         elif description.awaits_sdk_span:
-            open_later = partial(self._open, description, self._opener.read_clocks())
+            open_later = partial(self._opener.open, request, classify, sent=self._opener.read_clocks())
             return OpenCall(None, self._opener, has_inner_layer=has_inner_layer, open_later=open_later)
         else:
-            span = description.sdk_span
-            is_recording = span is not None and span.is_recording()
-            recorder = self._open(description, description.sent, span if is_recording else None)
+            span = recording_span(description.sdk_span)
+            recorder = self._opener.open(request, classify, sent=description.sent, sdk_span=span)
         if recorder is None:
             return None
         recorder.name_errors_by(description.name_error)
         return OpenCall(recorder, self._opener, has_inner_layer=has_inner_layer)
-
-    @never_raises(Where.STREAM_OPEN, None)
-    def read_clocks(self) -> Moment | None:
-        """Return the present moment; None: the clocks failed."""
-        return self._opener.read_clocks()
-
-    def _open(self, description: Description, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
-        """Open the recording of a request made at `sent` (None: now), on the SDK's own span, or for None on ours."""
-        return self._opener.open(description.request, description.classify, sent=sent, sdk_span=sdk_span)
 
     @never_raises(Where.STREAM_OPEN, None)
     def describe(self, streaming: StreamingCall, call: Call) -> Description | None:
@@ -330,7 +324,7 @@ class Driver:
         if session_from is None or description.request.session_id is not None:
             return description
         try:
-            session_id = short_str(session_from(description.body, description.headers))
+            session_id = short_str(session_from(description.body, description.read_headers()))
         except Exception as error:  # noqa: BLE001 - the application's function
             self.errors.report(Where.CALLBACK_SESSION_FROM, error)
             return description

@@ -7,46 +7,21 @@ a context manager of `contextlib`, whose generator yields the response. The call
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from otel_itl.core.conventions import Where
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.sdks.driver import Call, Driver, StreamingCall, iterate_recorded
-from otel_itl.sdks.http_clients import make_aborter
+from otel_itl.sdks.driver import Begin, iterate_recorded
+from otel_itl.sdks.http_clients import enable_abort
 from otel_itl.sdks.open_call import OpenCall
-from otel_itl.sdks.patching import Target, Wrapper
 
 
-@dataclass(frozen=True, slots=True)
-class FernCalls:
-    """The streaming calls of such an SDK."""
-
-    calls: tuple[StreamingCall, ...]
-
-    def targets(self, driver: Driver) -> tuple[Target, ...]:
-        """Return what is patched."""
-        return tuple(Target(call.module, call.path, _recording(driver, call)) for call in self.calls)
-
-
-def _recording(driver: Driver, streaming: StreamingCall) -> Wrapper:
-    """Make the wrapper of a function that returns the block of a stream."""
-    errors = driver.errors
-
-    def make_block(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Make the block, and record its stream from its beginning on."""
-        block = wrapped(*args, **kwargs)
-        description = driver.describe(streaming, Call(wrapped, instance, args, kwargs))
-        if description is not None:
-            try:
-                block.gen = RecordedBlock(block.gen, partial(driver.begin, description), errors)
-            except Exception as error:  # noqa: BLE001 - the guard
-                errors.report(Where.RESPONSE_FOLLOW, error)
-        return block
-
-    return make_block
+def bind_block(block: Any, begin: Begin, errors: InternalErrors) -> Any:
+    """Record the stream of a block from its beginning on: `StreamingCall.bind_lazily` of such an SDK."""
+    block.gen = RecordedBlock(block.gen, begin, errors)
+    return block
 
 
 class RecordedBlock:
@@ -58,44 +33,35 @@ class RecordedBlock:
         errors: where failures of our own are reported.
     """
 
-    def __init__(self, source: Any, begin: Callable[[], OpenCall | None], errors: InternalErrors) -> None:
+    def __init__(self, source: Any, begin: Begin, errors: InternalErrors) -> None:
         self._source = source
-        self._begin: Callable[[], OpenCall | None] | None = begin
+        self._begin: Begin | None = begin
         self._recorder: StreamRecorder | None = None
         self.errors = errors
 
     def __next__(self) -> Any:
         opening = self._open()
         if opening is None:
-            return _leave(self._source.__next__, self._end)
-        try:
-            response = opening.send(self._source.__next__)
-        except BaseException as error:
-            opening.fail(error)
-            raise
+            return self._leave(self._source.__next__)
+        response = opening.call(self._source.__next__)
         self._bind(response, opening)
         return response
 
     async def __anext__(self) -> Any:
         opening = self._open()
         if opening is None:
-            return await _aleave(self._source.__anext__, self._end)
-        opening.follow_loop()
-        try:
-            response = await opening.asend(self._source.__anext__)
-        except BaseException as error:
-            opening.fail(error)
-            raise
+            return await self._aleave(self._source.__anext__)
+        response = await opening.acall(self._source.__anext__)
         self._bind(response, opening)
         return response
 
     def throw(self, *error: Any) -> Any:
         """Leave the block by an exception."""
-        return _leave(partial(self._source.throw, *error), partial(self._end, error[0]))
+        return self._leave(partial(self._source.throw, *error), error[0])
 
     async def athrow(self, *error: Any) -> Any:
         """Do what `throw` does, for an asynchronous block."""
-        return await _aleave(partial(self._source.athrow, *error), partial(self._end, error[0]))
+        return await self._aleave(partial(self._source.athrow, *error), error[0])
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
@@ -113,14 +79,26 @@ class RecordedBlock:
         if recorder is None:
             return
         recorder.record_headers(None)
-        aborter = make_aborter(response._response)  # noqa: SLF001 - older releases have no other name for it
-        if aborter is not None:
-            recorder.enable_abort(aborter)
+        enable_abort(recorder, response._response)  # noqa: SLF001 - older releases have no other name for it
         response._data = iterate_recorded(response.data, recorder)  # noqa: SLF001 - `data` has no setter
         self._recorder = recorder
 
+    def _leave(self, leave: Callable[[], Any], error: object = None) -> Any:
+        """Leave the block, and end the recording."""
+        try:
+            return leave()
+        finally:
+            self._end(error)
+
+    async def _aleave(self, leave: Callable[[], Awaitable[Any]], error: object = None) -> Any:
+        """Do what `_leave` does, for an asynchronous block."""
+        try:
+            return await leave()
+        finally:
+            self._end(error)
+
     @never_raises(Where.STREAM_END, None)
-    def _end(self, error: object = None) -> None:
+    def _end(self, error: object) -> None:
         """End the recording, unless it has ended: the block was left, or, by a `GeneratorExit`, dropped.
 
         Args:
@@ -132,19 +110,3 @@ class RecordedBlock:
             self._recorder.end_iterator_closed()
         else:
             self._recorder.end_closed()
-
-
-def _leave(leave: Callable[[], Any], end: Callable[[], None]) -> Any:
-    """Leave a block, and end its recording."""
-    try:
-        return leave()
-    finally:
-        end()
-
-
-async def _aleave(leave: Callable[[], Awaitable[Any]], end: Callable[[], None]) -> Any:
-    """Do what `_leave` does, for an asynchronous block."""
-    try:
-        return await leave()
-    finally:
-        end()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import repeat
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, cast
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ResponseInfo
@@ -14,7 +14,7 @@ from otel_itl.recording.chunk_log import AppendTargets, record_nothing
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.sdks.http_clients import make_aborter
+from otel_itl.sdks.http_clients import enable_abort
 from otel_itl.sdks.open_call import OpenCall
 
 
@@ -49,6 +49,9 @@ class FirstPull:
         self.is_taken_over = False
         self.clock: Callable[[], int] = perf_counter_ns
         self.response = ResponseInfo()
+        # Those of the recorder, as soon as there is one. Until then builtins, which do nothing and cannot fail.
+        self.follow_running_loop = self.end_closed = cast("Callable[[], None]", int)
+        self.end_thrown = cast("Callable[[BaseException], None]", id)
 
     @property
     @never_raises(Where.STREAM_END, default=False)
@@ -63,15 +66,12 @@ class FirstPull:
         self._is_async = hasattr(source, "__anext__")
         self._opening = self._begin()
         self._recorder = None if self._opening is None else self._opening.recorder
-        if self._recorder is not None:
-            self.clock, self.response = self._recorder.clock, self._recorder.response
-            self._recorder.start_reading(source, owner)
-
-    @never_raises(Where.EVENT_LOOP_WATCH, None)
-    def follow_running_loop(self) -> None:
-        """Follow the lag of the event loop that the stream is awaited on."""
-        if self._recorder is not None:
-            self._recorder.follow_running_loop()
+        recorder = self._recorder
+        if recorder is not None:
+            self.clock, self.response = recorder.clock, recorder.response
+            self.follow_running_loop = recorder.follow_running_loop
+            self.end_thrown, self.end_closed = recorder.end_thrown, recorder.end_closed
+            recorder.start_reading(source, owner)
 
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Yield targets that send the request with the first pull, then those of the recorder."""
@@ -104,18 +104,6 @@ class FirstPull:
         self._opening.release()
         return self._recorder.end_failed(error)
 
-    @never_raises(Where.STREAM_END, None)
-    def end_thrown(self, error: BaseException) -> None:
-        """End a stream that its caller threw an exception into."""
-        if self._recorder is not None:
-            self._recorder.end_thrown(error)
-
-    @never_raises(Where.STREAM_END, None)
-    def end_closed(self) -> None:
-        """End a stream that its caller closed."""
-        if self._recorder is not None:
-            self._recorder.end_closed()
-
     @never_raises(Where.STREAM_DROP, None, in_finalizer=True)
     def end_iterator_closed(self) -> None:
         """End a stream whose generator was closed or dropped, which look the same from inside."""
@@ -136,9 +124,8 @@ class FirstPull:
     @never_raises(Where.STREAM_ABORT, None)
     def _enable_abort(self, recorder: StreamRecorder) -> None:
         """Have the stream aborted by the HTTP response that it is read from, where that is found."""
-        aborter = None if self._find_response is None else make_aborter(self._find_response())
-        if aborter is not None:
-            recorder.enable_abort(aborter)
+        if self._find_response is not None:
+            enable_abort(recorder, self._find_response())
 
     def _append_code(self, code: int) -> None:
         """Record the first chunk, unless another layer has taken over the recording."""

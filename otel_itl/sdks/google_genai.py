@@ -5,31 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from otel_itl.core.conventions import provider_of
 from otel_itl.core.request import Request
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, HTTPAttempt, StreamingCall
 from otel_itl.sdks.formats.gemini import classify_content
 from otel_itl.sdks.formats.gemini_interactions import classify_interaction_event
 from otel_itl.sdks.speakeasy import SpeakeasyCalls
-from otel_itl.sdks.values import fields_of, request_parameters, short_str
+from otel_itl.sdks.values import fields_of, make_request
 
 
 def describe_content(call: Call) -> Description:
     """Describe a call of `_generate_content_stream(model, contents, config)`: every request for content goes there."""
     client, config = call.instance._api_client, fields_of(call.kwargs.get("config"))  # noqa: SLF001 - the seam
     options, own_options = fields_of(client._http_options), fields_of(config.get("http_options"))  # noqa: SLF001
-    request = _request(
-        "generate_content",
-        own_options.get("base_url") or options.get("base_url"),
-        call.kwargs.get("model"),
-        config,
-        is_vertex=bool(client.vertexai),
-    )
-    headers = {**(options.get("headers") or {}), **(own_options.get("headers") or {})}
-    return Description(request, classify_content, call.kwargs, headers)
+    address = own_options.get("base_url") or options.get("base_url")
+    model = call.kwargs.get("model")
+    request = _request("generate_content", address, model, config, is_vertex=bool(client.vertexai))
+    given = (fields_of(options.get("headers")), fields_of(own_options.get("headers")))
+    return Description(request, classify_content, call.kwargs, lambda: {**given[0], **given[1]})
 
 
 def describe_interaction(call: Call, *, is_fetch: bool = False) -> Description | None:
@@ -39,29 +33,19 @@ def describe_interaction(call: Call, *, is_fetch: bool = False) -> Description |
     if body.get("stream") is not True:
         return None
     configuration = call.instance.sdk_configuration
-    request = _request(
-        "fetch_response" if is_fetch else "invoke_agent" if body.get("agent") else "generate_content",
-        configuration.server_url,
-        body.get("model"),
-        fields_of(body.get("generation_config")),
-        is_vertex="/projects/" in str(configuration.globals.api_version),
-    )
+    operation = "fetch_response" if is_fetch else "invoke_agent" if body.get("agent") else "generate_content"
+    is_vertex = "/projects/" in str(configuration.globals.api_version)
+    parameters = fields_of(body.get("generation_config"))
+    request = _request(operation, configuration.server_url, body.get("model"), parameters, is_vertex=is_vertex)
     if body.get("last_event_id"):
         request = replace(request, is_resumed=True)
-    return Description(request, classify_interaction_event, body, fields_of(call.kwargs.get("extra_headers")))
+    return Description(request, classify_interaction_event, body, lambda: fields_of(call.kwargs.get("extra_headers")))
 
 
-def _request(operation: str, base_url: Any, model: Any, parameters: dict[str, Any], *, is_vertex: bool) -> Request:
+def _request(operation: str, address: Any, model: Any, parameters: dict[str, Any], *, is_vertex: bool) -> Request:
     """Make the request; a model is named without the path of its resource, which names the caller's project."""
-    url = urlsplit(str(base_url or ""))
-    return Request(
-        operation=operation,
-        provider=provider_of(url.hostname, "gcp.vertex_ai" if is_vertex else "gcp.gemini"),
-        model=short_str(str(model).rpartition("/")[2]) if model else None,
-        server_address=url.hostname,
-        server_port=url.port or (80 if url.scheme == "http" else 443),
-        parameters=request_parameters(parameters),
-    )
+    name = str(model).rpartition("/")[2] if model else None
+    return make_request(operation, str(address or ""), "gcp.vertex_ai" if is_vertex else "gcp.gemini", name, parameters)
 
 
 _CLIENT: Final = "google.genai._api_client"
@@ -86,6 +70,5 @@ SDK = driver.SDK(
         ),
         modules=("google.genai._gaos.utils.eventstreaming",),
         streams=("Stream", "AsyncStream"),
-        is_imported_late=True,
     ).targets,
 )

@@ -57,9 +57,9 @@ def bind_call(call: Any, recorder: StreamRecorder) -> Any:
     if hasattr(call, "__aiter__"):
         loop = asyncio.get_running_loop()
         recorder.enable_abort(GRPCAborter(call, lambda found: loop.call_soon_threadsafe(found.cancel), interrupts=True))
-    else:
-        recorder.enable_abort(GRPCAborter(call, lambda found: found.cancel(), interrupts=False))
-    return (AsyncRecordedCall if hasattr(call, "__aiter__") else RecordedCall)(call, recorder)
+        return AsyncRecordedCall(call, recorder)
+    recorder.enable_abort(GRPCAborter(call, lambda found: found.cancel(), interrupts=False))
+    return RecordedCall(call, recorder)
 
 
 class RecordedCall(RecordedStream):

@@ -8,25 +8,21 @@ from importlib import import_module
 from typing import Any, Final
 
 from otel_itl.recording.abort import HTTPAborter
+from otel_itl.recording.recorder import StreamRecorder
 
-
-def _make_httpx_timeout(library: str, request: Any, message: str) -> Exception:
-    error: Exception = import_module(library).ReadTimeout(message, request=request)
-    return error
-
-
-def _make_aiohttp_timeout(library: str, _: Any, message: str) -> Exception:
-    error: Exception = import_module(library).ServerTimeoutError(message)
-    return error
-
-
-_TIMEOUTS: Final[dict[str, Callable[[str, Any, str], Exception]]] = {
-    "httpx": _make_httpx_timeout,
-    "httpx2": _make_httpx_timeout,
-    "requests": _make_httpx_timeout,
-    "aiohttp": _make_aiohttp_timeout,
+_TIMEOUTS: Final = {
+    "httpx": "ReadTimeout",
+    "httpx2": "ReadTimeout",
+    "requests": "ReadTimeout",
+    "aiohttp": "ServerTimeoutError",
 }
-"""HTTP client → makes the error of its own read timeout, which the reader of an aborted stream gets."""
+"""HTTP client → the error of its own read timeout, which the reader of an aborted stream gets."""
+
+
+def _make_timeout(library: str, request: Any, message: str) -> Exception:
+    """Make the error of a read timeout of an HTTP client."""
+    kind: Callable[..., Exception] = getattr(import_module(library), _TIMEOUTS[library])
+    return kind(message) if library == "aiohttp" else kind(message, request=request)
 
 
 def find_response(result: Any) -> Any:
@@ -35,6 +31,14 @@ def find_response(result: Any) -> Any:
     if response is None:
         response = getattr(result, "http_response", None)
     return result if response is None else response
+
+
+def find_request(response: Any) -> Any:
+    """Return the HTTP request of a response; None where it has none, as a response that a middleware made."""
+    try:
+        return response.request
+    except (AttributeError, RuntimeError):
+        return None
 
 
 def find_generators_response(generator: Any) -> Any:
@@ -53,12 +57,11 @@ def _library_of(response: Any) -> str | None:
     return next((library for library in libraries if library in _TIMEOUTS), None)
 
 
-def make_aborter(response: Any) -> HTTPAborter | None:
-    """Make what aborts a stream that is read from this response; None where it is of no client that is known here.
+def enable_abort(recorder: StreamRecorder, response: Any) -> None:
+    """Have a stream aborted by the response that it is read from, where that is of an HTTP client known here.
 
     For SDKs that pass the errors of their HTTP client on, or make their own of them.
     """
     library = _library_of(response)
-    if library is None:
-        return None
-    return HTTPAborter(response, getattr(response, "request", None), partial(_TIMEOUTS[library], library))
+    if library is not None:
+        recorder.enable_abort(HTTPAborter(response, find_request(response), partial(_make_timeout, library)))

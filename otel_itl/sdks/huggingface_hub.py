@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from otel_itl.core.conventions import provider_of
-from otel_itl.core.request import Request
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.formats.hugging_face import (
@@ -17,7 +14,7 @@ from otel_itl.sdks.formats.hugging_face import (
 )
 from otel_itl.sdks.line_streams import LineStreams
 from otel_itl.sdks.patching import Target
-from otel_itl.sdks.values import fields_of, request_parameters, short_str
+from otel_itl.sdks.values import fields_of, make_request, short_str
 
 
 def describe(call: Call) -> Description | None:
@@ -25,29 +22,19 @@ def describe(call: Call) -> Description | None:
     asked = call.args[0] if call.args else call.kwargs["request_parameters"]
     if call.kwargs.get("stream") is not True:
         return None
-    url, body = urlsplit(asked.url), fields_of(asked.json)
+    body = fields_of(asked.json)
     is_chat = "messages" in body  # the task is "text-generation" for either in some releases
     parameters = {**body, **fields_of(body.get("parameters"))}
-    request = Request(
-        operation="chat" if is_chat else "text_completion",
-        provider=provider_of(url.hostname, "huggingface"),
-        model=_model(body.get("model")) or _model(asked.model),
-        server_address=url.hostname,
-        server_port=url.port or (80 if url.scheme == "http" else 443),
-        parameters=request_parameters({**parameters, "max_tokens": _max_tokens(parameters)}),
-    )
-    return Description(
-        request, classify_chat_output if is_chat else classify_generated_token, body, fields_of(asked.headers)
-    )
+    parameters["max_tokens"] = parameters.get("max_tokens", parameters.get("max_new_tokens"))
+    model = _model(body.get("model")) or _model(asked.model)
+    operation, classify = ("chat", classify_chat_output) if is_chat else ("text_completion", classify_generated_token)
+    request = make_request(operation, asked.url, "huggingface", model, parameters)
+    return Description(request, classify, body, lambda: fields_of(asked.headers))
 
 
 def _model(name: Any) -> str | None:
     """Return the name of a model; None for the address of an endpoint, and for none."""
     return None if str(name).startswith(("http://", "https://")) else short_str(name)
-
-
-def _max_tokens(parameters: dict[str, Any]) -> Any:
-    return parameters.get("max_tokens", parameters.get("max_new_tokens"))
 
 
 CLIENTS: Final = (

@@ -6,7 +6,6 @@ import logging
 import re
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol
 
 from otel_itl.sdks.driver import Driver
 from otel_itl.sdks.open_call import RecordingOpener
@@ -14,14 +13,6 @@ from otel_itl.sdks.patching import PackagePatches, Target
 from otel_itl.sdks.registry import REGISTRY, SDKEntry
 
 logger = logging.getLogger("otel_itl")
-
-
-class PatchTable(Protocol):
-    """What the module of an SDK defines as `SDK`."""
-
-    def targets(self, driver: Driver) -> tuple[Target, ...]:
-        """Return what is patched."""
-        ...
 
 
 class SDKInstaller:
@@ -70,9 +61,8 @@ class SDKInstaller:
         """Return the patches of an SDK, by what they wait for; the first time, import the module that describes it."""
         if name not in self._patches:
             entry = REGISTRY[name]
-            sdk: PatchTable = import_module(entry.module).SDK
             by_trigger: dict[str, list[Target]] = {}
-            for target in sdk.targets(self.driver):
+            for target in import_module(entry.module).SDK.targets(self.driver):
                 by_trigger.setdefault(target.trigger or entry.package, []).append(target)
             self._patches[name] = tuple(PackagePatches(*each) for each in by_trigger.items())
         return self._patches[name]

@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.stream_iterators import AsyncEventTap, tap_events
-from otel_itl.sdks.driver import Driver, iterate_recorded
-from otel_itl.sdks.http_clients import make_aborter
+from otel_itl.sdks.driver import Call, Driver, iterate_recorded
+from otel_itl.sdks.http_clients import enable_abort
 from otel_itl.sdks.open_call import current_recorder
 from otel_itl.sdks.patching import Target
 
@@ -37,7 +36,6 @@ class LineStreams:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.errors = driver.errors
 
     def bind(self, lines: Any, recorder: StreamRecorder) -> Any:
         """Register the recorder for the lines that a call returned, and return those unchanged."""
@@ -47,7 +45,6 @@ class LineStreams:
 
     def parser_target(self, module: str, path: str, read_last_line: ReadLastLine) -> Target:
         """Make the patch target of a generator function that makes chunks of lines, its first argument."""
-        errors = self.errors
 
         def parse(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of a wrapper
             """Return the recorded chunks; where the request of the lines is not recorded, the SDK's own."""
@@ -60,7 +57,7 @@ class LineStreams:
                     tap = AsyncEventTap if hasattr(lines, "__anext__") else tap_events
                     return iterate_recorded(wrapped(tap(lines, last.append), *rest, **kwargs), recorder)
             except Exception as error:  # noqa: BLE001 - the guard: a generator function has done nothing yet
-                errors.report(Where.RESPONSE_FOLLOW, error)
+                self._driver.errors.report(Where.RESPONSE_FOLLOW, error)
             return wrapped(*args, **kwargs)
 
         return Target(module, path, parse, trigger=module)
@@ -68,20 +65,13 @@ class LineStreams:
     def response_target(self, module: str, path: str, position: int) -> Target:
         """Make the patch target of a function that gets the HTTP response of the call, as its argument `position`."""
 
-        def follow(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - as above
-            """Note how the stream is aborted, and call the SDK's function."""
-            self._follow(args, position)
-            return wrapped(*args, **kwargs)
+        def follow(call: Call, _: object) -> None:
+            """Note how the stream is aborted that is being opened here."""
+            recorder = current_recorder()
+            if recorder is not None:
+                enable_abort(recorder, call.args[position])
 
-        return Target(module, path, follow, trigger=module)
-
-    @never_raises(Where.RESPONSE_FOLLOW, None)
-    def _follow(self, args: tuple[Any, ...], position: int) -> None:
-        """Note how the stream is aborted that is being opened here."""
-        recorder = current_recorder()
-        aborter = None if recorder is None else make_aborter(args[position])
-        if recorder is not None and aborter is not None:
-            recorder.enable_abort(aborter)
+        return self._driver.result_target(module, path, follow, trigger=module)
 
 
 def _read_end(last: deque[Any], read_last_line: ReadLastLine, recorder: StreamRecorder) -> None:

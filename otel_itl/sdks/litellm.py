@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from otel_itl.core.conventions import provider_of
-from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Describe, Description, HTTPAttempt, StreamingCall
 from otel_itl.sdks.formats.litellm_chunks import classify_litellm_chunk, classify_response_data
-from otel_itl.sdks.litellm_names import PROVIDERS, name_error, split_address
+from otel_itl.sdks.litellm_names import PROVIDERS, name_error
 from otel_itl.sdks.litellm_streams import bind, bind_events, stream_targets
-from otel_itl.sdks.values import fields_of, request_parameters, short_str
+from otel_itl.sdks.values import fields_of, make_request, short_str
 
 
 def describe(call: Call) -> Description | None:
@@ -63,19 +61,12 @@ def _description(
     classify: Classify, address: Any, details: Mapping[str, Any], options: Mapping[str, Any], headers: Mapping[str, Any]
 ) -> Description:
     """Make the description of a call to `address` with these options, from what litellm knows of it."""
-    host, port = split_address(str(address or ""))
     name = short_str(details.get("custom_llm_provider")) or "litellm"
-    request = Request(
-        operation="text_completion" if "text_completion" in str(details.get("call_type")) else "chat",
-        provider=provider_of(host, PROVIDERS.get(name, name)),
-        model=short_str(details.get("model")),
-        server_address=host,
-        server_port=port,
-        parameters=request_parameters(options),
-    )
+    operation = "text_completion" if "text_completion" in str(details.get("call_type")) else "chat"
+    request = make_request(operation, str(address or ""), PROVIDERS.get(name, name), details.get("model"), options)
     given = fields_of(details.get("litellm_params"))
     session = {"metadata": given.get("metadata"), "user": details.get("user"), **options}
-    return Description(request, classify, session, headers, name_error=name_error)
+    return Description(request, classify, session, lambda: headers, name_error=name_error)
 
 
 _LLMS: Final = "litellm.llms"

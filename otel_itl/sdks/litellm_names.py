@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
-from urllib.parse import urlsplit
 
 PROVIDERS: Final = {
     "azure": "azure.ai.openai",
@@ -39,16 +37,6 @@ ERRORS: Final = {
     503: "ServiceUnavailableError",
 }
 """Status → the class of litellm's exception that the caller gets, for the one that a route raises."""
-
-
-@lru_cache(maxsize=64)
-def split_address(address: str) -> tuple[str | None, int | None]:
-    """Return the host and the port of an address; None for what it lacks."""
-    try:
-        url = urlsplit(address)
-        return url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
-    except ValueError:  # the caller's, which litellm refuses as well
-        return None, None
 
 
 def name_error(error: BaseException) -> str | None:

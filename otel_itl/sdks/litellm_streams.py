@@ -11,7 +11,7 @@ from typing import Any, Final
 from otel_itl.core.conventions import Where
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.stream_proxy import recorder_of
-from otel_itl.sdks.driver import Driver
+from otel_itl.sdks.driver import Call, Driver
 from otel_itl.sdks.patching import Target
 
 _MODULE: Final = "litellm.litellm_core_utils.streaming_handler"
@@ -67,10 +67,9 @@ def stream_targets(driver: Driver) -> tuple[Target, ...]:
             if instance.finished:
                 end(instance.stream_iterator, StreamRecorder.end_exhausted)
 
-    def close(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Close litellm's stream, and end the recording."""
-        end(instance.completion_stream, StreamRecorder.end_closed)
-        return wrapped(*args, **kwargs)
+    def end_closed(closing: Call, _: object) -> None:
+        """End the recording of a stream that is being closed."""
+        end(closing.instance.completion_stream, StreamRecorder.end_closed)
 
     def end(stream: Any, end_recording: Callable[[Any], object]) -> None:
         """End the recording of a stream, if it is recorded."""
@@ -83,6 +82,6 @@ def stream_targets(driver: Driver) -> tuple[Target, ...]:
 
     return (
         Target(_MODULE, "CustomStreamWrapper.chunk_creator", handle),
-        Target(_MODULE, "CustomStreamWrapper.aclose", close, is_optional=True),
+        driver.result_target(_MODULE, "CustomStreamWrapper.aclose", end_closed, Where.STREAM_END, is_optional=True),
         Target(_RESPONSES, "BaseResponsesAPIStreamingIterator._process_chunk", process),
     )

@@ -5,10 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
-from otel_itl.core.conventions import provider_of
-from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
@@ -20,7 +17,7 @@ from otel_itl.sdks.formats.mistral import (
 from otel_itl.sdks.own_spans import span_start_target, thread_return_target
 from otel_itl.sdks.patching import Target
 from otel_itl.sdks.speakeasy import SpeakeasyCalls
-from otel_itl.sdks.values import fields_of, request_parameters, short_str
+from otel_itl.sdks.values import fields_of, make_request
 
 PACKAGES: Final = {
     "mistralai.client": "mistral_ai",
@@ -34,16 +31,12 @@ PACKAGES: Final = {
 """Package of a copy of the SDK → the provider that its client asks. The copies differ in nothing else."""
 TRACED: Final = ("mistralai.client", "mistralai")
 """The copies that start spans of their own, from 1.10 on."""
+CONVERSATION_CALLS: Final = ("start_stream", "append_stream", "restart_stream")
 CALLS: Final[tuple[tuple[str, str, tuple[str, ...], Classify], ...]] = (
     ("chat", "Chat", ("stream",), classify_completion_event),
     ("agents", "Agents", ("stream",), classify_completion_event),
     ("fim", "Fim", ("stream",), classify_completion_event),
-    (
-        "conversations",
-        "Conversations",
-        ("start_stream", "append_stream", "restart_stream"),
-        classify_conversation_event,
-    ),
+    ("conversations", "Conversations", CONVERSATION_CALLS, classify_conversation_event),
     ("responses", "Responses", ("create",), classify_response_frame),
 )
 """Module, class and functions that stream (each with an asynchronous twin), and how to classify their events."""
@@ -54,20 +47,15 @@ def describe(call: Call, *, package: str, module: str, classify: Classify) -> De
     body = call.kwargs
     if module == "responses" and body.get("stream") is not True:
         return None
-    base_url = body.get("server_url") or call.instance.sdk_configuration.get_server_details()[0]
-    url = urlsplit(str(base_url))
+    address = str(body.get("server_url") or call.instance.sdk_configuration.get_server_details()[0])
     parameters = {**body, **fields_of(body.get("completion_args"))}
+    parameters["seed"] = parameters.get("random_seed")
     is_agent = module == "agents" or bool(body.get("agent_id"))
-    request = Request(
-        operation="invoke_agent" if is_agent else "text_completion" if module == "fim" else "chat",
-        provider=provider_of(url.hostname, PACKAGES[package]),
-        model=short_str(body.get("model")),
-        server_address=url.hostname,
-        server_port=url.port or (80 if url.scheme == "http" else 443),
-        parameters=request_parameters({**parameters, "seed": parameters.get("random_seed")}),
-    )
+    operation = "invoke_agent" if is_agent else "text_completion" if module == "fim" else "chat"
+    request = make_request(operation, address, PACKAGES[package], body.get("model"), parameters)
     is_traced = package in TRACED and f"{package}._hooks.tracing" in sys.modules
-    return Description(request, classify, body, fields_of(body.get("http_headers")), awaits_sdk_span=is_traced)
+    headers = partial(fields_of, body.get("http_headers"))
+    return Description(request, classify, body, headers, awaits_sdk_span=is_traced)
 
 
 def _targets(driver: Driver) -> tuple[Target, ...]:
@@ -85,24 +73,13 @@ def _targets(driver: Driver) -> tuple[Target, ...]:
         for suffix in ("", "_async")
     )
     streams = tuple(f"{package}.utils.eventstreaming" for package in PACKAGES)
-    spans = tuple(
-        target
-        for package in TRACED
-        for target in (
-            span_start_target(
-                f"{package}._hooks.tracing",
-                "get_traced_request_and_span",
-                driver.errors,
-                span_of=_find_span,
-                trigger=f"{package}._hooks.tracing",
-            ),
-            thread_return_target(
-                f"{package}.basesdk", "run_sync_in_thread", driver.errors, trigger=f"{package}.basesdk"
-            ),
-        )
+    speakeasy = SpeakeasyCalls(calls, streams, ("EventStream", "EventStreamAsync"))
+    tracing = [f"{package}._hooks.tracing" for package in TRACED]
+    return (
+        *speakeasy.targets(driver),
+        *(span_start_target(driver, hooks, "get_traced_request_and_span", _find_span, hooks) for hooks in tracing),
+        *(thread_return_target(driver, f"{package}.basesdk", "run_sync_in_thread") for package in TRACED),
     )
-    speakeasy = SpeakeasyCalls(calls, streams, ("EventStream", "EventStreamAsync"), is_imported_late=True)
-    return (*speakeasy.targets(driver), *spans)
 
 
 def _find_span(result: tuple[Any, Any]) -> Any:

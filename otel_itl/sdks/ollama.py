@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
-from otel_itl.core.conventions import provider_of
-from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
+from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Call, Description, StreamingCall
+from otel_itl.sdks.driver import Begin, Call, Description, StreamingCall, iterate_recorded
+from otel_itl.sdks.first_pull import FirstPull
 from otel_itl.sdks.formats.ollama import classify_chat_chunk, classify_generate_chunk
 from otel_itl.sdks.http_clients import find_generators_response
-from otel_itl.sdks.values import fields_of, request_parameters, short_str
+from otel_itl.sdks.values import fields_of, make_request
 
 ROUTES: Final[dict[Any, tuple[str, Classify]]] = {
     "/api/chat": ("chat", classify_chat_chunk),
@@ -25,18 +26,18 @@ def describe(call: Call) -> Description | None:
     route = next((ROUTES[value] for value in call.args if isinstance(value, str) and value in ROUTES), None)
     if route is None or not call.kwargs.get("stream"):
         return None
-    body, client = fields_of(call.kwargs.get("json")), call.instance._client  # noqa: SLF001 - the SDK's own
-    url, options = client.base_url, fields_of(body.get("options"))
     operation, classify = route
-    request = Request(
-        operation=operation,
-        provider=provider_of(url.host, "ollama"),
-        model=short_str(body.get("model")),
-        server_address=url.host,
-        server_port=url.port or (443 if url.scheme == "https" else 80),
-        parameters=request_parameters({**options, "max_tokens": options.get("num_predict")}),
-    )
-    return Description(request, classify, body, client.headers)
+    body, client = fields_of(call.kwargs.get("json")), call.instance._client  # noqa: SLF001 - the SDK's own
+    options = fields_of(body.get("options"))
+    parameters = {**options, "max_tokens": options.get("num_predict")}
+    request = make_request(operation, str(client.base_url), "ollama", body.get("model"), parameters)
+    return Description(request, classify, body, lambda: client.headers)
+
+
+def record_generator(generator: Any, begin: Begin, errors: InternalErrors) -> Any:
+    """Record a generator from its first pull on; the HTTP response, which it keeps to itself, is found in it."""
+    find_response = partial(find_generators_response, generator)
+    return iterate_recorded(generator, FirstPull(begin, errors, find_response))
 
 
 SDK = driver.SDK(
@@ -47,7 +48,7 @@ SDK = driver.SDK(
             f"{client}._request",
             describe,
             sent="first_pull",
-            response_of=find_generators_response,
+            bind_lazily=record_generator,
         )
         for client in ("Client", "AsyncClient")
     ),

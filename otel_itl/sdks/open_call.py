@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from opentelemetry import context
+
 from otel_itl.core.conventions import Where
 from otel_itl.core.option_values import SessionFrom
 from otel_itl.core.request import Request
@@ -38,6 +40,11 @@ class RecordingOpener(Protocol):
         """Where a request names its session; None: nowhere."""
         ...
 
+    @property
+    def move(self) -> Callable[[StreamRecorder, Any], object]:
+        """Has a recording that was opened on a span of the SDK report to another one, of its next attempt."""
+        ...
+
     def read_clocks(self) -> Moment:
         """Return the present moment."""
         ...
@@ -52,28 +59,9 @@ class RecordingOpener(Protocol):
         """Describe a recording as the layer nearer to the wire sees the request."""
         ...
 
-    def move(self, recorder: StreamRecorder, sdk_span: Any) -> None:
-        """Have a recording that was opened on a span of the SDK report to another one, of its next attempt."""
-        ...
 
-    @property
-    def attach(self) -> Callable[[Any], Any]:
-        """OpenTelemetry's own function that makes a context current; it returns what `detach` takes."""
-        ...
-
-    @property
-    def detach(self) -> Callable[[Any], object]:
-        """OpenTelemetry's own function that makes the caller's context current again."""
-        ...
-
-    @property
-    def current_context(self) -> Callable[[], Any]:
-        """OpenTelemetry's own function that returns the current context."""
-        ...
-
-
-OpenRecording = Callable[[Any], StreamRecorder | None]
-"""Opens a recording on the span of the SDK that it is given, or on one of our own for None."""
+OpenRecording = Callable[..., StreamRecorder | None]
+"""Opens a recording on the `sdk_span` that it is given, or on one of our own for None."""
 
 
 class OpenCall:
@@ -89,16 +77,6 @@ class OpenCall:
         open_later: opens the recording as soon as it is known whether the SDK starts a span of its own.
     """
 
-    __slots__ = (
-        "_context",
-        "_has_inner_layer",
-        "_is_awaited",
-        "_is_entered_late",
-        "_open_later",
-        "_opener",
-        "_recorder",
-    )
-
     def __init__(
         self,
         recorder: StreamRecorder | None,
@@ -107,29 +85,22 @@ class OpenCall:
         has_inner_layer: bool,
         open_later: OpenRecording | None = None,
     ) -> None:
-        self._context: Any = opener.current_context() if recorder is None else recorder.span_handle.context
-        self._opener = opener
-        self._recorder = recorder
+        self._context: Any = context.get_current() if recorder is None else recorder.span_handle.context
+        self._move = opener.move
+        self.errors = opener.errors
+        """Where failures of our own are reported."""
+        self.recorder = recorder
+        """The recorder; None: a layer nearer to the wire has taken it over, or the call is over."""
         self._has_inner_layer = has_inner_layer
         self._open_later = open_later
         self._is_awaited = False
         self._is_entered_late = False
 
-    @property
-    def errors(self) -> InternalErrors:
-        """Where failures of our own are reported."""
-        return self._opener.errors
-
-    @property
-    def recorder(self) -> StreamRecorder | None:
-        """The recorder; None: a layer nearer to the wire has taken it over, or the call is over."""
-        return self._recorder
-
     def take_over(self) -> StreamRecorder | None:
         """Take the recorder for a layer nearer to the wire; None where this call is of the nearest layer itself."""
         if not self._has_inner_layer:
             return None
-        recorder, self._recorder = self._recorder, None
+        recorder, self.recorder = self.recorder, None
         return recorder
 
     @never_raises(Where.STREAM_OPEN, None)
@@ -139,41 +110,58 @@ class OpenCall:
         Where the SDK's span does not record, ours is current from here on, until the request was sent. An SDK that
         tries again starts another span, to which the recording moves.
         """
-        is_recording = sdk_span is not None and sdk_span.is_recording()
+        span = recording_span(sdk_span)
         if self._open_later is not None:
-            self._open(sdk_span if is_recording else None)
-            if not is_recording:
+            self._open(span)
+            if span is None:
                 self._is_entered_late = True
                 self.enter_recording()
-        elif is_recording and self._recorder is not None:
-            self._opener.move(self._recorder, sdk_span)
+        elif span is not None and self.recorder is not None:
+            self._move(self.recorder, span)
 
     @never_raises(Where.STREAM_OPEN, None)
     def enter_recording(self) -> None:
         """Make our span current, where it was started after the call: in the task, if that was in another thread."""
-        if self._is_entered_late and self._recorder is not None:
-            self._opener.attach(self._recorder.span_handle.context)
+        if self._is_entered_late and self.recorder is not None:
+            context.attach(self.recorder.span_handle.context)
 
-    def _open(self, sdk_span: Any) -> None:
+    def _open(self, span: Any) -> None:
         """Open the recording that was put off."""
         open_later, self._open_later = self._open_later, None
         if open_later is not None:
-            self._recorder = open_later(sdk_span)
+            self.recorder = open_later(sdk_span=span)
             if self._is_awaited:
-                self.follow_loop()
+                self._follow_loop()
+
+    def call(self, call_sdk: Callable[[], T]) -> T:
+        """Send the request by a function of the SDK that returns the stream; where it raises, the recording ends."""
+        try:
+            return self.send(call_sdk)
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    async def acall(self, call_sdk: Callable[[], Awaitable[T]]) -> T:
+        """Do what `call` does, for a function that returns an awaitable."""
+        self._follow_loop()
+        try:
+            return await self.asend(call_sdk)
+        except BaseException as error:
+            self._fail(error)
+            raise
 
     def send(self, call_sdk: Callable[[], T]) -> T:
         """Call a function of the SDK while the span of the request, and this call, are current."""
-        attached, reset = self._opener.attach(self._context), _current_call.set(self)
+        attached, reset = context.attach(self._context), _current_call.set(self)
         try:
             return call_sdk()
         finally:
             _current_call.reset(reset)
-            self._opener.detach(attached)
+            context.detach(attached)
 
     async def asend(self, call_sdk: Callable[[], Awaitable[T]]) -> T:
         """Do what `send` does, for a function that returns an awaitable."""
-        attached, reset = self._opener.attach(self._context), _current_call.set(self)
+        attached, reset = context.attach(self._context), _current_call.set(self)
         is_thrown_away = False
         try:
             return await call_sdk()
@@ -183,17 +171,17 @@ class OpenCall:
         finally:
             if not is_thrown_away:  # else this may be another context, which is not to be changed
                 _current_call.reset(reset)
-                self._opener.detach(attached)
+                context.detach(attached)
 
     @never_raises(Where.STREAM_OPEN, None)
-    def follow_loop(self) -> None:
+    def _follow_loop(self) -> None:
         """Follow the lag of the event loop on which the response is awaited."""
         self._is_awaited = True
-        if self._recorder is not None:
-            self._recorder.follow_running_loop()
+        if self.recorder is not None:
+            self.recorder.follow_running_loop()
 
     @never_raises(Where.STREAM_OPEN, None)
-    def fail(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """End a call that raised, or whose wait was interrupted: there is no stream."""
         recorder = self.release()
         if recorder is not None:
@@ -207,8 +195,13 @@ class OpenCall:
         recording that still waits for the SDK's own span is opened: the call failed before the SDK started one.
         """
         self._open(None)
-        recorder, self._recorder = self._recorder, None
+        recorder, self.recorder = self.recorder, None
         return recorder
+
+
+def recording_span(span: Any) -> Any:
+    """Return a span that an SDK has started; None where it does not record, or there is none."""
+    return span if span is not None and span.is_recording() else None
 
 
 _current_call: ContextVar[OpenCall | None] = ContextVar("otel_itl_call", default=None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion, mark_terminated
+from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
 from otel_itl.sdks.formats.openai_responses import classify_response_event
-from otel_itl.sdks.stainless import Route, StainlessSDK, SwallowedEvent
+from otel_itl.sdks.stainless import Route, StainlessSDK
 
 SDK = StainlessSDK(
     name="openai",
@@ -15,6 +15,5 @@ SDK = StainlessSDK(
         Route("responses/*", "fetch_response", classify_response_event, method="get", resumed_by="starting_after"),
         Route("completions", "text_completion", classify_text_completion),
     ),
-    swallowed_event=SwallowedEvent("data", "[DONE]", mark_terminated, is_last=True),
     clients={"BaseAzureClient": "azure.ai.openai"},
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import reduce
 from importlib import import_module
 from inspect import isasyncgenfunction, isgeneratorfunction, unwrap
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import wrapt
 
@@ -37,17 +37,40 @@ class Target(NamedTuple):
     """The module whose import the patch waits for; empty: the SDK's package."""
 
 
-class _SwitchableWrapper:
-    """A wrapper that can be switched off where it cannot be removed."""
+class WraptPatch:
+    """One wrapper around one function, put there by wrapt; switched off where it cannot be removed.
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.is_active = True
+    Args:
+        owner: the class or module that holds the function.
+        name: the function's name there.
+        wrapper: what wraps it.
+    """
+
+    def __init__(self, owner: Any, name: str, wrapper: Wrapper) -> None:
+        self._owner, self._name, self._wrapper = owner, name, wrapper
+        self._is_active = False
+        wrapt.wrap_function_wrapper(owner, name, self)
 
     def __call__(self, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        if not self.is_active:
-            return wrapped(*args, **kwargs)
-        return self.target.wrapper(wrapped, instance, args, kwargs)
+        """Call the wrapper; where it is switched off, the function."""
+        return self._wrapper(wrapped, instance, args, kwargs) if self._is_active else wrapped(*args, **kwargs)
+
+    def is_around(self, function: Any) -> bool:
+        """Return whether a function has been wrapped by this, and perhaps by others since."""
+        while function is not None and getattr(function, "_self_wrapper", None) is not self:
+            function = getattr(function, "__wrapped__", None)
+        return function is not None
+
+    def apply(self) -> None:
+        """Switch the wrapper on."""
+        self._is_active = True
+
+    def remove(self) -> None:
+        """Switch the wrapper off, and remove it unless somebody else has wrapped it since."""
+        self._is_active = False
+        current = vars(self._owner).get(self._name)
+        if getattr(current, "_self_wrapper", None) is self:
+            setattr(self._owner, self._name, current.__wrapped__)
 
 
 class PackagePatches:
@@ -65,8 +88,7 @@ class PackagePatches:
     def __init__(self, package: str, targets: Iterable[Target]) -> None:
         self._package = package
         self._targets = tuple(targets)
-        self._wrappers: dict[Target, _SwitchableWrapper] = {}
-        self._code_patches: dict[Target, CodePatch] = {}
+        self._patches: dict[Target, WraptPatch | CodePatch] = {}
         self._missing: set[Target] = set()
         self._is_wanted = False
         self._is_import_awaited = False
@@ -88,16 +110,9 @@ class PackagePatches:
     def remove(self) -> None:
         """Remove the patches; one that somebody else has wrapped since stays, and passes calls through."""
         self._is_wanted = False
-        for target, wrapper in self._wrappers.items():
-            wrapper.is_active = False
+        for patch in self._patches.values():
             with suppress(Exception):
-                owner, name = _find_owner(target)
-                current = vars(owner).get(name)
-                if _own_wrapper(current) is wrapper:
-                    setattr(owner, name, current.__wrapped__)
-        self._wrappers.clear()
-        for patch in self._code_patches.values():
-            patch.remove()
+                patch.remove()
 
     def _patch_imported(self, _: object) -> None:
         if self._is_wanted:
@@ -122,49 +137,20 @@ class PackagePatches:
 
     def _patch(self, target: Target) -> None:
         """Patch one target: its code where the target asks for that and the function allows it, else by wrapt."""
-        owner, name = _find_owner(target)
-        if target.replaces_code:
-            function = unwrap(vars(owner)[name])
-            if _has_exchangeable_code(function):
-                self._patch_code(target, function, owner, name)
-                return
-        found = next((wrapper for wrapper in _own_wrappers(vars(owner)[name]) if wrapper.target == target), None)
-        if found is None:
-            found = _SwitchableWrapper(target)
-            wrapt.wrap_function_wrapper(owner, name, found)
-        elif target not in self._wrappers:
-            found.is_active = True
-        self._wrappers[target] = found
-
-    def _patch_code(self, target: Target, function: FunctionType, owner: Any, name: str) -> None:
-        """Patch the code of a function, or apply the patch again that was made of it before."""
-        patch = self._code_patches.get(target)
-        if patch is None or patch.function is not function:
-            is_method = not isinstance(owner, ModuleType) and not isinstance(vars(owner)[name], staticmethod)
-            patch = self._code_patches[target] = CodePatch(function, target.wrapper, is_method=is_method)
+        *path, name = target.path.split(".")
+        owner: Any = reduce(getattr, path, import_module(target.module))
+        found, patch = vars(owner)[name], self._patches.get(target)
+        function = unwrap(found) if target.replaces_code else None
+        if _has_exchangeable_code(function):
+            if not isinstance(patch, CodePatch) or patch.function is not function:
+                is_method = not isinstance(owner, ModuleType) and not isinstance(found, staticmethod)
+                patch = CodePatch(function, target.wrapper, is_method=is_method)
+        elif not isinstance(patch, WraptPatch) or not patch.is_around(found):
+            patch = WraptPatch(owner, name, target.wrapper)
+        self._patches[target] = patch
         patch.apply()
 
 
-def _has_exchangeable_code(function: object) -> bool:
+def _has_exchangeable_code(function: object) -> TypeGuard[FunctionType]:
     """Return whether a function is plain Python and no generator: code is exchanged for code of its kind."""
     return isinstance(function, FunctionType) and not isgeneratorfunction(function) and not isasyncgenfunction(function)
-
-
-def _find_owner(target: Target) -> tuple[Any, str]:
-    """Return the class or module that holds the target's function, and the function's name there."""
-    *path, name = target.path.split(".")
-    return reduce(getattr, path, import_module(target.module)), name
-
-
-def _own_wrappers(function: Any) -> Iterator[_SwitchableWrapper]:
-    """Yield our own wrappers around a function that has been wrapped, by us and perhaps by others."""
-    while function is not None:
-        wrapper = _own_wrapper(function)
-        if wrapper is not None:
-            yield wrapper
-        function = getattr(function, "__wrapped__", None)
-
-
-def _own_wrapper(function: Any) -> _SwitchableWrapper | None:
-    wrapper = getattr(function, "_self_wrapper", None)
-    return wrapper if isinstance(wrapper, _SwitchableWrapper) else None

@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from otel_itl.core.conventions import Where
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
-from otel_itl.sdks.driver import Driver, StreamingCall, iterate_recorded
-from otel_itl.sdks.http_clients import find_response, make_aborter
-from otel_itl.sdks.patching import Target, Wrapper
+from otel_itl.sdks.driver import Call, Driver, StreamingCall, iterate_recorded
+from otel_itl.sdks.http_clients import enable_abort, find_response
+from otel_itl.sdks.patching import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,42 +23,31 @@ class SpeakeasyCalls:
 
     calls: tuple[StreamingCall, ...]
     modules: tuple[str, ...]
-    """The modules of the stream classes."""
+    """The modules of the stream classes, which such an SDK imports when it first needs them."""
     streams: tuple[str, ...]
     """The names of these in each module, such as `Stream` and `AsyncStream`."""
-    is_imported_late: bool = False
-    """The SDK imports the module when it first needs it, or has it in some releases only."""
 
     def targets(self, driver: Driver) -> tuple[Target, ...]:
         """Return what is patched: the calls, and the constructors of the stream classes."""
         bind = partial(_bind_to_response, driver)
-        constructor = _recording(driver)
+        record = partial(_record, driver)
         return (
             *(driver.target(replace(call, bind=bind)) for call in self.calls),
             *(
-                Target(module, f"{name}.__init__", constructor, trigger=module if self.is_imported_late else "")
+                driver.result_target(module, f"{name}.__init__", record, trigger=module)
                 for module in self.modules
                 for name in self.streams
             ),
         )
 
 
-def _recording(driver: Driver) -> Wrapper:
-    """Make the wrapper of the constructor of a stream class."""
-    errors = driver.errors
-
-    def construct(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> None:
-        """Construct the stream, and record it where the request of its response is recorded."""
-        wrapped(*args, **kwargs)
-        try:
-            recorder = driver.find_recorder(instance.response)
-            if recorder is not None:
-                recorder.set_holder(instance)
-                instance.generator = iterate_recorded(instance.generator, recorder)
-        except Exception as error:  # noqa: BLE001 - the guard
-            errors.report(Where.RESPONSE_FOLLOW, error)
-
-    return construct
+def _record(driver: Driver, construction: Call, _: None) -> None:
+    """Record the stream that was constructed, where the request of its response is recorded."""
+    stream = construction.instance
+    recorder = driver.find_recorder(stream.response)
+    if recorder is not None:
+        recorder.set_holder(stream)
+        stream.generator = iterate_recorded(stream.generator, recorder)
 
 
 def _bind_to_response(driver: Driver, result: Any, recorder: StreamRecorder) -> Any:
@@ -68,8 +56,6 @@ def _bind_to_response(driver: Driver, result: Any, recorder: StreamRecorder) -> 
     recorder.record_headers(None)
     recorder.add_owner(response)
     driver.response_recorders.add(response, recorder)
-    aborter = make_aborter(response)
-    if aborter is not None:
-        recorder.enable_abort(aborter)
+    enable_abort(recorder, response)
     watch_body(response, recorder)
     return result

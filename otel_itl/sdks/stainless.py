@@ -11,12 +11,11 @@ server-sent events that the SDK swallows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from otel_itl.core.conventions import Where, provider_of
 from otel_itl.core.request import Request
@@ -27,16 +26,19 @@ from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
-from otel_itl.sdks.http_clients import find_response
+from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, classify_text_completion, mark_terminated
+from otel_itl.sdks.http_clients import find_request, find_response
 from otel_itl.sdks.own_spans import span_start_target
-from otel_itl.sdks.patching import Target, Wrapper
+from otel_itl.sdks.patching import Target
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
 
-MAX_ENDPOINTS: Final = 64
-"""Endpoints of one client that are remembered: a path may hold an id."""
-MAX_REQUESTS: Final = 64
-"""Requests to one endpoint that are remembered: they differ in model and parameters."""
+MAX_PATHS: Final = 256
+"""Paths of requests that are remembered: a path may hold an id."""
+MAX_CLIENT_CLASSES: Final = 64
+"""Classes of clients that are remembered."""
+MAX_REQUESTS: Final = 256
+"""Requests that are remembered: they differ in host, model and parameters."""
 _RETRY_COUNT: Final = "x-stainless-retry-count"
 _RETRY_COUNT_AS_SENT: Final = _RETRY_COUNT.encode()
 
@@ -82,6 +84,15 @@ class OwnSpans(NamedTuple):
     """Returns whether the SDK calls `starter` for a request, from its client and the options of the request."""
 
 
+OPENAI_LIKE: Final = (
+    Route("chat/completions", "chat", classify_reasoning_chat),
+    Route("completions", "text_completion", classify_text_completion),
+)
+"""The streaming endpoints of most services that are compatible with OpenAI's."""
+DONE: Final = SwallowedEvent("data", "[DONE]", mark_terminated, is_last=True)
+"""The terminator of OpenAI's formats."""
+
+
 @dataclass(frozen=True, slots=True)
 class StainlessSDK:
     """One SDK of the family."""
@@ -89,8 +100,8 @@ class StainlessSDK:
     name: str
     """Its name in the registry."""
     provider: str
-    routes: tuple[Route, ...]
-    swallowed_event: SwallowedEvent
+    routes: tuple[Route, ...] = OPENAI_LIKE
+    swallowed_event: SwallowedEvent = DONE
     clients: Mapping[str, str] = field(default_factory=dict)
     """Client class for another provider → that provider, for hosts that do not show it."""
     own_spans: OwnSpans | None = None
@@ -108,34 +119,31 @@ class StainlessSDK:
         )
         return (
             *map(driver.target, requests),
-            *(() if self.own_spans is None else (span_start_target(base, self.own_spans.starter, driver.errors),)),
-            Target(streaming, "Stream.__stream__", _recording(driver, record_iterator)),
-            Target(streaming, "AsyncStream.__stream__", _recording(driver, record_async_iterator)),
-            Target(streaming, "Stream._iter_events", self._watching(driver, tap_events)),
-            Target(streaming, "AsyncStream._iter_events", self._watching(driver, AsyncEventTap)),
+            *(() if self.own_spans is None else (span_start_target(driver, base, self.own_spans.starter),)),
+            driver.result_target(streaming, "Stream.__stream__", partial(_record, driver, record_iterator)),
+            driver.result_target(streaming, "AsyncStream.__stream__", partial(_record, driver, record_async_iterator)),
+            *(
+                driver.result_target(
+                    streaming, f"{stream}._iter_events", partial(self._watch, driver, tap), Where.SSE_READ
+                )
+                for stream, tap in (("Stream", tap_events), ("AsyncStream", AsyncEventTap))
+            ),
         )
 
-    def _watching(self, driver: Driver, tap: Callable[[Any, Callable[[Any], None]], Any]) -> Wrapper:
-        """Make the wrapper of `_iter_events`."""
-        swallowed, errors = self.swallowed_event, driver.errors
+    def _watch(self, driver: Driver, tap: Callable[[Any, Callable[[Any], None]], Any], call: Call, events: Any) -> Any:
+        """Return the events of a stream with a tap for those that the SDK does not hand out; None: it is not recorded.
 
-        def watch(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-            """Call `_iter_events`, and return its events with a tap for those that the SDK does not hand out."""
-            events = wrapped(*args, **kwargs)
-            try:
-                recorder = driver.find_recorder(instance.response)
-                if recorder is None:
-                    return events
-                return tap(events, (_remember_last if swallowed.is_last else _handle_each)(swallowed, recorder))
-            except Exception as error:  # noqa: BLE001 - the guard
-                errors.report(Where.SSE_READ, error)
-                return events
-
-        return watch
+        `call` is that of `_iter_events()`.
+        """
+        recorder = driver.find_recorder(call.instance.response)
+        if recorder is None:
+            return None
+        see = _remember_last if self.swallowed_event.is_last else _handle_each
+        return tap(events, see(self.swallowed_event, recorder))
 
 
 class RequestDescriber:
-    """Describes the requests of one SDK. What a client asks for again and again is described once, by one object.
+    """Describes the requests of one SDK. What is asked for again and again is described once, by one object.
 
     Args:
         sdk: the SDK.
@@ -143,42 +151,41 @@ class RequestDescriber:
 
     def __init__(self, sdk: StainlessSDK) -> None:
         self._sdk = sdk
-        self._by_client: WeakKeyDictionary[Any, dict[tuple[str, str], _Endpoint]] = WeakKeyDictionary()
+        self._find_route = lru_cache(MAX_PATHS)(self._match_route)
+        self._find_provider = lru_cache(MAX_CLIENT_CLASSES)(self._choose_provider)
+        self._find_request = lru_cache(MAX_REQUESTS)(_make_request)
 
     def describe(self, call: Call) -> Description | None:
         """Describe a call of `request(cast_to, options, stream=…)`; None for what is no streaming inference."""
         if not call.kwargs.get("stream"):
             return None
         options = call.kwargs["options"] if "options" in call.kwargs else call.args[1]
-        client = call.instance
-        endpoint = self._find_endpoint(client, options.method, str(options.url))
-        if endpoint is None:
+        client, path = call.instance, str(options.url)
+        route = self._find_route(options.method, path)
+        if route is None:
             return None
         body = {**_as_mapping(options.json_data), **_as_mapping(getattr(options, "extra_json", None))}
-        resumed_by = endpoint.route.resumed_by
-        is_resumed = bool(resumed_by) and _as_mapping(options.params).get(resumed_by) is not None
-        request = endpoint.make_request(short_str(body.get("model")), request_parameters(body), is_resumed=is_resumed)
-        headers, starts_span = _Headers(client, options), self._starts_span(client, options)
-        return Description(request, endpoint.route.classify, body, headers, awaits_sdk_span=starts_span)
+        is_resumed = bool(route.resumed_by) and _as_mapping(options.params).get(route.resumed_by) is not None
+        # Together asks another host than that of the client, unless the client was given one.
+        url = client.base_url.join(path) if "://" in path else client.base_url
+        parameters = request_parameters(body)
+        kind: Any = type(client)
+        asked = _Asked(
+            *(route.operation, self._find_provider(kind), url.scheme, url.host, url.port),
+            *(short_str(body.get("model")), is_resumed),
+            *(tuple(parameters.items()), tuple(map(type, parameters.values()))),
+        )
+        return Description(
+            self._find_request(asked),
+            route.classify,
+            body,
+            lambda: {**_as_mapping(client.default_headers), **_as_mapping(options.headers)},
+            awaits_sdk_span=self._starts_span(client, options),
+        )
 
-    def _find_endpoint(self, client: Any, method: str, path: str) -> _Endpoint | None:
-        """Return the streaming endpoint that a client asks; None: it is none."""
-        try:
-            known = self._by_client.get(client)
-            if known is None:
-                known = self._by_client[client] = {}
-        except TypeError:  # a client that can be no key
-            known = {}
-        endpoint, base_url = known.get((method, path)), client.base_url
-        if endpoint is None or endpoint.base_url is not base_url:
-            route = _find_route(self._sdk.routes, method, path)
-            if route is None:
-                return None
-            endpoint = _Endpoint(route, base_url, path, self._provider_of(client))
-            if len(known) >= MAX_ENDPOINTS:
-                known.clear()
-            known[method, path] = endpoint
-        return endpoint
+    def _match_route(self, method: str, path: str) -> Route | None:
+        """Return the streaming endpoint that a request goes to; None: it is none."""
+        return next((route for route in self._sdk.routes if route.matches(method, path)), None)
 
     def _starts_span(self, client: Any, options: Any) -> bool:
         """Return whether the SDK is about to start a span of its own, by a function that is hooked."""
@@ -187,111 +194,57 @@ class RequestDescriber:
             return False
         return hasattr(import_module(f"{REGISTRY[self._sdk.name].package}._base_client"), own_spans.starter)
 
-    def _provider_of(self, client: Any) -> str:
-        for kind in type(client).__mro__:
-            if kind.__name__ in self._sdk.clients:
-                return self._sdk.clients[kind.__name__]
-        return self._sdk.provider
+    def _choose_provider(self, client: type) -> str:
+        """Return the provider that a class of clients asks, where the host does not show it."""
+        names = (self._sdk.clients.get(kind.__name__) for kind in client.__mro__)
+        return next(filter(None, names), self._sdk.provider)
 
 
-class _Endpoint:
-    """A streaming endpoint as one client reaches it, and the requests to it.
+class _Asked(NamedTuple):
+    """What distinguishes the requests of one SDK."""
 
-    Args:
-        route: what it is.
-        base_url: of the client, as long as it is this object.
-        path: of the request.
-        default_provider: the provider where the host does not show it.
-    """
-
-    __slots__ = ("_address", "_port", "_provider", "_requests", "base_url", "route")
-
-    def __init__(self, route: Route, base_url: Any, path: str, default_provider: str) -> None:
-        self.route = route
-        self.base_url = base_url
-        if "://" in path:  # together asks another host than that of the client, unless the client was given one
-            base_url = base_url.join(path)
-        self._provider = provider_of(base_url.host, default_provider)
-        self._address = base_url.host or None
-        self._port = base_url.port or (443 if base_url.scheme == "https" else 80)
-        self._requests: dict[tuple[Any, ...], Request] = {}
-
-    def make_request(self, model: str | None, parameters: dict[str, Any], *, is_resumed: bool) -> Request:
-        """Return the request for a model with these parameters: the same object for the same values."""
-        key = (model, is_resumed, *parameters.items(), *map(type, parameters.values()))  # 1 and 1.0 are equal
-        request = self._requests.get(key)
-        if request is None:
-            request = Request(
-                operation=self.route.operation,
-                provider=self._provider,
-                model=model,
-                server_address=self._address,
-                server_port=self._port,
-                parameters=parameters,
-                is_resumed=is_resumed,
-            )
-            if len(self._requests) >= MAX_REQUESTS:
-                self._requests.clear()
-            self._requests[key] = request
-        return request
+    operation: str
+    provider: str
+    """Where the host does not show it."""
+    scheme: str
+    host: str
+    port: int | None
+    model: str | None
+    is_resumed: bool
+    parameters: tuple[tuple[str, Any], ...]
+    types: tuple[type, ...]
+    """Of the parameters' values: 1 and 1.0 are equal."""
 
 
-class _Headers(Mapping[str, Any]):
-    """The headers of a request, those of the client first: read only where `session_from` asks for them."""
-
-    def __init__(self, client: Any, options: Any) -> None:
-        self._client = client
-        self._options = options
-
-    def _merge(self) -> dict[str, Any]:
-        """Return the client's default headers, overridden by those of the call."""
-        return {**_as_mapping(self._client.default_headers), **_as_mapping(self._options.headers)}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._merge()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._merge())
-
-    def __len__(self) -> int:
-        return len(self._merge())
+def _make_request(asked: _Asked) -> Request:
+    """Make the description of a request."""
+    return Request(
+        operation=asked.operation,
+        provider=provider_of(asked.host, asked.provider),
+        model=asked.model,
+        server_address=asked.host or None,
+        server_port=asked.port or (443 if asked.scheme == "https" else 80),
+        parameters=dict(asked.parameters),
+        is_resumed=asked.is_resumed,
+    )
 
 
-def _recording(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any]) -> Wrapper:
-    """Make the wrapper of `__stream__`."""
-    errors = driver.errors
-
-    def stream(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Call `__stream__`, and return its chunks recorded; where that fails, as they are."""
-        chunks = wrapped(*args, **kwargs)
-        try:
-            recorder = driver.find_recorder(instance.response)
-            return chunks if recorder is None else record(chunks, recorder, refer_to(instance))
-        except Exception as error:  # noqa: BLE001 - the guard
-            errors.report(Where.RESPONSE_FOLLOW, error)
-            return chunks
-
-    return stream
+def _record(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any], call: Call, chunks: Any) -> Any:
+    """Return the chunks of a stream recorded; None: they are not. `call` is that of `__stream__()`."""
+    recorder = driver.find_recorder(call.instance.response)
+    return None if recorder is None else record(chunks, recorder, refer_to(call.instance))
 
 
 def _bind_to_response(driver: Driver, package: str, result: Any, recorder: StreamRecorder) -> Any:
     """Bind the recorder to the HTTP response of what `request()` returned: a stream, or a raw response."""
     response: Any = find_response(result)
-    request = _find_request(response)
+    request = find_request(response)
     recorder.record_headers(_count_attempts(request))
     recorder.add_owner(response)
     driver.response_recorders.add(response, recorder)
     recorder.enable_abort(HTTPAborter(response, request, partial(_make_timeout_error, package)))
     watch_body(response, recorder)
     return result
-
-
-def _find_request(response: Any) -> Any:
-    """Return the HTTP request of a response; None where it has none, as a response that a middleware made."""
-    try:
-        return response.request
-    except (AttributeError, RuntimeError):
-        return None
 
 
 def _count_attempts(request: Any) -> int | None:
@@ -309,11 +262,6 @@ def _make_timeout_error(package: str, request: Any, message: str) -> Exception:
     error.message = message
     error.args = (message,)
     return error  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=256)
-def _find_route(routes: tuple[Route, ...], method: str, path: str) -> Route | None:
-    return next((route for route in routes if route.matches(method, path)), None)
 
 
 def _as_mapping(value: object) -> Mapping[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import compress
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from otel_itl.core.conventions import REQUEST_PARAMETERS
+from otel_itl.core.conventions import REQUEST_PARAMETERS, provider_of
+from otel_itl.core.request import Request
 
 MAX_STR_LENGTH: Final = 256
 MAX_STOP_SEQUENCES: Final = 64
@@ -31,6 +34,27 @@ def items_of(value: Any) -> Sequence[Any]:
 def valid_count(value: Any) -> int | None:
     """Return a provider's token count; None for what is no count, or is more than a span attribute can hold."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
+
+
+def read_counts(usage: Mapping[str, Any], **names: str) -> dict[str, int | None]:
+    """Return token counts by the names that a provider's usage has them under: ours → its own; None for no count.
+
+    A name may lead into an inner object (`output_tokens_details.reasoning_tokens`). Counts with names joined by `+`
+    are added up, those that are missing left out; without the first, there is none.
+    """
+    counts: dict[str, int | None] = {}
+    for ours, theirs in names.items():
+        first, *others = (valid_count(_find(usage, name)) for name in theirs.split("+"))
+        counts[ours] = None if first is None else valid_count(first + sum(filter(None, others)))
+    return counts
+
+
+def _find(fields: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path of names, joined by dots; None where there is none."""
+    *outer, name = path.split(".")
+    for part in outer:
+        fields = fields_of(fields.get(part))
+    return fields.get(name)
 
 
 def valid_seconds(value: Any, units_per_second: int) -> float | None:
@@ -71,3 +95,34 @@ def request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
         elif type(value) is float or (type(value) is int and abs(value) < 1 << 63):
             attributes[attribute] = value
     return attributes
+
+
+def make_request(operation: str, address: str, provider: str, model: Any, parameters: Mapping[str, Any]) -> Request:
+    """Make the description of a request.
+
+    Args:
+        operation: `gen_ai.operation.name`.
+        address: the URL that is asked, or that of the service.
+        provider: where the host does not show it.
+        model: its name as the request has it.
+        parameters: those of the request, by the names of OpenAI's API; everything else is left out.
+    """
+    host, port = split_address(address)
+    return Request(
+        operation=operation,
+        provider=provider_of(host, provider),
+        model=short_str(model),
+        server_address=host,
+        server_port=port,
+        parameters=request_parameters(parameters),
+    )
+
+
+@lru_cache(maxsize=64)
+def split_address(address: str) -> tuple[str | None, int | None]:
+    """Return the host and the port of an address; None for what it lacks."""
+    try:
+        url = urlsplit(address)
+        return url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
+    except ValueError:  # the caller's, which the SDK refuses as well
+        return None, None

@@ -14,15 +14,14 @@ from typing import Any, Final
 
 from opentelemetry.trace import get_current_span
 
-from otel_itl.core.conventions import Where, provider_of
-from otel_itl.core.request import Request
+from otel_itl.core.conventions import Where
 from otel_itl.sdks import driver
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
 from otel_itl.sdks.formats.xai_chat import classify_completion_chunk
 from otel_itl.sdks.grpc_calls import bind_call, name_error
 from otel_itl.sdks.open_call import Moment
 from otel_itl.sdks.patching import Target
-from otel_itl.sdks.values import request_parameters, short_str
+from otel_itl.sdks.values import make_request
 
 METHOD: Final = "/xai_api.Chat/GetCompletionChunk"
 """The one method that streams chunks of a completion."""
@@ -45,30 +44,23 @@ def describe(call: Call) -> Description | None:
     if details.method not in {METHOD, METHOD.encode()}:
         return None
     body = {field.name: value for field, value in message.ListFields()}
-    host, _, port = getattr(call.instance.timeout, "api_host", DEFAULT_HOST).partition(":")
-    request = Request(
-        operation="chat",
-        provider=provider_of(host, "x_ai"),
-        model=short_str(message.model),
-        server_address=host,
-        server_port=int(port) if port.isdecimal() else 443,
-        parameters=_request_parameters(body),
-    )
+    address = f"https://{getattr(call.instance.timeout, 'api_host', DEFAULT_HOST)}"
+    request = make_request("chat", address, "x_ai", message.model, _parameters(body))
     span: Any = get_current_span()
     is_own = getattr(getattr(span, "instrumentation_scope", None), "name", "").startswith("xai_sdk.")
     return Description(
         request,
         classify_completion_chunk,
         body,
-        dict(details.metadata or ()),
+        lambda: dict(details.metadata or ()),
         sent=_begun.get(),
         name_error=name_error,
         sdk_span=span if is_own else None,
     )
 
 
-def _request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the `gen_ai.request.*` attributes of a request, whose numbers are rounded to single precision."""
+def _parameters(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a request, whose numbers are rounded to single precision."""
     given: dict[str, Any] = {
         name: round(value, 6) if isinstance(value, float) else value for name, value in body.items()
     }
@@ -76,7 +68,7 @@ def _request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
         given["stop"] = list(given["stop"])
     if given.get("n") == 1:  # which the SDK sends with every request
         del given["n"]
-    return request_parameters(given)
+    return given
 
 
 _begun: ContextVar[Moment | None] = ContextVar("otel_itl_xai_begun", default=None)
@@ -88,12 +80,10 @@ def _more_targets(driver: Driver) -> tuple[Target, ...]:
 
     A request begins where the SDK collects the attributes of its span. A channel's host is handed on in its timeout.
     """
-    errors = driver.errors
 
-    def begin_request(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+    def begin_request(*_: object) -> None:
         """Note when a request begins."""
         _begun.set(driver.read_clocks())
-        return wrapped(*args, **kwargs)
 
     def make_channel(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
         """Make a channel, whose timeout holds its host."""
@@ -104,12 +94,13 @@ def _more_targets(driver: Driver) -> tuple[Target, ...]:
             given.arguments["timeout"] = timeout
             args, kwargs = given.args, given.kwargs
         except Exception as error:  # noqa: BLE001 - the guard
-            errors.report(Where.STREAM_OPEN, error)
+            driver.errors.report(Where.STREAM_OPEN, error)
         return wrapped(*args, **kwargs)
 
+    attributes = "BaseChat._make_span_request_attributes"
     make = partial(Target, path="Client._make_grpc_channel", wrapper=make_channel, is_optional=True)
     return (
-        Target("xai_sdk.chat", "BaseChat._make_span_request_attributes", begin_request, is_optional=True),
+        driver.result_target("xai_sdk.chat", attributes, begin_request, Where.STREAM_OPEN, is_optional=True),
         *(make(module) for module in ("xai_sdk.sync.client", "xai_sdk.aio.client")),
     )
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from typing import Final
 from zlib import crc32
 
-CONTENT_TYPE: Final = "application/vnd.amazon.eventstream"
-"""Of a response whose body is an event stream."""
 _STRING: Final = 7
 """The type of a header whose value is text."""
 

@@ -6,8 +6,6 @@ import struct
 from importlib import import_module
 from typing import Any, Final
 
-CONTENT_TYPE: Final = "application/grpc"
-"""Of a response of gRPC."""
 _PREFIX: Final = struct.Struct("!BI")
 """Before each message: whether it is compressed, and its length."""
 

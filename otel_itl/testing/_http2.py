@@ -1,22 +1,27 @@
-"""HTTP/2 on one server-side connection, as gRPC's clients speak it: several requests at once, trailers at the end."""
+"""HTTP/2 on one server-side connection, as gRPC's clients speak it: several requests at once, trailers at the end.
+
+It imports the h2 package, and is itself imported when a client begins to speak HTTP/2.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from importlib.util import find_spec
 from typing import Any, Final
 
-from ._http import SLEEP_NS, Connection, PeerLeftError, Received
+from h2 import events
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.exceptions import ProtocolError
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\n"
-"""What a client of HTTP/2 sends first."""
-MISSING: Final = "" if find_spec("h2") else "the scripted server speaks gRPC by the h2 package: pip install h2"
-"""Why HTTP/2 cannot be spoken; empty where it can."""
+from ._http import SLEEP_NS, Connection, ConnectionOverError, PeerLeftError, Received
+
 _SUCCESS: Final = ("grpc-status", "0")
 """In the trailers of a gRPC call that succeeded, or in its headers where it has no body."""
+_OF_HTTP1: Final = frozenset({"transfer-encoding", "content-length", "connection"})
 
 
 class HTTP2Connection:
@@ -28,9 +33,6 @@ class HTTP2Connection:
     """
 
     def __init__(self, connection: Connection, answer: Callable[[HTTP2Stream, Received], None]) -> None:
-        from h2.config import H2Configuration  # noqa: PLC0415 - an optional dependency
-        from h2.connection import H2Connection  # noqa: PLC0415 - likewise
-
         self._connection = connection
         self._answer = answer
         self._streams: dict[int, HTTP2Stream] = {}
@@ -43,13 +45,12 @@ class HTTP2Connection:
         """Answer requests until either side closes the connection. Runs on the connection's thread."""
         threads = []
         with self.changed:
-            self.protocol.initiate_connection()
-            self._flush()
+            self.change(lambda protocol: protocol.initiate_connection())
         try:
             while data := self._connection.read():
                 with self.changed:
                     requests = [self._take(event) for event in self.protocol.receive_data(data)]
-                    self._flush()
+                    self.change(lambda _: None)
                     self.changed.notify_all()
                 for stream, received in filter(None, requests):
                     thread = threading.Thread(target=self._run, args=(stream, received), daemon=True)
@@ -65,18 +66,18 @@ class HTTP2Connection:
 
     def _take(self, event: Any) -> tuple[HTTP2Stream, Received] | None:
         """Take an event of the protocol; returns a request that is complete by it."""
-        kind, number = type(event).__name__, getattr(event, "stream_id", None) or 0
-        if kind == "RequestReceived":
-            self._requests[number] = (dict(event.headers), bytearray())
-        elif kind == "DataReceived":
+        number = getattr(event, "stream_id", None) or 0
+        if isinstance(event, events.RequestReceived):
+            self._requests[number] = (dict(event.headers), bytearray())  # type: ignore[arg-type]  # decoded above
+        elif isinstance(event, events.DataReceived):
             if number in self._requests:
                 self._requests[number][1].extend(event.data)
             self.protocol.acknowledge_received_data(event.flow_controlled_length, number)
-        elif kind == "StreamReset":
+        elif isinstance(event, events.StreamReset):
             self._requests.pop(number, None)
             if number in self._streams:
                 self._streams[number].is_left = True
-        elif kind == "StreamEnded" and number in self._requests:
+        elif isinstance(event, events.StreamEnded) and number in self._requests:
             headers, body = self._requests.pop(number)
             headers["host"] = headers.get(":authority", "")
             stream = self._streams[number] = HTTP2Stream(self, number, self._connection)
@@ -85,18 +86,13 @@ class HTTP2Connection:
         return None
 
     def _run(self, stream: HTTP2Stream, received: Received) -> None:
-        """Answer one request, and forget its stream. Runs on the stream's thread."""
+        """Answer one request, which its client may leave, and forget its stream. Runs on the stream's thread."""
         try:
-            self._answer(stream, received)
+            with contextlib.suppress(ConnectionOverError, ValueError):
+                self._answer(stream, received)
         finally:
             with self.changed:
                 self._streams.pop(stream.number, None)
-
-    def _flush(self) -> None:
-        """Write what the protocol has to send. Called with `changed` held."""
-        data = self.protocol.data_to_send()
-        if data:
-            self._connection.send(data)
 
     def change(self, act: Callable[[Any], None]) -> None:
         """Change the protocol's state and write what it has to send then. Called with `changed` held.
@@ -104,13 +100,12 @@ class HTTP2Connection:
         Raises:
             PeerLeftError: the client closed the connection, or does not want the stream any more.
         """
-        from h2.exceptions import ProtocolError  # noqa: PLC0415 - an optional dependency
-
         try:
             act(self.protocol)
-            self._flush()
         except ProtocolError as error:
             raise PeerLeftError from error
+        if data := self.protocol.data_to_send():
+            self._connection.write(data)
 
 
 class HTTP2Stream:
@@ -125,8 +120,7 @@ class HTTP2Stream:
 
     def begin(self, status: int, fields: dict[str, str], body: bytes | None) -> None:
         """Send the response headers, and a whole body where one is given."""
-        connection_fields = {"transfer-encoding", "content-length", "connection"}
-        headers = [(":status", str(status)), *((k, v) for k, v in fields.items() if k not in connection_fields)]
+        headers = [(":status", str(status)), *(field for field in fields.items() if field[0] not in _OF_HTTP1)]
         if body == b"" and status == HTTPStatus.OK and "grpc-status" not in fields:
             headers.append(_SUCCESS)
         self._change(lambda protocol: protocol.send_headers(self.number, headers, end_stream=body == b""))
@@ -166,20 +160,16 @@ class HTTP2Stream:
                 time.sleep(left / 1e9)
             return
 
-    def close(self) -> None:
-        """Close the connection, with all its streams, with a FIN."""
-        self._connection.interrupt()
-
-    def reset(self) -> None:
-        """Close the connection, with all its streams, with a RST."""
-        self._connection.interrupt_with_reset()
+    def drop(self, *, is_reset: bool = False) -> None:
+        """Close the connection, with all its streams, with a FIN or a RST."""
+        self._connection.drop(is_reset=is_reset)
 
     def _window(self) -> int:
         """Return how many bytes the client takes in one frame now; 1, which is refused, of a stream that was reset."""
         protocol = self._owner.protocol
         try:
             return int(min(protocol.local_flow_control_window(self.number), protocol.max_outbound_frame_size))
-        except Exception:  # noqa: BLE001 - the stream was reset meanwhile
+        except ProtocolError:  # the stream was reset meanwhile
             return 1
 
     def _change(self, act: Callable[[Any], None]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-CONTENT_TYPE = "application/x-ndjson"
-
 
 def encode_line(_: str, data: bytes) -> bytes:
     """Encode an event, which has no name on this wire, as a line."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from ._event_stream import CONTENT_TYPE as EVENT_STREAM
-from ._grpc import CONTENT_TYPE as GRPC
-from ._http import Connection, PeerLeftError
-from ._http2 import HTTP2Stream
-from ._lines import CONTENT_TYPE as LINES
-from ._lines import encode_line
+from ._http import Connection, ConnectionOverError, PeerLeftError
 from .exchange import Progress, Sent
 from .script import SEQUENCE, Script, Step
 
+if TYPE_CHECKING:
+    from ._http2 import HTTP2Stream
+
 _GZIP = 16 + zlib.MAX_WBITS
-
-
-class ConnectionDroppedError(Exception):
-    """The connection is not to be used again."""
 
 
 class Player:
@@ -46,20 +42,20 @@ class Player:
         self._values = values
         self._sequence = sequence
 
-    def play(self, script: Script, headers: dict[str, str]) -> None:
+    def play(self, script: Script, headers: dict[str, str], content_type: str) -> None:
         """Send the script's response, with these headers unless the script has its own.
 
         Raises:
-            ConnectionDroppedError: the script closed the connection.
+            ConnectionOverError: the script closed the connection.
             PeerLeftError: the client left before everything was sent, or the server is stopping.
 
         """
         # A call of gRPC that fails at once has its status in the headers: clients try again after that alone.
         refusal = script.steps[0] if script.steps and script.steps[0].event.trailers else None
         streams = script.body is None and bool(script.steps) and refusal is None
-        body = b"" if streams else _whole_body(script)
+        body = b"" if script.body is None else script.body
         fields = {
-            "content-type": _content_type(script) if streams or refusal is not None else "application/json",
+            "content-type": content_type if script.steps else "application/json",
             "cache-control": "no-cache",
             **headers,
             **({"content-encoding": "gzip"} if script.gzip else {}),
@@ -69,7 +65,8 @@ class Player:
         self._wait(script.headers_delay + (0.0 if refusal is None else refusal.delay))
         self._progress.status = script.status
         self._progress.headers_ns = time.perf_counter_ns()
-        self._connection.begin(script.status, fields, None if streams else body)
+        whole = gzip.compress(body) if script.gzip else body
+        self._connection.begin(script.status, fields, None if streams else whole)
         if streams:
             self._play_steps(script)
 
@@ -94,7 +91,7 @@ class Player:
             self._connection.finish(trailers, end)
         except PeerLeftError:
             # Everything was sent: a client that hangs up on the last event has not left early.
-            raise ConnectionDroppedError from None
+            raise ConnectionOverError from None
 
     def _encode(self, step: Step) -> bytes:
         self._values[SEQUENCE] = str(self._sequence)
@@ -121,29 +118,16 @@ class Player:
         """Do to the connection what a step asks for: close it, reset it, or keep it open in silence.
 
         Raises:
-            ConnectionDroppedError: always, as the connection is not to be used again.
+            ConnectionOverError: always, as the connection is not to be used again.
         """
         self._wait(math.inf if step.event.kind == "hold" else step.delay)
-        if step.event.kind == "reset":
-            self._connection.reset()
-        else:
-            self._connection.close()
-        raise ConnectionDroppedError
+        self._connection.drop(is_reset=step.event.kind == "reset")
+        raise ConnectionOverError
 
     def _wait(self, delay: float) -> None:
         """Wait for the next deadline, `delay` seconds after the one before."""
         self._due = None if self._due is None or math.isinf(delay) else self._due + round(delay * 1e9)
         self._connection.wait_until(self._due)
-
-
-def _content_type(script: Script) -> str:
-    """Return the content type of the stream of a script."""
-    if script.wire == "xai":
-        return GRPC
-    frames = {step.event.frame for step in script.steps} - {None}
-    if encode_line in frames:
-        return LINES
-    return EVENT_STREAM if frames else "text/event-stream; charset=utf-8"
 
 
 def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:
@@ -156,12 +140,3 @@ def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:
         batch.append((index, step))
     if batch:
         yield batch
-
-
-def _whole_body(script: Script) -> bytes:
-    """Return the body of a script that has no steps, compressed if the script asks for that."""
-    body = script.body or b""
-    if not script.gzip:
-        return body
-    compressor = zlib.compressobj(wbits=_GZIP)
-    return compressor.compress(body) + compressor.flush()

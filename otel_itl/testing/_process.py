@@ -10,18 +10,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ._engine import Engine
-from .exchange import Progress, Request
+from .exchange import Exchange, Progress
 from .script import Script
 
-# The parent waits for the child in slices, so that a long wait does not keep its other threads from asking.
-_SLICE_SECONDS = 0.02
 _STOP_SECONDS = 10.0
 _ROOT = str(Path(__file__).resolve().parents[2])
 # Isolated: PYTHON* variables would bring the parent's auto-instrumentation along.
@@ -34,13 +31,12 @@ class ChildEngine:
     def __init__(self) -> None:
         """Start the process; it does not listen yet."""
         self._lock = threading.Lock()
-        # What remains readable after the end.
-        self._requests: list[Request] = []
+        self._exchanges: list[Exchange] = []
         self._progress: dict[int, Progress] = {}
-        with _interrupts_held_back():
-            self._child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own code
-                [sys.executable, "-I", "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
+        # In a session of its own, a Ctrl-C in the terminal does not reach it: this process's end is its end.
+        self._child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own code
+            [sys.executable, "-I", "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
         self._end = weakref.finalize(self, _end, self._child)
 
     def start(self, port: int) -> int:
@@ -49,11 +45,11 @@ class ChildEngine:
         return started
 
     def stop(self) -> None:
-        """End the child process, after a last look at what it knows."""
+        """End the child process, after a last look at what it knows, which stays readable."""
         if self._end.alive:
             with contextlib.suppress(RuntimeError):
                 self._ask("stop")
-                self._requests, self._progress = self._ask("snapshot")
+                self._exchanges, self._progress = self._ask("snapshot")
             self._end()
 
     def play(self, scripts: Iterable[Script], model: str | None) -> None:
@@ -68,29 +64,21 @@ class ChildEngine:
         """See `Engine.clear`."""
         self._ask("clear")
 
-    def requests(self, count: int = 0, timeout: float | None = 0.0) -> list[Request]:
-        """See `Engine.requests`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self._end.alive:
-            found: list[Request] = self._ask("requests", count, _slice(deadline))
-            if len(found) >= count or (deadline is not None and time.monotonic() >= deadline):
-                return found
-        return list(self._requests)
+    def exchanges(self) -> list[Exchange]:
+        """See `Engine.exchanges`."""
+        return self._ask("exchanges") if self._end.alive else list(self._exchanges)
+
+    def count(self) -> int:
+        """See `Engine.count`."""
+        return self._ask("count") if self._end.alive else len(self._exchanges)
 
     def progress(self, number: int) -> Progress | None:
         """See `Engine.progress`."""
-        if not self._end.alive:
-            return self._progress.get(number)
-        found: Progress | None = self._ask("progress", number)
-        return found
+        return self._ask("progress", number) if self._end.alive else self._progress.get(number)
 
-    def wait_ended(self, number: int, timeout: float | None) -> bool:
-        """See `Engine.wait_ended`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self._end.alive and not self._ask("wait_ended", number, _slice(deadline)):
-            if deadline is not None and time.monotonic() >= deadline:
-                return False
-        return True
+    def has_ended(self, number: int) -> bool:
+        """See `Engine.has_ended`."""
+        return not self._end.alive or self._ask("has_ended", number)
 
     def _ask(self, method: str, *arguments: object) -> Any:
         """Call a method of the engine in the child process, and return what it returns.
@@ -121,27 +109,6 @@ class ChildEngine:
         return answer
 
 
-@contextlib.contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Block SIGINT in this thread, and in a process that it starts meanwhile until that one has its own handling.
-
-    A Ctrl-C in the terminal goes to both: the child would print a traceback while its interpreter starts. This process
-    gets the signal at the end of the block.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _slice(deadline: float | None) -> float:
-    return _SLICE_SECONDS if deadline is None else max(0.0, min(_SLICE_SECONDS, deadline - time.monotonic()))
-
-
 def _end(child: subprocess.Popen[bytes]) -> None:
     """Close the pipes, which ends the child; kill it if that does not."""
     for pipe in (child.stdin, child.stdout):
@@ -157,8 +124,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 def serve() -> None:
     """Run the child's loop: call the methods that the parent asks for, until it closes the pipe."""
-    # A Ctrl-C in the terminal is meant for the parent, whose end is ours.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # before this, the parent had it blocked here
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the parent, whose end is ours
     _sleep_exactly()
     # What is printed here must not get between the answers.
     answers = os.fdopen(os.dup(1), "wb")

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from . import chat
-from ._pace import encode
+from ._pace import with_members
 from .chat import delta, done, empty, error, finish, ping, role, text, tool_arguments, tool_call, usage
 from .script import Kind, Script, Step
 
@@ -112,6 +112,5 @@ def _with_results(step: Step) -> Step:
     """Add to each choice of a chunk what the filter found in it."""
     if step.event.wire != "chat" or step.event.kind == "error":
         return step
-    chunk = json.loads(step.event.data)
-    chunk["choices"] = [{**choice, "content_filter_results": PASSED} for choice in chunk["choices"]]
-    return replace(step, event=replace(step.event, data=encode(chunk)))
+    choices = json.loads(step.event.data)["choices"]
+    return with_members(step, {"choices": [{**choice, "content_filter_results": PASSED} for choice in choices]})

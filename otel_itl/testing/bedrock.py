@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from . import messages
 from ._event_stream import encode_chunk, encode_event, encode_exception
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts, with_members
 from .script import Event, Kind, Script, Step
 
 METRICS = "amazon-bedrock-invocationMetrics"
@@ -196,8 +196,7 @@ def invoked(script: Script, *, prompt: int = 10, output: int | None = None) -> S
         "invocationLatency": 100,
         "firstByteLatency": 10,
     }
-    data = encode(json.loads(last.event.data) | {METRICS: metrics})
-    return replace(script, steps=(*rest, replace(last, event=replace(last.event, data=data))))
+    return replace(script, steps=(*rest, with_members(last, {METRICS: metrics})))
 
 
 def anthropic_reply(tokens: Tokens = 3, *, first: float = 0.0, gaps: Gaps = 0.0, thinking: Tokens = 0) -> Script:

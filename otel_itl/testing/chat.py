@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, logprob_entries, paced, present, texts, with_running_usage
 from .script import CREATED, ID, MODEL, Event, Kind, Script, Step
 
 ReasoningField = Literal["reasoning_content", "reasoning"]
@@ -27,15 +28,8 @@ def chunk(
     **fields: object,
 ) -> Step:
     """Make a chunk with these `choices`, for what the other functions lack; `fields` are its further members."""
-    payload: dict[str, object] = {
-        "id": ID,
-        "object": "chat.completion.chunk",
-        "created": CREATED,
-        "model": MODEL,
-        "choices": list(choices),
-        **({"usage": usage} if usage is not None else {}),
-        **fields,
-    }
+    opening = {"id": ID, "object": "chat.completion.chunk", "created": CREATED, "model": MODEL}
+    payload = {**opening, "choices": list(choices), **present(usage=usage), **fields}
     return Step(after, Event(kind, encode(payload), tokens=tokens, wire="chat"))
 
 
@@ -64,19 +58,11 @@ def text(
     content: str, *, tokens: int = 1, logprobs: Iterable[str] | None = None, index: int = 0, after: float = 0.0
 ) -> Step:
     """Make a chunk of answer text. `logprobs` are the texts of its tokens: they come with the chunk and are counted."""
-    if logprobs is None:
-        return delta("answer", {"content": content}, tokens=tokens, index=index, after=after)
-    entries = [
-        {"token": token, "logprob": -0.1, "bytes": list(token.encode()), "top_logprobs": []} for token in logprobs
-    ]
-    return delta(
-        "answer",
-        {"content": content},
-        tokens=len(entries),
-        index=index,
-        logprobs={"content": entries, "refusal": None},
-        after=after,
-    )
+    listed: dict[str, object] | None = None
+    if logprobs is not None:
+        entries = logprob_entries(logprobs)
+        tokens, listed = len(entries), {"content": entries, "refusal": None}
+    return delta("answer", {"content": content}, tokens=tokens, index=index, logprobs=listed, after=after)
 
 
 def reasoning(
@@ -225,7 +211,7 @@ def reply(
     if join_choices:
         steps = [join(*steps[at : at + choices]) for at in range(0, len(steps), choices)]
     if continuous_usage:
-        steps = _with_running_usage(steps, hidden_reasoning)
+        steps = list(with_running_usage(steps, partial(_running_usage, hidden_reasoning)))
     if usage:
         output = sum(step.event.tokens for step in steps) + hidden_reasoning
         steps.append(_usage(output, reasoning=len(thoughts) * choices + hidden_reasoning))
@@ -236,12 +222,6 @@ def reply(
 _reasoning, _usage = reasoning, usage
 
 
-def _with_running_usage(steps: Iterable[Step], hidden: int) -> list[Step]:
-    """Add the token counts so far to each chunk; `hidden` tokens of reasoning came before the first."""
-    counted, output, thought = [], hidden, hidden
-    for step in steps:
-        output += step.event.tokens
-        thought += step.event.tokens if step.event.kind == "reasoning" else 0
-        payload = json.loads(step.event.data) | {"usage": usage_object(output, reasoning=thought)}
-        counted.append(replace(step, event=replace(step.event, data=encode(payload))))
-    return counted
+def _running_usage(hidden: int, answered: int, thought: int) -> dict[str, object]:
+    """Make the usage so far; `hidden` tokens of reasoning came before the first chunk."""
+    return {"usage": usage_object(answered + thought + hidden, reasoning=thought + hidden)}

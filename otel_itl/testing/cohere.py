@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ._lines import encode_line
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, present, texts
 from .script import ID, Event, Kind, Script, Step
 
 # --- /v2/chat --------------------------------------------------------------------------------------------------------
@@ -98,17 +98,13 @@ def usage_object(
         billed: tokens of the output that are paid for; by default all.
         cached: tokens of the prompt that came from a cache; None: the service does not send the count.
     """
-    return {
-        "billed_units": {"input_tokens": prompt, "output_tokens": output if billed is None else billed},
-        "tokens": {"input_tokens": prompt, "output_tokens": output},
-        **({} if cached is None else {"cached_tokens": cached}),
-    }
+    paid = {"input_tokens": prompt, "output_tokens": output if billed is None else billed}
+    return present(billed_units=paid, tokens={"input_tokens": prompt, "output_tokens": output}, cached_tokens=cached)
 
 
 def finish(reason: str = "COMPLETE", *, usage: Mapping[str, object] | None = None, after: float = 0.0) -> Step:
     """Make `message-end`: the finish reason, and the usage where one is given."""
-    content = {"finish_reason": reason, **({} if usage is None else {"usage": usage})}
-    return event("finish", "message-end", {"delta": content}, after=after)
+    return event("finish", "message-end", {"delta": present(finish_reason=reason, usage=usage)}, after=after)
 
 
 def done(*, after: float = 0.0) -> Step:
@@ -147,18 +143,15 @@ def reply(
         usage: `message-end` has the token counts.
     """
     calls = called(tools)
-    items = [("thinking", [_thinking(one) for one in texts(thinking)]), ("text", [text(one) for one in texts(tokens)])]
     steps: list[Step] = []
-    for kind, pieces in items:
-        if pieces:
-            steps += [content_start(kind), *pieces, content_end()]
+    if thoughts := texts(thinking):
+        steps += [content_start("thinking"), *map(_thinking, thoughts), content_end()]
+    if answers := texts(tokens):
+        steps += [content_start(), *map(text, answers), content_end()]
     steps += [_tool_plan(one) for one in texts(tool_plan)]
     for at, (name, arguments) in enumerate(calls):
-        steps += [
-            tool_start(name, index=at),
-            *(tool_arguments(piece, index=at) for piece in arguments),
-            tool_end(index=at),
-        ]
+        pieces = (tool_arguments(piece, index=at) for piece in arguments)
+        steps += [tool_start(name, index=at), *pieces, tool_end(index=at)]
     counts = usage_object(sum(step.event.tokens for step in steps)) if usage else None
     end = finish(finish_reason or ("TOOL_CALL" if calls else "COMPLETE"), usage=counts)
     return paced([start(), *steps, end, done()], first, gaps)

@@ -23,14 +23,8 @@ def chunk(
     **fields: object,
 ) -> Step:
     """Make a chunk with these `choices`, for what the other functions lack; `fields` are its further members."""
-    payload: dict[str, object] = {
-        "id": ID,
-        "object": "text_completion",
-        "created": CREATED,
-        "model": MODEL,
-        "choices": list(choices),
-        **fields,
-    }
+    opening = {"id": ID, "object": "text_completion", "created": CREATED, "model": MODEL}
+    payload = {**opening, "choices": list(choices), **fields}
     return Step(after, Event(kind, encode(payload), tokens=tokens, wire="completions"))
 
 

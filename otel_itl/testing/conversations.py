@@ -7,9 +7,8 @@ The format has no terminator but `conversation.response.done`, which has the usa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import chain
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, present, texts
 from .script import ID, MODEL, Event, Kind, Script, Step
 
 CONVERSATION_ID = "conv_1"
@@ -54,12 +53,8 @@ def function_call(name: str, arguments: str, *, call: int = 0, tokens: int = 1, 
 
 def usage_object(output: int, *, prompt: int = 10, connectors: int | None = None) -> dict[str, object]:
     """Make the `usage` of `output` tokens; `connectors` are those of the results of the service's own tools."""
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "total_tokens": prompt + output + (connectors or 0),
-        **({"connector_tokens": connectors} if connectors is not None else {}),
-    }
+    total = prompt + output + (connectors or 0)
+    return present(prompt_tokens=prompt, completion_tokens=output, total_tokens=total, connector_tokens=connectors)
 
 
 def finish(*, usage: Mapping[str, object] | None = None, after: float = 0.0) -> Step:
@@ -91,10 +86,9 @@ def reply(
         thinking: reasoning tokens before the answer.
         tools: function calls after the answer; each piece of the arguments is an output event.
     """
-    calls = chain.from_iterable(
-        (function_call(name, piece, call=call) for piece in pieces) for call, (name, pieces) in enumerate(called(tools))
-    )
-    steps = [started(), *map(_thinking, texts(thinking)), *map(text, texts(tokens)), *calls]
+    steps = [started(), *map(_thinking, texts(thinking)), *map(text, texts(tokens))]
+    for call, (name, pieces) in enumerate(called(tools)):
+        steps += [function_call(name, piece, call=call) for piece in pieces]
     usage = usage_object(sum(step.event.tokens for step in steps))
     return paced([*steps, finish(usage=usage)], first, gaps)
 

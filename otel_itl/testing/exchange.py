@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Protocol
 
 from ._grpc import decode_request
 from .script import Event, Kind, Wire
+
+_POLL_SECONDS: Final = 0.005
+"""Between two looks at what is waited for: seldom enough to leave the sender of the events alone."""
 
 
 @dataclass(slots=True)
@@ -36,22 +41,6 @@ class Sent:
         return self.event.output
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A request, as it arrived."""
-
-    number: int
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-    arrived_ns: int
-    connection: int
-    reused: bool
-    wire: Wire | None
-    model: str | None = None
-
-
 @dataclass(slots=True)
 class Progress:
     """How far the answer to a request has come."""
@@ -64,47 +53,59 @@ class Progress:
     error: str | None = None
 
 
-class Exchange:
-    """A request and its answer. Readable at any time, also while the answer is being sent."""
+class ProgressSource(Protocol):
+    """The engine of a server, in this process or in another."""
 
-    def __init__(
-        self, request: Request, progress: Callable[[], Progress], wait: Callable[[float | None], bool]
-    ) -> None:
-        """Make the view of an exchange; servers do this, and `ScriptedServer.exchanges` has the result."""
-        self._request = request
-        self._progress = progress
-        self._wait = wait
+    def progress(self, number: int) -> Progress | None:
+        """Return how far the answer to request `number` has come; None where it was cleared."""
+        ...
+
+    def has_ended(self, number: int) -> bool:
+        """Return whether the exchange has ended, or was cleared."""
+        ...
+
+
+@dataclass(eq=False, repr=False)
+class Exchange:
+    """A request and its answer. Readable at any time, also while the answer is being sent. Servers make these."""
+
+    number: int
+    """0 for the first exchange of the server, and so on."""
+    method: str
+    """`POST` or `GET`."""
+    path: str
+    """The request's path with its query."""
+    headers: Mapping[str, str]
+    """The request's headers, their names in lower case."""
+    body: bytes
+    """The request's body, byte for byte."""
+    arrived_ns: int
+    """When the last byte of the request was there. The script's schedule counts from here."""
+    connection: int
+    """The number of the TCP connection, 0 for the server's first."""
+    reused: bool
+    """Whether the connection had carried a request before."""
+    wire: Wire | None
+    """The wire format that the path asked for; None for a path that the server does not know."""
+    model: str | None
+    """The model that the request asked for, in its body or in its path; None: none."""
+    source: ProgressSource | None = None
+    """Where `progress` is found."""
+    last: Progress = field(default_factory=Progress)
+    """The progress that was seen last: it stays readable when the server has ended."""
 
     def __repr__(self) -> str:
         """Show what distinguishes exchanges."""
-        progress = self._progress()
+        progress = self.progress
         state = "done" if progress.ended_ns is not None else "open"
         return f"<Exchange {self.number} {self.method} {self.path} {progress.status} sent={len(progress.sent)} {state}>"
 
     @property
-    def number(self) -> int:
-        """0 for the first exchange of the server, and so on."""
-        return self._request.number
-
-    @property
-    def method(self) -> str:
-        """`POST` or `GET`."""
-        return self._request.method
-
-    @property
-    def path(self) -> str:
-        """The request's path with its query."""
-        return self._request.path
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The request's headers, their names in lower case."""
-        return self._request.headers
-
-    @property
-    def body(self) -> bytes:
-        """The request's body, byte for byte."""
-        return self._request.body
+    def progress(self) -> Progress:
+        """How far the answer has come."""
+        if self.last.ended_ns is None and self.source is not None:
+            self.last = self.source.progress(self.number) or self.last
+        return self.last
 
     @property
     def json(self) -> Any:
@@ -114,79 +115,52 @@ class Exchange:
             ValueError: it is not JSON, or no such message.
 
         """
-        if self.wire == "xai":
-            return decode_request(self._request.body)
-        return json.loads(self._request.body)
-
-    @property
-    def wire(self) -> Wire | None:
-        """The wire format that the path asked for; None for a path that the server does not know."""
-        return self._request.wire
-
-    @property
-    def model(self) -> str | None:
-        """The model that the request asked for, in its body or in its path; None: none."""
-        return self._request.model
-
-    @property
-    def arrived_ns(self) -> int:
-        """When the last byte of the request was there. The script's schedule counts from here."""
-        return self._request.arrived_ns
-
-    @property
-    def connection(self) -> int:
-        """The number of the TCP connection, 0 for the server's first."""
-        return self._request.connection
-
-    @property
-    def reused(self) -> bool:
-        """Whether the connection had carried a request before."""
-        return self._request.reused
+        return decode_request(self.body) if self.wire == "xai" else json.loads(self.body)
 
     @property
     def status(self) -> int | None:
         """The HTTP status sent; None before that."""
-        return self._progress().status
+        return self.progress.status
 
     @property
     def headers_ns(self) -> int | None:
         """Taken immediately before the write of the response headers; None before that."""
-        return self._progress().headers_ns
+        return self.progress.headers_ns
 
     @property
     def sent(self) -> list[Sent]:
         """The events sent so far. An event is here before the client can have all of it."""
-        return list(self._progress().sent)
+        return list(self.progress.sent)
 
     @property
     def closed_early(self) -> bool:
         """Whether the client left before everything was sent."""
-        return self._progress().closed_early
+        return self.progress.closed_early
 
     @property
     def error(self) -> str | None:
         """Why the script was not played, in one sentence; None when it was."""
-        return self._progress().error
-
-    @property
-    def done(self) -> bool:
-        """Whether the exchange has ended, one way or another."""
-        return self._progress().ended_ns is not None
+        return self.progress.error
 
     @property
     def ended_ns(self) -> int | None:
         """When the exchange ended; None while it lasts."""
-        return self._progress().ended_ns
+        return self.progress.ended_ns
 
     @property
-    def first_output_ns(self) -> int | None:
-        """When the first output event was sent (its last byte); None without one."""
-        return next((sent.complete_ns for sent in self._progress().sent if sent.output), None)
+    def done(self) -> bool:
+        """Whether the exchange has ended, one way or another."""
+        return self.ended_ns is not None
 
     @property
     def output_times_ns(self) -> list[int]:
         """When each output event was sent (its last byte), in order."""
-        return [sent.complete_ns for sent in self._progress().sent if sent.output]
+        return [sent.complete_ns for sent in self.progress.sent if sent.output]
+
+    @property
+    def first_output_ns(self) -> int | None:
+        """When the first output event was sent (its last byte); None without one."""
+        return next(iter(self.output_times_ns), None)
 
     def wait_done(self, timeout: float | None = 5.0) -> Exchange:
         """Wait until the exchange has ended, and return it.
@@ -195,6 +169,17 @@ class Exchange:
             TimeoutError: it lasts longer than `timeout` seconds.
 
         """
-        if not self._wait(timeout):
+        source = self.source
+        if source is not None and not wait_for(lambda: source.has_ended(self.number), timeout):
             raise TimeoutError(f"{self!r} was not done after {timeout} s")
         return self
+
+
+def wait_for(condition: Callable[[], bool], timeout: float | None) -> bool:
+    """Wait up to `timeout` seconds (None: for ever) until a condition holds; returns whether it does."""
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True

@@ -6,11 +6,10 @@ The format has no terminator: the chunk with the finish reason is the last one.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called_whole, encode, paced, present, texts, with_running_usage
 from .script import ID, MODEL, Event, Kind, Script, Step
 
 
@@ -24,13 +23,8 @@ def chunk(
     **fields: object,
 ) -> Step:
     """Make a chunk with these `candidates`, for what the other functions lack; `fields` are its further members."""
-    payload: dict[str, object] = {
-        **({"candidates": list(candidates)} if candidates else {}),
-        **({"usageMetadata": usage} if usage is not None else {}),
-        "modelVersion": MODEL,
-        "responseId": ID,
-        **fields,
-    }
+    given = present(candidates=list(candidates) or None, usageMetadata=usage)
+    payload = {**given, "modelVersion": MODEL, "responseId": ID, **fields}
     return Step(after, Event(kind, encode(payload), tokens=tokens, wire="gemini"))
 
 
@@ -44,11 +38,8 @@ def parts(
     after: float = 0.0,
 ) -> Step:
     """Make a chunk with one candidate: these parts of the candidate number `index`."""
-    candidate: dict[str, object] = {
-        **({"content": {"parts": list(content), "role": "model"}} if content else {}),
-        **({"finishReason": finish_reason} if finish_reason is not None else {}),
-        "index": index,
-    }
+    spoken = {"parts": list(content), "role": "model"} if content else None
+    candidate = present(content=spoken, finishReason=finish_reason, index=index)
     return chunk(kind, [candidate], tokens=tokens, usage=usage, after=after)
 
 
@@ -109,14 +100,14 @@ def usage_object(
         cached: tokens of the prompt that came from a cache; None: the service does not send the count.
         tool_use: tokens of the results of the service's own tools; None, likewise.
     """
-    return {
-        "promptTokenCount": prompt,
-        **({"cachedContentTokenCount": cached} if cached is not None else {}),
-        **({"toolUsePromptTokenCount": tool_use} if tool_use is not None else {}),
-        "candidatesTokenCount": output,
-        **({"thoughtsTokenCount": thoughts} if thoughts else {}),
-        "totalTokenCount": prompt + output + thoughts + (tool_use or 0),
-    }
+    return present(
+        promptTokenCount=prompt,
+        cachedContentTokenCount=cached,
+        toolUsePromptTokenCount=tool_use,
+        candidatesTokenCount=output,
+        thoughtsTokenCount=thoughts or None,
+        totalTokenCount=prompt + output + thoughts + (tool_use or 0),
+    )
 
 
 def error(
@@ -160,36 +151,19 @@ def reply(
         usage: the last chunk has the token counts.
         continuous_usage: every chunk has the token counts so far, as the Gemini API sends them.
     """
-    answers, thinking, calls = texts(tokens), texts(thoughts), called(tools)
+    answers, thinking, calls = texts(tokens), texts(thoughts), called_whole(tools)
     indexes = range(candidates)
     steps = [thought(one, index=index) for one in thinking for index in indexes]
     steps += [text(answer, index=index) for answer in answers for index in indexes]
-    steps += [
-        function_call(name, json.loads("".join(pieces) or "{}"), index=index)
-        for name, pieces in calls
-        for index in indexes
-    ]
+    steps += [function_call(*call, index=index) for call in calls for index in indexes]
     if continuous_usage:
-        steps = _with_running_usage(steps, hidden_thoughts)
+        steps = list(with_running_usage(steps, partial(_running_usage, hidden_thoughts)))
     thought_tokens = len(thinking) * candidates + hidden_thoughts
-    counts = usage_object((len(answers) + len(calls)) * candidates, thoughts=thought_tokens)
-    ends = [_finish(finish_reason, index=index) for index in indexes]
-    if usage:
-        ends[-1] = _finish(finish_reason, index=indexes[-1], usage=counts)
+    counts = usage_object((len(answers) + len(calls)) * candidates, thoughts=thought_tokens) if usage else None
+    ends = [finish(finish_reason, index=index, usage=counts if index + 1 == candidates else None) for index in indexes]
     return paced([*steps, *ends], first, gaps)
 
 
-_finish = finish
-
-
-def _with_running_usage(steps: Iterable[Step], hidden: int) -> list[Step]:
-    """Add the token counts so far to each chunk; `hidden` tokens of thoughts came before the first."""
-    counted, output, thinking = [], 0, hidden
-    for step in steps:
-        if step.event.kind == "reasoning":
-            thinking += step.event.tokens
-        else:
-            output += step.event.tokens
-        payload = json.loads(step.event.data) | {"usageMetadata": usage_object(output, thoughts=thinking)}
-        counted.append(replace(step, event=replace(step.event, data=encode(payload))))
-    return counted
+def _running_usage(hidden: int, answered: int, thought: int) -> dict[str, object]:
+    """Make the usage so far; `hidden` tokens of thoughts came before the first chunk."""
+    return {"usageMetadata": usage_object(answered, thoughts=thought + hidden)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, present, texts
 from .script import ID, MODEL, Event, Kind, Script, Step
 
 
@@ -22,13 +22,7 @@ def event(
 
 def interaction(status: str, *, usage: Mapping[str, object] | None = None) -> dict[str, object]:
     """Make the interaction that the first and the last event hold."""
-    return {
-        "id": ID,
-        "object": "interaction",
-        "status": status,
-        "model": MODEL,
-        **({"usage": usage} if usage is not None else {}),
-    }
+    return present(id=ID, object="interaction", status=status, model=MODEL, usage=usage)
 
 
 def created(*, after: float = 0.0) -> Step:

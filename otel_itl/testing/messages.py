@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, present, texts
 from .script import ID, MODEL, Event, Kind, Script, Step
 
 WITHHELD: Final = "ErUBCkYIARgCIkDy" + "4vbQ7xkN2mZp" * 27 + "GgwIARACGAIYAQ=="
@@ -25,21 +25,10 @@ def event(
 
 def start(*, prompt: int = 10, output: int = 1, after: float = 0.0) -> Step:
     """Make `message_start`: the empty message and the tokens of the prompt."""
-    message: dict[str, object] = {
-        "id": ID,
-        "type": "message",
-        "role": "assistant",
-        "model": MODEL,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": prompt,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "output_tokens": output,
-        },
-    }
+    opening = {"id": ID, "type": "message", "role": "assistant", "model": MODEL, "content": []}
+    cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    usage = {"input_tokens": prompt, **cached, "output_tokens": output}
+    message = {**opening, "stop_reason": None, "stop_sequence": None, "usage": usage}
     return event("lifecycle", "message_start", {"message": message}, after=after)
 
 
@@ -101,9 +90,7 @@ def ping(*, after: float = 0.0) -> Step:
 
 def finish(reason: str = "end_turn", *, output: int, thinking: int = 0, after: float = 0.0) -> Step:
     """Make `message_delta`: the stop reason, and the output tokens (of which some were thinking)."""
-    usage: dict[str, object] = {"output_tokens": output}
-    if thinking:
-        usage["output_tokens_details"] = {"thinking_tokens": thinking}
+    usage = present(output_tokens=output, output_tokens_details={"thinking_tokens": thinking} if thinking else None)
     delta = {"stop_reason": reason, "stop_sequence": None}
     return event("finish", "message_delta", {"delta": delta, "usage": usage}, after=after)
 

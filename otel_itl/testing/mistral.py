@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, present, texts
 from .chat import chunk, done, text
 from .script import Event, Script, Step
 
@@ -46,12 +46,9 @@ def finish(reason: str = "stop", *, usage: Mapping[str, object] | None = None, a
 
 def usage_object(output: int, *, prompt: int = 10, cached: int | None = None) -> dict[str, object]:
     """Make the `usage` of `output` tokens; `cached` of the prompt's tokens came from a cache (None: not sent)."""
-    return {
-        "prompt_tokens": prompt,
-        "total_tokens": prompt + output,
-        "completion_tokens": output,
-        **({"prompt_tokens_details": {"cached_tokens": cached}} if cached is not None else {}),
-    }
+    details = None if cached is None else {"cached_tokens": cached}
+    counts = present(prompt_tokens=prompt, total_tokens=prompt + output, completion_tokens=output)
+    return counts | present(prompt_tokens_details=details)
 
 
 def error(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ._lines import encode_line
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called_whole, encode, paced, present, texts
 from .script import MODEL, Event, Kind, Script, Step
 
 CREATED_AT = "2026-01-01T00:00:00.000000Z"
@@ -80,21 +80,19 @@ def figures(
         decode_time: seconds in which the output was generated.
     """
     times = (load, prompt_time, decode_time)
-    optional = {
-        "total_duration": _nanoseconds(sum(filter(None, times))),
-        "load_duration": _nanoseconds(load),
-        "prompt_eval_count": prompt,
-        "prompt_eval_duration": _nanoseconds(prompt_time),
-        "eval_count": output,
-        "eval_duration": _nanoseconds(decode_time),
-    }
-    return {name: value for name, value in optional.items() if value is not None}
+    return present(
+        total_duration=_nanoseconds(sum(filter(None, times))),
+        load_duration=_nanoseconds(load),
+        prompt_eval_count=prompt,
+        prompt_eval_duration=_nanoseconds(prompt_time),
+        eval_count=output,
+        eval_duration=_nanoseconds(decode_time),
+    )
 
 
 def finish(reason: str | None = "stop", *, figures: Mapping[str, object] | None = None, after: float = 0.0) -> Step:
     """Make the last line: why the model stopped (None: not sent), and the members that `figures()` makes."""
-    because = {} if reason is None else {"done_reason": reason}
-    return chunk("finish", {}, members={"done": True, **because, **(figures or {})}, after=after)
+    return chunk("finish", {}, members={"done": True, **present(done_reason=reason), **(figures or {})}, after=after)
 
 
 def error(message: str = "an error was encountered while running the model", *, after: float = 0.0) -> Step:
@@ -131,7 +129,7 @@ def reply(
     """
     steps = [_thinking(one) for one in texts(thinking)]
     steps += [text(answer) for answer in texts(tokens)]
-    steps += [tool_call(name, json.loads("".join(pieces) or "{}")) for name, pieces in called(tools)]
+    steps += [tool_call(*call) for call in called_whole(tools)]
     output = sum(step.event.tokens for step in steps)
     last = figures(output, load=load, prompt_time=prompt_time, decode_time=decode_time)
     return paced([*steps, finish(done_reason, figures=last)], first, gaps)

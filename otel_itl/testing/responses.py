@@ -7,10 +7,10 @@ The output of a response is a list of items (reasoning, message, tool call), eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called, encode, logprob_entries, paced, texts
 from .script import CREATED, ID, MODEL, SEQUENCE, Event, Kind, Script, Step
 
 
@@ -30,25 +30,10 @@ def response_object(
     **fields: object,
 ) -> dict[str, object]:
     """Make the response as the lifecycle events show it."""
-    return {
-        "id": ID,
-        "object": "response",
-        "created_at": CREATED,
-        "status": status,
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "model": MODEL,
-        "output": list(output),
-        "parallel_tool_calls": True,
-        "temperature": 1.0,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": 1.0,
-        "usage": usage,
-        **fields,
-    }
+    opening = {"id": ID, "object": "response", "created_at": CREATED, "status": status, "error": None}
+    described: dict[str, object] = {"incomplete_details": None, "instructions": None, "metadata": {}, "model": MODEL}
+    options = {"parallel_tool_calls": True, "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0}
+    return {**opening, **described, "output": list(output), **options, "usage": usage, **fields}
 
 
 def usage_object(output: int, *, prompt: int = 10, reasoning: int = 0) -> dict[str, object]:
@@ -89,9 +74,7 @@ def item_done(item: Mapping[str, object], *, index: int = 0, after: float = 0.0)
 
 def text(content: str, *, index: int = 0, tokens: int = 1, logprobs: Iterable[str] = (), after: float = 0.0) -> Step:
     """Make a delta of answer text of the message that is output item `index`; `logprobs` are its tokens' texts."""
-    entries = [
-        {"token": token, "logprob": -0.1, "bytes": list(token.encode()), "top_logprobs": []} for token in logprobs
-    ]
+    entries = logprob_entries(logprobs)
     members = {**_part_of(f"msg_{index}", index), "delta": content, "logprobs": entries}
     return event("answer", "response.output_text.delta", members, tokens=len(entries) or tokens, after=after)
 
@@ -110,7 +93,7 @@ def reasoning(content: str, *, index: int = 0, tokens: int = 1, after: float = 0
 
 def reasoning_summary(content: str, *, index: int = 0, tokens: int = 1, after: float = 0.0) -> Step:
     """Make a delta of the summary of the reasoning item number `index`."""
-    members = {"item_id": f"rs_{index}", "output_index": index, "summary_index": 0, "delta": content}
+    members = {**_part_of(f"rs_{index}", index, "summary_index"), "delta": content}
     return event("reasoning", "response.reasoning_summary_text.delta", members, tokens=tokens, after=after)
 
 
@@ -165,91 +148,75 @@ def message(
 ) -> tuple[list[Step], dict[str, object]]:
     """Make the steps of a message as the output item number `index`, and the finished item."""
     pieces = texts(tokens)
-    whole, place = "".join(pieces), _part_of(f"msg_{index}", index)
-    item: dict[str, object] = {
-        "id": f"msg_{index}",
-        "type": "message",
-        "role": "assistant",
-        "status": "in_progress",
-        "content": [],
-    }
+    opened = {"id": f"msg_{index}", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+    place = _part_of(f"msg_{index}", index)
     if refuse:
-        part: dict[str, object] = {"type": "refusal", "refusal": ""}
-        full: dict[str, object] = {"type": "refusal", "refusal": whole}
         deltas = [refusal(piece, index=index) for piece in pieces]
-        end = event("lifecycle", "response.refusal.done", {**place, "refusal": whole})
-    else:
-        part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-        full = {**part, "text": whole}
-        deltas = [text(piece, index=index, logprobs=[piece] if logprobs else ()) for piece in pieces]
-        end = event("lifecycle", "response.output_text.done", {**place, "text": whole, "logprobs": []})
-    finished = {**item, "status": "completed", "content": [full]}
-    steps = [
-        item_added(item, index=index),
-        event("lifecycle", "response.content_part.added", {**place, "part": part}),
-        *deltas,
-        end,
-        event("lifecycle", "response.content_part.done", {**place, "part": full}),
-        item_done(finished, index=index),
-    ]
-    return steps, finished
+        return _fill_item(opened, "content", place, {"type": "refusal", "refusal": "".join(pieces)}, deltas)
+    deltas = [text(piece, index=index, logprobs=[piece] if logprobs else ()) for piece in pieces]
+    part = {"type": "output_text", "text": "".join(pieces), "annotations": [], "logprobs": []}
+    return _fill_item(opened, "content", place, part, deltas)
 
 
 def thoughts(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
     """Make the steps of a reasoning item with its text, as the output item number `index`, and the finished item."""
     pieces = texts(tokens)
-    place, full = _part_of(f"rs_{index}", index), {"type": "reasoning_text", "text": "".join(pieces)}
-    item: dict[str, object] = {"id": f"rs_{index}", "type": "reasoning", "summary": [], "content": []}
-    finished = {**item, "content": [full]}
-    steps = [
-        item_added(item, index=index),
-        event("lifecycle", "response.content_part.added", {**place, "part": {"type": "reasoning_text", "text": ""}}),
-        *(reasoning(piece, index=index) for piece in pieces),
-        event("lifecycle", "response.reasoning_text.done", {**place, "text": full["text"]}),
-        event("lifecycle", "response.content_part.done", {**place, "part": full}),
-        item_done(finished, index=index),
-    ]
-    return steps, finished
+    opened = {"id": f"rs_{index}", "type": "reasoning", "summary": [], "content": []}
+    deltas = [reasoning(piece, index=index) for piece in pieces]
+    part = {"type": "reasoning_text", "text": "".join(pieces)}
+    return _fill_item(opened, "content", _part_of(f"rs_{index}", index), part, deltas)
 
 
 def summary(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
     """Make the steps of a reasoning item with a summary, as the output item `index`, and the finished item."""
     pieces = texts(tokens)
-    place: dict[str, object] = {"item_id": f"rs_{index}", "output_index": index, "summary_index": 0}
-    full = {"type": "summary_text", "text": "".join(pieces)}
-    item: dict[str, object] = {"id": f"rs_{index}", "type": "reasoning", "summary": []}
-    finished = {**item, "summary": [full]}
-    opened = {**place, "part": {"type": "summary_text", "text": ""}}
-    steps = [
-        item_added(item, index=index),
-        event("lifecycle", "response.reasoning_summary_part.added", opened),
-        *(reasoning_summary(piece, index=index) for piece in pieces),
-        event("lifecycle", "response.reasoning_summary_text.done", {**place, "text": full["text"]}),
-        event("lifecycle", "response.reasoning_summary_part.done", {**place, "part": full}),
-        item_done(finished, index=index),
-    ]
-    return steps, finished
+    opened = {"id": f"rs_{index}", "type": "reasoning", "summary": []}
+    deltas = [reasoning_summary(piece, index=index) for piece in pieces]
+    part = {"type": "summary_text", "text": "".join(pieces)}
+    return _fill_item(opened, "summary", _part_of(f"rs_{index}", index, "summary_index"), part, deltas)
 
 
 def function_call(name: str, arguments: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
     """Make the steps of a function call as the output item number `index`, and the finished item."""
     pieces = texts(arguments)
-    whole = "".join(pieces)
-    item: dict[str, object] = {
-        "id": f"fc_{index}",
-        "type": "function_call",
-        "status": "in_progress",
-        "call_id": f"call_{index}",
-        "name": name,
-        "arguments": "",
-    }
-    finished = {**item, "status": "completed", "arguments": whole}
-    over = {"item_id": f"fc_{index}", "output_index": index, "name": name, "arguments": whole}
+    identity = {"id": f"fc_{index}", "type": "function_call", "status": "in_progress", "call_id": f"call_{index}"}
+    opened = {**identity, "name": name, "arguments": ""}
+    finished: dict[str, object] = {**opened, "status": "completed", "arguments": "".join(pieces)}
+    over = {"item_id": f"fc_{index}", "output_index": index, "name": name, "arguments": "".join(pieces)}
     steps = [
-        item_added(item, index=index),
+        item_added(opened, index=index),
         *(tool_arguments(piece, index=index) for piece in pieces),
         event("lifecycle", "response.function_call_arguments.done", over),
         item_done(finished, index=index),
+    ]
+    return steps, finished
+
+
+def _fill_item(
+    opened: Mapping[str, object], member: str, place: Mapping[str, Any], part: Mapping[str, object], deltas: list[Step]
+) -> tuple[list[Step], dict[str, object]]:
+    """Make the steps of an output item with one part, and the finished item.
+
+    Args:
+        opened: the item at its start.
+        member: the item's list that gets the part.
+        place: which part this is.
+        part: the whole part; its text, and how the events of its end are named, follow from its type.
+        deltas: the steps that carry the text.
+    """
+    field = "refusal" if part["type"] == "refusal" else "text"
+    group, kind = (
+        ("reasoning_summary_part", "reasoning_summary_text") if member == "summary" else ("content_part", part["type"])
+    )
+    over = {**place, field: part[field], **({"logprobs": []} if "logprobs" in part else {})}
+    finished = {**opened, member: [part], **({"status": "completed"} if "status" in opened else {})}
+    steps = [
+        item_added(opened, index=place["output_index"]),
+        event("lifecycle", f"response.{group}.added", {**place, "part": {**part, field: ""}}),
+        *deltas,
+        event("lifecycle", f"response.{kind}.done", over),
+        event("lifecycle", f"response.{group}.done", {**place, "part": part}),
+        item_done(finished, index=place["output_index"]),
     ]
     return steps, finished
 
@@ -298,14 +265,15 @@ def reply(
     items = [item for _, item in parts]
     thinking = len(thought) + len(summed) + hidden_reasoning
     usage = usage_object(sum(step.event.tokens for step in steps) + hidden_reasoning, reasoning=thinking)
-    ends: dict[str, Callable[[], Step]] = {
-        "completed": lambda: completed(items, usage=usage, background=background),
-        "incomplete": lambda: incomplete(output=items, usage=usage),
-        "failed": failed,
+    ends = {
+        "completed": completed(items, usage=usage, background=background),
+        "incomplete": incomplete(output=items, usage=usage),
+        "failed": failed(),
     }
     opening = [created(background=background), in_progress(background=background)]
-    return paced([*opening, *steps, ends[end]()], first, gaps)
+    return paced([*opening, *steps, ends[end]], first, gaps)
 
 
-def _part_of(item: str, index: int) -> dict[str, object]:
-    return {"item_id": item, "output_index": index, "content_index": 0}
+def _part_of(item: str, index: int, number: str = "content_index") -> dict[str, object]:
+    """Return the members that name the first part of the output item number `index`."""
+    return {"item_id": item, "output_index": index, number: 0}

@@ -128,11 +128,8 @@ class Step:
 
     def __post_init__(self) -> None:
         """Refuse times and sizes that mean nothing."""
-        for name, value in (
-            ("delay", self.delay),
-            ("piece_delay", self.piece_delay),
-            ("piece_bytes", self.piece_bytes),
-        ):
+        for name in ("delay", "piece_delay", "piece_bytes"):
+            value = getattr(self, name)
             if math.isnan(value) or value < 0:
                 raise ValueError(f"{name} is a number from 0 up, not {value!r}")
 

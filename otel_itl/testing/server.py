@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from dataclasses import replace
+from importlib.util import find_spec
 
 from ._engine import HOST, Engine
-from ._http2 import MISSING
 from ._process import ChildEngine
-from .exchange import Exchange, Progress, Request
+from .exchange import Exchange, wait_for
 from .script import Script
 
 
@@ -50,9 +50,7 @@ class ScriptedServer:
         """Start it."""
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Stop it."""
         self.stop()
 
@@ -117,8 +115,8 @@ class ScriptedServer:
         Raises:
             RuntimeError: gRPC cannot be spoken, as the h2 package is not installed.
         """
-        if MISSING:
-            raise RuntimeError(MISSING)
+        if not find_spec("h2"):
+            raise RuntimeError("the scripted server speaks gRPC by the h2 package: pip install h2")
         return f"localhost:{self.port}"
 
     def play(self, *scripts: Script, model: str | None = None) -> None:
@@ -137,7 +135,7 @@ class ScriptedServer:
     def exchanges(self) -> list[Exchange]:
         """The exchanges so far, in order of arrival."""
         engine = self._started()
-        return [_exchange(engine, request) for request in engine.requests()]
+        return [replace(exchange, source=engine) for exchange in engine.exchanges()]
 
     def wait_for(self, count: int, timeout: float | None = 5.0) -> list[Exchange]:
         """Wait until `count` requests have arrived and their exchanges have ended, and return all.
@@ -146,10 +144,9 @@ class ScriptedServer:
             TimeoutError: after `timeout` seconds, for arriving and ending each.
         """
         engine = self._started()
-        requests = engine.requests(count, timeout)
-        if len(requests) < count:
-            raise TimeoutError(f"{len(requests)} requests arrived within {timeout} s, not {count}")
-        return [_exchange(engine, request).wait_done(timeout) for request in requests]
+        if not wait_for(lambda: engine.count() >= count, timeout):
+            raise TimeoutError(f"{engine.count()} requests arrived within {timeout} s, not {count}")
+        return [exchange.wait_done(timeout) for exchange in self.exchanges]
 
     def _started(self) -> Engine | ChildEngine:
         if self._engine is None:
@@ -161,16 +158,3 @@ class ScriptedServer:
         if not self._running:
             raise RuntimeError("the scripted server is stopped")
         return engine
-
-
-def _exchange(engine: Engine | ChildEngine, request: Request) -> Exchange:
-    """Make the view of an exchange, which keeps the last progress that it saw for after the server's end."""
-    last = Progress()
-
-    def progress() -> Progress:
-        nonlocal last
-        if last.ended_ns is None:
-            last = engine.progress(request.number) or last
-        return last
-
-    return Exchange(request, progress, lambda timeout: engine.wait_ended(request.number, timeout))

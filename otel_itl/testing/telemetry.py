@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs import export as log_export
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 Attributes = Mapping[str, Any]
 Temporality = Literal["cumulative", "delta"]
+PointKind = Literal["sum", "gauge", "histogram", "exponential_histogram"]
+_KINDS: Final[dict[str, PointKind]] = {kind.title().replace("_", ""): kind for kind in get_args(PointKind)}
+"""Name of the SDK's class of a metric's data → the kind of its points."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Point:
     name: str
     unit: str
     description: str
-    kind: Literal["sum", "gauge", "histogram", "exponential_histogram"]
+    kind: PointKind
     attributes: Attributes
     value: float
     """The value of a sum or gauge; the sum of a histogram's values."""
@@ -93,9 +95,10 @@ class CapturedTelemetry:
         self._span_exporter = InMemorySpanExporter()
         self.tracer_provider = TracerProvider(sampler=sampler, span_limits=span_limits, shutdown_on_exit=False)
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._span_exporter))
-        preferred = _delta_preference() if temporality == "delta" else temporality
+        if temporality == "delta":
+            temporality = dict.fromkeys((Counter, Histogram, ObservableCounter), AggregationTemporality.DELTA)
         self._reader = InMemoryMetricReader(
-            preferred_temporality=dict(preferred) if isinstance(preferred, Mapping) else None,
+            preferred_temporality=dict(temporality) if isinstance(temporality, Mapping) else None,
             preferred_aggregation=dict(aggregation) if aggregation else None,
         )
         self.meter_provider = MeterProvider(metric_readers=[self._reader], views=views, shutdown_on_exit=False)
@@ -139,6 +142,14 @@ class CapturedTelemetry:
             self.meter_provider.shutdown()
             self.logger_provider.shutdown()
 
+    def __enter__(self) -> CapturedTelemetry:  # noqa: PYI034 - `Self` is in typing from 3.11 on
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Shut the providers down."""
+        self.shutdown()
+
     def _collect(self) -> None:
         """Collect the metrics now: cumulative points replace the earlier ones, delta points are added to them."""
         if not self._open:
@@ -154,28 +165,13 @@ class CapturedTelemetry:
             self._points.setdefault(metric.name, []).extend(_point(metric, point) for point in metric.data.data_points)
 
 
-@contextmanager
-def capture_telemetry(
-    *,
-    sampler: Sampler | None = None,
-    span_limits: SpanLimits | None = None,
-    views: Sequence[View] = (),
-    aggregation: Mapping[type, Aggregation] | None = None,
-    temporality: Temporality | Mapping[type, AggregationTemporality] = "cumulative",
-) -> Iterator[CapturedTelemetry]:
-    """Make a `CapturedTelemetry` (see there for the arguments) that is shut down with the `with` block."""
-    captured = CapturedTelemetry(
-        sampler=sampler, span_limits=span_limits, views=views, aggregation=aggregation, temporality=temporality
-    )
-    try:
-        yield captured
-    finally:
-        captured.shutdown()
+capture_telemetry = CapturedTelemetry
+"""Makes a `CapturedTelemetry` (see there for the arguments) that is shut down with the `with` block."""
 
 
 def _log_pipeline() -> tuple[LoggerProvider, Any]:
-    # Renamed in the life of 1.x; the old name warns for as long as it stays.
     """Make a logger provider and the in-memory exporter that it writes to."""
+    # Renamed in the life of 1.x; the old name warns for as long as it stays.
     exporter_type: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or log_export.InMemoryLogExporter
     exporter = exporter_type()
     provider = LoggerProvider(shutdown_on_exit=False)
@@ -183,24 +179,14 @@ def _log_pipeline() -> tuple[LoggerProvider, Any]:
     return provider, exporter
 
 
-def _delta_preference() -> dict[type, AggregationTemporality]:
-    return dict.fromkeys((Counter, Histogram, ObservableCounter), AggregationTemporality.DELTA)
-
-
 def _point(metric: Any, point: Any) -> Point:
     """Read a data point of the SDK."""
-    kinds: dict[str, Literal["sum", "gauge", "histogram", "exponential_histogram"]] = {
-        "Sum": "sum",
-        "Gauge": "gauge",
-        "Histogram": "histogram",
-        "ExponentialHistogram": "exponential_histogram",
-    }
     counted = hasattr(point, "count")
     return Point(
         name=metric.name,
         unit=metric.unit or "",
         description=metric.description or "",
-        kind=kinds[type(metric.data).__name__],
+        kind=_KINDS[type(metric.data).__name__],
         attributes=dict(point.attributes or {}),
         value=point.sum if counted else point.value,
         count=point.count if counted else 1,

@@ -7,12 +7,11 @@ The service has no terminator: a script that ends, ends the call with the status
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 
 from ._grpc import encode_bytes, encode_message
-from ._pace import Gaps, Tokens, ToolCall, called, encode, paced, texts
+from ._pace import Gaps, Tokens, ToolCall, called_whole, encode, paced, present, texts, with_running_usage
 from .script import ID, MODEL, Event, Kind, Script, Step
 
 _NO_REASON = "REASON_INVALID"
@@ -28,14 +27,8 @@ def chunk(
     **fields: object,
 ) -> Step:
     """Make a chunk with these `outputs`, for what the other functions lack; `fields` are its further members."""
-    payload: dict[str, object] = {
-        "id": ID,
-        "model": MODEL,
-        "system_fingerprint": "fp_scripted",
-        "outputs": list(outputs),
-        **({"usage": usage} if usage is not None else {}),
-        **fields,
-    }
+    opening = {"id": ID, "model": MODEL, "system_fingerprint": "fp_scripted"}
+    payload = {**opening, "outputs": list(outputs), **present(usage=usage), **fields}
     event = Event(kind, encode(payload), name="GetChatCompletionChunk", tokens=tokens, wire="xai", frame=encode_message)
     return Step(after, event)
 
@@ -161,35 +154,23 @@ def reply(
         usage: the last chunk has the token counts.
         continuous_usage: every chunk has the token counts so far.
     """
-    answers, thoughts, calls = texts(tokens), texts(reasoning), called(tools)
+    answers, thoughts, calls = texts(tokens), texts(reasoning), called_whole(tools)
     indexes = range(outputs)
     steps = [_reasoning(thought, index=index) for thought in thoughts for index in indexes]
     steps += [text(answer, index=index) for answer in answers for index in indexes]
-    steps += [
-        tool_call(name, json.loads("".join(pieces) or "{}"), index=index) for name, pieces in calls for index in indexes
-    ]
+    steps += [tool_call(*call, index=index) for call in calls for index in indexes]
     if continuous_usage:
-        steps = _with_running_usage(steps, hidden_reasoning)
+        steps = list(with_running_usage(steps, partial(_running_usage, hidden_reasoning)))
     thought_tokens = len(thoughts) * outputs + hidden_reasoning
-    counts = usage_object((len(answers) + len(calls)) * outputs, reasoning=thought_tokens)
+    counts = usage_object((len(answers) + len(calls)) * outputs, reasoning=thought_tokens) if usage else None
     reason = finish_reason or ("REASON_TOOL_CALLS" if calls else "REASON_STOP")
-    ends = [finish(reason, index=index) for index in indexes]
-    if usage:
-        ends[-1] = finish(reason, index=indexes[-1], usage=counts)
+    ends = [finish(reason, index=index, usage=counts if index + 1 == outputs else None) for index in indexes]
     return paced([*steps, *ends], first, gaps)
 
 
 _reasoning = reasoning  # `reply` has an argument of this name
 
 
-def _with_running_usage(steps: Iterable[Step], hidden: int) -> list[Step]:
-    """Add the token counts so far to each chunk; `hidden` tokens of reasoning came before the first."""
-    counted, output, thought = [], 0, hidden
-    for step in steps:
-        if step.event.kind == "reasoning":
-            thought += step.event.tokens
-        else:
-            output += step.event.tokens
-        payload = json.loads(step.event.data) | {"usage": usage_object(output, reasoning=thought)}
-        counted.append(replace(step, event=replace(step.event, data=encode(payload))))
-    return counted
+def _running_usage(hidden: int, answered: int, thought: int) -> dict[str, object]:
+    """Make the usage so far; `hidden` tokens of reasoning came before the first chunk."""
+    return {"usage": usage_object(answered, reasoning=thought + hidden)}

@@ -29,6 +29,7 @@ from otel_itl import (
     read_timeline,
     session,
 )
+from otel_itl.instrumentor import OpenAIInstrumentor
 
 
 class Chunk:
@@ -41,6 +42,7 @@ assert_type(otel_itl.flush(), bool)
 assert_type(otel_itl.flush(seconds=0.5), bool)
 
 ITLInstrumentor().instrument()
+OpenAIInstrumentor().uninstrument()
 processor: SpanProcessor = ITLSpanProcessor(["gen_ai.chunk"], standard_names="inference")
 TracerProvider().add_span_processor(ITLSpanProcessor())
 

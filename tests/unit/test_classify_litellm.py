@@ -9,7 +9,8 @@ import pytest
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
 from otel_itl.sdks.formats.litellm_chunks import classify_litellm_chunk, classify_response_data
-from otel_itl.sdks.litellm_names import name_error, split_address
+from otel_itl.sdks.litellm_names import name_error
+from otel_itl.sdks.values import split_address
 
 
 def own(**fields: Any) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import asyncio
 import gc
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextvars import ContextVar
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from opentelemetry import context
 
 from otel_itl.core.request import Request
 from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
@@ -24,11 +24,16 @@ if TYPE_CHECKING:
     from otel_itl.recording.recorder import StreamRecorder
 
 CHUNKS = ["a", "b", "c"]
-_span: ContextVar[str | None] = ContextVar("span", default=None)
+SPAN: Final = "span of the test"
+"""The key of a context that stands in for the current span."""
+
+
+def current_span() -> object:
+    return context.get_value(SPAN)
 
 
 class Opener:
-    """Opens recordings with the machinery of a test; a context variable stands in for the current span."""
+    """Opens recordings with the machinery of a test; the name of the model stands in for the current span."""
 
     session_from: Callable[[Any, Any], object] | None = None
 
@@ -42,17 +47,19 @@ class Opener:
         if self.is_suppressed:
             return None
         recorder = self.machinery.open(classify=classify, request=request)
-        recorder.report_to(self.finished.append, lambda: None, SimpleNamespace(context=request.model))
+        recorder.report_to(
+            self.finished.append, lambda: None, SimpleNamespace(context=context.set_value(SPAN, request.model))
+        )
         return recorder
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Any) -> None:
         recorder.redescribe(request, classify)
 
-    def attach(self, context: str) -> Any:
-        return _span.set(context)
+    def read_clocks(self) -> Any:
+        raise NotImplementedError
 
-    def detach(self, token: Any) -> None:
-        _span.reset(token)
+    def move(self, recorder: StreamRecorder, sdk_span: Any) -> None:
+        raise NotImplementedError
 
     @property
     def outcomes(self) -> list[tuple[str | None, str, int]]:
@@ -77,7 +84,7 @@ def describe(call: Call) -> Description | None:
     if model is None:
         return None
     request = Request(operation="chat", provider="p", model=model)
-    return Description(request, classify, body=call.arguments, headers={"x-session": "h"})
+    return Description(request, classify, body=call.arguments, read_headers=lambda: {"x-session": "h"})
 
 
 def patched(opener: Opener, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -261,9 +268,9 @@ def test_the_span_is_current_while_a_generator_sends_its_request(opener: Opener,
     seen: list[str | None] = []
 
     def sending(model: str) -> Iterator[str]:
-        seen.append(_span.get())
+        seen.append(current_span())
         yield "a"
-        seen.append(_span.get())
+        seen.append(current_span())
 
     async def async_sending(model: str) -> AsyncIterator[str]:
         for chunk in sending(model):
@@ -279,19 +286,19 @@ def test_the_span_is_current_while_a_coroutine_sends_its_request(opener: Opener,
     seen: list[str | None] = []
 
     async def sending(model: str) -> Iterator[str]:
-        seen.append(_span.get())
+        seen.append(current_span())
         return iter(CHUNKS)
 
     def decorated(model: str) -> Any:
         return sending(model)
 
     read(patched(opener, decorated if is_decorated else sending)("m"))
-    assert (seen, _span.get()) == (["m"], None)
+    assert (seen, current_span()) == (["m"], None)
 
 
 @pytest.mark.requirement("R23")
 def test_the_callers_span_is_current_between_chunks(opener: Opener) -> None:
-    assert [_span.get() for _ in patched(opener, generator)("m")] == [None, None, None]
+    assert [current_span() for _ in patched(opener, generator)("m")] == [None, None, None]
 
 
 @pytest.mark.parametrize("function", [generator, call_for_generator])
@@ -304,7 +311,7 @@ def test_a_generator_that_fails_with_its_first_pull_gives_the_context_back(
 
     with pytest.raises(ConnectionError):
         list(patched(opener, fail)("m"))
-    assert (_span.get(), current_recorder(), opener.outcomes) == (None, None, [("m", "error", 0)])
+    assert (current_span(), current_recorder(), opener.outcomes) == (None, None, [("m", "error", 0)])
 
 
 # --- How it is left --------------------------------------------------------------------------------------------------

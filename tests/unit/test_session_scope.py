@@ -248,6 +248,7 @@ def extracted(
     opener: Any = SimpleNamespace(
         errors=InternalErrors() if errors is None else errors,
         session_from=load({"session_from": session_from}, {}).session_from,
+        read_clocks=None,
     )
     call = Call(None, client, (None, options), {"stream": True})
     described = Driver(opener).describe(StreamingCall("m", "request", RequestDescriber(SDK).describe), call)

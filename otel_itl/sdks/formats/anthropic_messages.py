@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, PING, REASONING, TOOL, USAGE
 from otel_itl.sdks.formats.signatures import is_signature
-from otel_itl.sdks.values import fields_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, LIFECYCLE, PING = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.PING)
-FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+from otel_itl.sdks.values import fields_of, read_counts, short_str, valid_count
 
 DELTAS: Final = {
     "text_delta": (ANSWER, "text"),
@@ -116,12 +112,14 @@ def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
 
 def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> None:
     """Record the usage. Input that was read from or written to the cache is counted as input, too."""
-    response_info.update_token_counts(
-        cache_read_tokens=valid_count(usage.get("cache_read_input_tokens")),
-        cache_creation_tokens=valid_count(usage.get("cache_creation_input_tokens")),
-        output_tokens=valid_count(usage.get("output_tokens")),
-        reasoning_tokens=valid_count(fields_of(usage.get("output_tokens_details")).get("thinking_tokens")),
+    counts = read_counts(
+        usage,
+        cache_read_tokens="cache_read_input_tokens",
+        cache_creation_tokens="cache_creation_input_tokens",
+        output_tokens="output_tokens",
+        reasoning_tokens="output_tokens_details.thinking_tokens",
     )
+    response_info.update_token_counts(**counts)
     uncached = valid_count(usage.get("input_tokens"))
     if uncached is not None:
         cached = (response_info.cache_read_tokens or 0) + (response_info.cache_creation_tokens or 0)

@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, ROLE, TOOL, USAGE
 from otel_itl.sdks.formats.signatures import is_signature
 from otel_itl.sdks.values import fields_of, short_str, valid_count, valid_seconds
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, ROLE, LIFECYCLE = int(Kind.EMPTY), int(Kind.ROLE), int(Kind.LIFECYCLE)
-FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
 
 EVENTS: Final = (
     "contentBlockDelta",

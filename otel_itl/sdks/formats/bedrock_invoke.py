@@ -8,14 +8,11 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
 from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
 from otel_itl.sdks.formats.bedrock_converse import EVENTS, classify_converse_event
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count, valid_seconds
-
-ANSWER, EMPTY, LIFECYCLE = int(Kind.ANSWER), int(Kind.EMPTY), int(Kind.LIFECYCLE)
-FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str, valid_count, valid_seconds
 
 METRICS: Final = "amazon-bedrock-invocationMetrics"
 """The field that Bedrock adds to the last piece of every model's answer."""
@@ -74,10 +71,8 @@ def _llama(body: dict[str, Any], response_info: ResponseInfo) -> int:
 
 def _titan(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of the family Titan."""
-    response_info.update_token_counts(
-        input_tokens=valid_count(body.get("inputTextTokenCount")),
-        output_tokens=valid_count(body.get("totalOutputTextTokenCount")),
-    )
+    counts = read_counts(body, input_tokens="inputTextTokenCount", output_tokens="totalOutputTextTokenCount")
+    response_info.update_token_counts(**counts)
     return _text_kind(body.get("outputText"), body.get("completionReason"), response_info)
 
 
@@ -137,14 +132,12 @@ def _record_metrics(response_info: ResponseInfo, metrics: dict[str, Any]) -> Non
         total=valid_seconds(metrics.get("invocationLatency"), 1000),
         first_byte=valid_seconds(metrics.get("firstByteLatency"), 1000),
     )
-    read = valid_count(metrics.get("cacheReadInputTokenCount"))
-    written = valid_count(metrics.get("cacheWriteInputTokenCount"))
-    uncached = valid_count(metrics.get("inputTokenCount"))
-    counts = {
-        "input_tokens": None if uncached is None else valid_count(uncached + (read or 0) + (written or 0)),
-        "output_tokens": valid_count(metrics.get("outputTokenCount")),
-        "cache_read_tokens": read,
-        "cache_creation_tokens": written,
-    }
+    counts = read_counts(
+        metrics,
+        input_tokens="inputTokenCount+cacheReadInputTokenCount+cacheWriteInputTokenCount",
+        output_tokens="outputTokenCount",
+        cache_read_tokens="cacheReadInputTokenCount",
+        cache_creation_tokens="cacheWriteInputTokenCount",
+    )
     missing = {name: count for name, count in counts.items() if getattr(response_info, name) is None}
     response_info.update_token_counts(**missing)

@@ -7,12 +7,8 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, ROLE, TOOL, USAGE
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, ROLE, LIFECYCLE = int(Kind.EMPTY), int(Kind.ROLE), int(Kind.LIFECYCLE)
-FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
 
 ERRORS: Final = frozenset({"error", "error_limit", "error_toxic", "timeout"})
 """Finish reasons of a generation that failed."""

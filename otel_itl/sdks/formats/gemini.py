@@ -6,11 +6,9 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import OUTPUT, Kind
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, FINISH, USAGE = int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
+from otel_itl.core.timeline import OUTPUT
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, TOOL, USAGE
+from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str, valid_count
 
 OUTPUT_FIELDS: Final = {
     "function_call": TOOL,
@@ -119,15 +117,12 @@ def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> bool:
     if not usage:
         return False
     answered, thought = valid_count(usage.get("candidates_token_count")), valid_count(usage.get("thoughts_token_count"))
-    prompt, tools = valid_count(usage.get("prompt_token_count")), valid_count(usage.get("tool_use_prompt_token_count"))
     thought_before = response_info.reasoning_tokens or 0
     answered_before = (response_info.output_tokens or 0) - thought_before
     has_counts = answered is not None or thought is not None
     if has_counts:
         total = (answered_before if answered is None else answered) + (thought_before if thought is None else thought)
         response_info.update_token_counts(output_tokens=valid_count(total), reasoning_tokens=thought)
-    response_info.update_token_counts(
-        input_tokens=None if prompt is None else valid_count(prompt + (tools or 0)),
-        cache_read_tokens=valid_count(usage.get("cached_content_token_count")),
-    )
+    prompt, cached = "prompt_token_count+tool_use_prompt_token_count", "cached_content_token_count"
+    response_info.update_token_counts(**read_counts(usage, input_tokens=prompt, cache_read_tokens=cached))
     return has_counts

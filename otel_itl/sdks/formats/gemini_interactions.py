@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
-from otel_itl.sdks.values import fields_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, LIFECYCLE = int(Kind.EMPTY), int(Kind.LIFECYCLE)
-FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, TOOL, USAGE
+from otel_itl.sdks.values import fields_of, read_counts, short_str
 
 DELTAS: Final = {
     "text": (ANSWER, "text"),
@@ -69,12 +65,12 @@ def _record_end(response_info: ResponseInfo, interaction: dict[str, Any]) -> int
     usage = fields_of(interaction.get("usage"))
     if not usage:
         return FINISH
-    answered, thought = valid_count(usage.get("total_output_tokens")), valid_count(usage.get("total_thought_tokens"))
-    prompt, tools = valid_count(usage.get("total_input_tokens")), valid_count(usage.get("total_tool_use_tokens"))
-    response_info.update_token_counts(
-        input_tokens=None if prompt is None else valid_count(prompt + (tools or 0)),
-        output_tokens=None if answered is None else valid_count(answered + (thought or 0)),
-        reasoning_tokens=thought,
-        cache_read_tokens=valid_count(usage.get("total_cached_tokens")),
+    counts = read_counts(
+        usage,
+        input_tokens="total_input_tokens+total_tool_use_tokens",
+        output_tokens="total_output_tokens+total_thought_tokens",
+        reasoning_tokens="total_thought_tokens",
+        cache_read_tokens="total_cached_tokens",
     )
+    response_info.update_token_counts(**counts)
     return FINISH | USAGE

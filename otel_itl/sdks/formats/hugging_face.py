@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str
 
-ANSWER, EMPTY, FINISH, USAGE = int(Kind.ANSWER), int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
 ONE_TOKEN: Final = chunk_code(ANSWER, 1)
 """An event of generated text: TGI sends one for each token."""
 
@@ -65,10 +64,8 @@ def record_generation_end(fields: dict[str, Any], response_info: ResponseInfo) -
     if reason is None:
         return EMPTY
     response_info.add_finish_reason(reason)
-    response_info.update_token_counts(
-        input_tokens=valid_count(details.get("input_length")),
-        output_tokens=valid_count(details.get("generated_tokens")),
-    )
+    counts = read_counts(details, input_tokens="input_length", output_tokens="generated_tokens")
+    response_info.update_token_counts(**counts)
     return FINISH | USAGE
 
 

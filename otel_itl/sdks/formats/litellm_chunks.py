@@ -11,7 +11,8 @@ import re
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.sdks.formats.openai_chat import ANSWER, EMPTY, REASONING, classify_chat
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, REASONING
+from otel_itl.sdks.formats.openai_chat import classify_chat
 from otel_itl.sdks.formats.openai_responses import classify_response_event
 from otel_itl.sdks.values import fields_of, short_str, valid_count
 

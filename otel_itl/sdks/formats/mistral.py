@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, TOOL, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat, parts_kind
 from otel_itl.sdks.formats.openai_responses import classify_response_event
-from otel_itl.sdks.values import fields_of, short_str, valid_count
-
-ANSWER, TOOL = int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, LIFECYCLE, FINISH, USAGE = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.FINISH), int(Kind.USAGE)
+from otel_itl.sdks.values import fields_of, read_counts, short_str
 
 TOOL_EVENTS: Final = frozenset({"function.call.delta", "tool.execution.delta"})
 """Types of the events of a conversation that carry a tool call which the model writes."""
@@ -84,9 +81,6 @@ def _record_end(response_info: ResponseInfo, usage: dict[str, Any]) -> int:
     response_info.is_terminated = True
     if not usage:
         return FINISH
-    prompt, connectors = valid_count(usage.get("prompt_tokens")), valid_count(usage.get("connector_tokens"))
-    response_info.update_token_counts(
-        input_tokens=None if prompt is None else valid_count(prompt + (connectors or 0)),
-        output_tokens=valid_count(usage.get("completion_tokens")),
-    )
+    counts = read_counts(usage, input_tokens="prompt_tokens+connector_tokens", output_tokens="completion_tokens")
+    response_info.update_token_counts(**counts)
     return FINISH | USAGE

@@ -6,11 +6,8 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, TOOL, USAGE
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count, valid_seconds
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, LIFECYCLE, FINISH, USAGE = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.FINISH), int(Kind.USAGE)
 
 NANOSECONDS: Final = 1_000_000_000
 """Units per second of the server's durations."""

@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import OUTPUT, Kind
+from otel_itl.core.timeline import OUTPUT
 from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, ROLE, TOOL, USAGE
 from otel_itl.sdks.formats.signatures import is_signature
 from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-ROLE, EMPTY, FINISH, USAGE = int(Kind.ROLE), int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
 
 DELTA_FIELDS: Final = {"content": ANSWER, "refusal": ANSWER, "reasoning_content": REASONING, "reasoning": REASONING}
 """Field of a chat delta that holds text → what the chunk then carries."""
@@ -51,7 +49,7 @@ def classify_chat(chunk: Any, response_info: ResponseInfo) -> int:
             return ANSWER
     except (AttributeError, TypeError, ValueError):
         pass  # no plain text
-    return _classify_choices(chunk, response_info, _delta_kind, _chat_tokens)
+    return _classify_choices(chunk, response_info, _delta_kind)
 
 
 def classify_reasoning_chat(chunk: Any, response_info: ResponseInfo) -> int:
@@ -73,7 +71,7 @@ def classify_reasoning_chat(chunk: Any, response_info: ResponseInfo) -> int:
 
 def classify_text_completion(chunk: Any, response_info: ResponseInfo) -> int:
     """Classify a chunk of the legacy text completions, and record its metadata in `response_info`."""
-    return _classify_choices(chunk, response_info, _text_kind, _text_tokens)
+    return _classify_choices(chunk, response_info, _text_kind)
 
 
 def mark_terminated(recorder: StreamRecorder) -> None:
@@ -85,7 +83,6 @@ def _classify_choices(
     chunk: Any,
     response_info: ResponseInfo,
     kind_of: Callable[[dict[str, Any], ResponseInfo], int],
-    tokens_of: Callable[[dict[str, Any]], int],
 ) -> int:
     """Classify a chunk that holds choices.
 
@@ -93,7 +90,6 @@ def _classify_choices(
         chunk: an SDK object or a dict.
         response_info: takes the metadata: id, model, finish reasons, usage, failure.
         kind_of: what a choice carries.
-        tokens_of: how many tokens the `logprobs` of a choice list.
 
     Returns:
         What all the choices carry together, those that have output, and the tokens of each as the provider counts them:
@@ -116,10 +112,12 @@ def _classify_choices(
             kind |= FINISH
             response_info.add_finish_reason(reason, index)
         if carried & OUTPUT:
-            listed = tokens_of(fields_of(choice["logprobs"])) if choice.get("logprobs") else 0
+            listed = _count_listed(fields_of(choice["logprobs"])) if choice.get("logprobs") else 0
             tokens[index] = tokens.get(index, 0) + listed
-    if "finish_reason" in fields and not kind & FINISH:  # together's text completions
-        kind |= _record_chunk_finish(response_info, fields)
+    reason = short_str(fields.get("finish_reason"))  # beside the choices: of together's text completions
+    if reason is not None and not kind & FINISH:
+        kind |= FINISH
+        response_info.add_finish_reason(reason)
     usage, error = _find_usage_and_error(fields)
     if error:  # most SDKs raise instead, fireworks yields it as a chunk
         response_info.error_type = _error_code(fields_of(error))
@@ -156,15 +154,6 @@ def _find_usage_and_error(fields: dict[str, Any]) -> tuple[dict[str, Any], Any]:
         groq = fields_of(fields["x_groq"])
         usage, error = usage or fields_of(groq.get("usage")), error or groq.get("error")
     return usage, error
-
-
-def _record_chunk_finish(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
-    """Record a finish reason that stands beside the choices rather than in one; return the kind that it adds."""
-    reason = short_str(fields["finish_reason"])
-    if reason is None:
-        return EMPTY
-    response_info.add_finish_reason(reason)
-    return FINISH
 
 
 def _error_code(error: dict[str, Any]) -> str:
@@ -242,12 +231,9 @@ def _text_kind(choice: dict[str, Any], response_info: ResponseInfo) -> int:
     return ANSWER if choice.get("text") else _delta_kind(choice, response_info) & OUTPUT
 
 
-def _chat_tokens(logprobs: dict[str, Any]) -> int:
-    return len(items_of(logprobs.get("content"))) + len(items_of(logprobs.get("refusal")))
-
-
-def _text_tokens(logprobs: dict[str, Any]) -> int:
-    return len(items_of(logprobs.get("tokens")))
+def _count_listed(logprobs: dict[str, Any]) -> int:
+    """Return how many tokens the `logprobs` of a choice list; `tokens` are those of a text completion."""
+    return sum(len(items_of(logprobs.get(name))) for name in ("content", "refusal", "tokens"))
 
 
 def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> None:

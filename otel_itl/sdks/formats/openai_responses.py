@@ -6,12 +6,8 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import Kind
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, LIFECYCLE, PING = int(Kind.EMPTY), int(Kind.LIFECYCLE), int(Kind.PING)
-FINISH, USAGE = int(Kind.FINISH), int(Kind.USAGE)
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, PING, REASONING, TOOL, USAGE
+from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str
 
 DELTAS: Final = {
     "response.output_text.delta": ANSWER,
@@ -77,10 +73,12 @@ def _record_end(response_info: ResponseInfo, name: str, response: dict[str, Any]
     usage = fields_of(response.get("usage"))
     if not usage:
         return FINISH
-    response_info.update_token_counts(
-        input_tokens=valid_count(usage.get("input_tokens")),
-        output_tokens=valid_count(usage.get("output_tokens")),
-        reasoning_tokens=valid_count(fields_of(usage.get("output_tokens_details")).get("reasoning_tokens")),
-        cache_read_tokens=valid_count(fields_of(usage.get("input_tokens_details")).get("cached_tokens")),
+    counts = read_counts(
+        usage,
+        input_tokens="input_tokens",
+        output_tokens="output_tokens",
+        reasoning_tokens="output_tokens_details.reasoning_tokens",
+        cache_read_tokens="input_tokens_details.cached_tokens",
     )
+    response_info.update_token_counts(**counts)
     return FINISH | USAGE

@@ -6,11 +6,9 @@ from typing import Any, Final
 
 from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.core.timeline import OUTPUT, Kind
+from otel_itl.core.timeline import OUTPUT
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, TOOL, USAGE
 from otel_itl.sdks.values import short_str, valid_count
-
-REASONING, ANSWER, TOOL = int(Kind.REASONING), int(Kind.ANSWER), int(Kind.TOOL)
-EMPTY, FINISH, USAGE = int(Kind.EMPTY), int(Kind.FINISH), int(Kind.USAGE)
 
 ASSISTANT: Final = 2
 """`ROLE_ASSISTANT`: an output of another role has the result of one of the service's own tools."""
