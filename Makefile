@@ -15,6 +15,9 @@ ALONE := --numprocesses 0 --last-failed --last-failed-no-failures none
 # The tests that need neither a server nor a process that runs for seconds.
 QUICK := $(wildcard tests/unit tests/tools/report tests/typing)
 
+# Tests start hundreds of interpreters: none of them is to compile what another one has.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo check test test-all lint types bench collector collector-check clean
