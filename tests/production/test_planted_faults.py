@@ -1,8 +1,8 @@
 """Whatever of ours fails, the application goes on as if nothing were measured, and the failure is counted and logged.
 
 Which functions are called is found out by watching, so that those to come are found as well. Each is made to fail as it
-is called, and again as it returns, every time that the caller takes a step: by one way from each function that calls it,
-and in the slow tests by every way that leads to it.
+is called, and again as it returns, every time that the caller takes a step: by one way from each of its callers, and in
+the slow tests by every way that leads to it.
 """
 
 from __future__ import annotations
