@@ -28,8 +28,8 @@ help: ## Show this list
 demo: $(VENV)/.cli ## Watch a stream being measured, end to end on this machine
 	$(BIN)/otel-itl demo
 
-check: lint types ## Check rules and types, and run the quick tests: about a minute
-	$(BIN)/python -m pytest -q $(QUICK)
+check: lint types ## Check rules and types, and run the quick tests: less than a minute
+	$(BIN)/python -m pytest -q -m "not slow" --numprocesses $(WORKERS) $(QUICK)
 
 test: $(VENV)/.dev ## Run every test but the slow ones: some six minutes
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) || $(BIN)/python -m pytest -m "not slow" $(ALONE)

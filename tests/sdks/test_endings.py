@@ -373,7 +373,8 @@ async def time_the_wait_out(surface: Surface, client: Any) -> Left:
 
 async def cancel_the_request(surface: Surface, client: Any) -> Left:
     waiting = asyncio.create_task(requested(surface, client))
-    await asyncio.sleep(0.03)
+    while not client.server.exchanges:  # noqa: ASYNC110 - a thread of the server adds to them
+        await asyncio.sleep(0.001)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -653,6 +654,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
     async def scenario(surface: Surface, client: Any) -> None:
         nonlocal error
         client.made = keep_what_is_made(client)
+        client.server = server
         left = await ending.act(surface, client)
         error = left.error
         if left.stream is not None:
