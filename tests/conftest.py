@@ -44,13 +44,6 @@ def _frozen() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _frozen_again(_frozen: None) -> None:
-    """Do so again after a test that has let the garbage collector look at everything, as each end of a sweep does."""
-    if not gc.get_freeze_count():
-        gc.freeze()
-
-
-@pytest.fixture(autouse=True)
 def _no_failures_from_before() -> None:
     """Clear the process-wide count of contained failures, which an earlier test may have caused on purpose."""
     runtime.errors.counts.clear()
