@@ -29,7 +29,7 @@ from faces import (
     settled,
     taken,
 )
-from measuring import wait_for_a_span
+from measuring import PATIENCE_SECONDS, wait_for_a_span
 from opentelemetry.trace import StatusCode
 from surfaces import CREATED, OBSERVED, OTHER_STREAMS, STREAMS, Surface
 
@@ -382,13 +382,17 @@ async def cancel_the_request(surface: Surface, client: Any) -> Left:
 
 
 @contextmanager
-def interrupted(after: float) -> Iterator[None]:
-    """Interrupt the main thread, as Ctrl-C does, after `after` seconds."""
+def interrupted(after: float, server: ScriptedServer | None = None) -> Iterator[None]:
+    """Interrupt the main thread, as Ctrl-C does, `after` seconds after the block begins, or the server is asked."""
     number = signal.SIGUSR1
     begun = threading.Event()
 
     def interrupt() -> None:
         begun.wait()  # the start of a thread takes its time on a busy machine, and is not what is to be interrupted
+        if server is not None:
+            until = time.monotonic() + PATIENCE_SECONDS
+            while not server.exchanges and time.monotonic() < until:
+                time.sleep(0.001)
         time.sleep(after)
         os.kill(os.getpid(), number)
 
@@ -413,7 +417,7 @@ async def interrupt_the_wait(surface: Surface, client: Any) -> Left:
 
 
 async def interrupt_the_request(surface: Surface, client: Any) -> Left:
-    with interrupted(0.03):
+    with interrupted(0.01, client.server):
         await requested(surface, client)
     return Left()
 
