@@ -114,6 +114,7 @@ def test_a_machine_that_is_too_slow_is_not_taken_for_a_limit_of_the_server(
 
 
 @pytest.mark.timeout(60)
+@pytest.mark.slow
 def test_a_quick_run_over_sockets_fills_its_section_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- generated: sweep knees -->\nold\n<!-- end of generated: sweep knees -->\nafter\n")

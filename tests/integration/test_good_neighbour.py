@@ -20,6 +20,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 
 import otel_itl
+from otel_itl.recording.evidence import loops
 from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat
 
@@ -240,7 +241,9 @@ def test_a_silent_stream_wakes_the_watchdog_a_few_times_a_second_and_no_other_th
     del stream
 
 
-def test_the_timer_on_an_event_loop_fires_seldom_in_a_silence(instrument: Any) -> None:
+def test_the_timer_on_an_event_loop_fires_seldom_in_a_silence(instrument: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sooner = tuple((since // 10, seconds) for since, seconds in loops.SILENT_TIMERS)
+    monkeypatch.setattr(loops, "SILENT_TIMERS", sooner)
     instrument()
     is_over = asyncio.Event()
 
@@ -251,7 +254,7 @@ def test_the_timer_on_an_event_loop_fires_seldom_in_a_silence(instrument: Any) -
     async def count_wake_ups() -> int:
         loop = asyncio.get_running_loop()
         reader = asyncio.ensure_future(read())
-        await asyncio.sleep(3.5)  # the timer slows down three seconds after the last chunk
+        await asyncio.sleep(0.5)  # the timer slows down 0.3 s after the last chunk
         woken = 0
         call_later = loop.call_later
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,6 +26,7 @@ import pytest
 
 import otel_itl
 from otel_itl import StallPolicy
+from otel_itl.core.stalls import Evidence
 from otel_itl.testing import Script, ScriptedServer, capture_telemetry, chat
 
 if TYPE_CHECKING:
@@ -186,13 +188,13 @@ def saw(chunk, tokens):
 def read():
     client, tokens = openai.OpenAI(), []
     list(client.chat.completions.create(model="warm", **ASKED))
-    for chunk in client.chat.completions.create(model="measured", **ASKED):
+    for chunk in client.chat.completions.create(model=os.environ["MODEL"], **ASKED):
         saw(chunk, tokens)
 
 async def aread():
     client, tokens = openai.AsyncOpenAI(), []
     [chunk async for chunk in await client.chat.completions.create(model="warm", **ASKED)]
-    async for chunk in await client.chat.completions.create(model="measured", **ASKED):
+    async for chunk in await client.chat.completions.create(model=os.environ["MODEL"], **ASKED):
         saw(chunk, tokens)
 
 with capture_telemetry() as telemetry:
@@ -229,38 +231,51 @@ def starve(process: Any) -> None:
         time.sleep(0.01)
 
 
+class Disturbed(NamedTuple):
+    """One stream of a process that hardly runs."""
+
+    script: Script
+    disturb: Suspend
+    cause: str
+    """Of its one stall."""
+    evidence: set[str]
+    """Any of these."""
+
+
+DISTURBED: Final = {
+    "suspended in a silence": Disturbed(SILENT, suspend, "upstream", {"connection"}),
+    "starved in a silence": Disturbed(SILENT, starve, "upstream", {"connection"}),
+    "suspended while tokens came": Disturbed(FLOWING, suspend, "process", {evidence.value for evidence in Evidence}),
+}
+READERS: Final = ("sync", "asyncio")
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer(process=True) as running:
-        yield running
+def found_in_processes(start_app: Callable[..., App]) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """Cause and evidence of the stalls of each case and reader; all are played at once."""
+
+    def play(name: str, reader: str) -> list[tuple[str, str]]:
+        model = f"{name}, {reader}"
+        server.play(DISTURBED[name].script, model=model)
+        app = start_app(APP, server, READER=reader, MODEL=model)
+        process = app._process
+        assert process.stdout is not None
+        process.stdout.readline()
+        DISTURBED[name].disturb(process)
+        return [(cause, evidence) for cause, evidence in json.loads(app.wait().stdout.splitlines()[-1])]
+
+    played = [(name, reader) for name in DISTURBED for reader in READERS]
+    with ScriptedServer(process=True) as server, ThreadPoolExecutor(len(played)) as players:
+        stalls = players.map(lambda one: play(*one), played)
+        return dict(zip(played, stalls, strict=True))
 
 
 @pytest.mark.requirement("R48")
-@pytest.mark.parametrize("reader", ["sync", "asyncio"])
-@pytest.mark.parametrize(
-    ("script", "disturb", "expected"),
-    [
-        pytest.param(SILENT, suspend, ["upstream"], id="suspended in a silence"),
-        pytest.param(SILENT, starve, ["upstream"], id="starved in a silence"),
-        pytest.param(FLOWING, suspend, ["process"], id="suspended while tokens came"),
-    ],
-)
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("case", DISTURBED)
 def test_a_silence_is_whose_it_is_however_little_the_process_runs(
-    reader: str,
-    script: Script,
-    disturb: Suspend,
-    expected: list[str],
-    server: ScriptedServer,
-    start_app: Callable[..., App],
+    case: str, reader: str, found_in_processes: dict[tuple[str, str], list[tuple[str, str]]]
 ) -> None:
-    server.clear()
-    server.play(script, model="measured")
-    app = start_app(APP, server, READER=reader)
-    process = app._process
-    assert process.stdout is not None
-    process.stdout.readline()
-    disturb(process)
-    stalls = json.loads(app.wait().stdout.splitlines()[-1])
-    assert [cause for cause, _ in stalls] == expected
-    if script is SILENT:
-        assert [evidence for _, evidence in stalls] == ["connection"]
+    stalls = found_in_processes[case, reader]
+    assert [cause for cause, _ in stalls] == [DISTURBED[case].cause]
+    assert {evidence for _, evidence in stalls} <= DISTURBED[case].evidence

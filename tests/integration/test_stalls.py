@@ -23,6 +23,7 @@ import otel_itl
 from otel_itl import Stall, StallPolicy
 from otel_itl.core.codec import decode
 from otel_itl.core.stall_detector import find_silences
+from otel_itl.recording.evidence import loops
 from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, Step, capture_telemetry, chat, faults, messages
 
@@ -929,13 +930,15 @@ def test_while_a_stream_is_silent_the_watchdog_wakes_up_for_its_rounds_alone(
     naps: list[float] = []
     begin_nap = runtime.evidence.begin_nap
     monkeypatch.setattr(runtime.evidence, "begin_nap", lambda seconds: naps.append(seconds) or begin_nap(seconds))
+    sooner = tuple((since // 10, seconds) for since, seconds in loops.SILENT_TIMERS)
+    monkeypatch.setattr(loops, "SILENT_TIMERS", sooner)
     instrument()
 
     async def answer() -> AsyncIterator[str]:
         for _ in range(20):
             yield "x"
             await asyncio.sleep(0.02)
-        await asyncio.sleep(4.0)
+        await asyncio.sleep(1.5)
         naps.clear()
         await asyncio.sleep(2.0)
 

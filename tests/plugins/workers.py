@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 ALONE: Final = (
-    "tests/bench/",
+    "tests/bench/test_overhead_runs.py",
+    "tests/bench/test_pressure.py",
+    "tests/bench/test_scale_runs.py",
+    "tests/bench/test_soak_runs.py",
+    "tests/bench/test_stalls_runs.py",
+    "tests/bench/test_truth_runs.py",
     "tests/cli/test_demo_in_a_terminal.py",
     "tests/gateways/",
     "tests/integration/test_blocking_telemetry.py",
@@ -24,22 +29,23 @@ ALONE: Final = (
     "tests/integration/test_truth.py",
     "tests/production/test_leaving_nothing.py",
     "tests/sdks/test_clock.py",
-    "tests/tools/sweep/test_load_driving.py",
     "tests/tools/sweep/test_sweep_command.py",
     "tests/testing/test_timing.py",
     "tests/unit/test_import_cost.py",
     "tests/unit/test_loop_lag.py",
 )
 """Modules, and folders of them, that run alone."""
-TOGETHER: Final = ("tests/collector/",)
-"""Folders that one worker runs as if they were one module: their programs are started once in a process."""
+TOGETHER: Final = ("tests/collector/", "tests/production/", "tests/sdks/")
+"""Folders that one worker runs as if they were one module, but for what runs alone: what takes them long to begin, such
+as starting a program or using every SDK for the first time, is done once in a process."""
 
 
 class AloneLast(LoadScopeScheduling):
     """Scheduler of pytest-xdist: when only modules of `ALONE` are left, one worker is left to run them."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+        module = nodeid.partition("::")[0]
+        return module if module.startswith(ALONE) else next((one for one in TOGETHER if module.startswith(one)), module)
 
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         """Note that a worker has run a test; it may be what the worker of the modules of `ALONE` waits for."""

@@ -12,7 +12,7 @@ from weakref import ref
 import pytest
 from callers import seen_by_caller
 from faces import entered, run
-from measuring import SHARED, bare, instrument, measured, timeline_of
+from measuring import SHARED, bare, instrument, measured, spans_within, timeline_of
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from replies import BODIES
 from surfaces import CREATED, Surface
@@ -73,13 +73,14 @@ def test_endless_events_that_say_nothing_cost_no_more_as_they_go_on(kind: str) -
     surface, event = EMPTY[kind]
     with measured():
         cpu_seconds(surface, Wire(pieces=Flood(event, 1)))
-        few = min(cpu_seconds(surface, Wire(pieces=Flood(event, 4))) for _ in range(3))
-        many = cpu_seconds(surface, Wire(pieces=Flood(event, 40)))
+        # Of three times the least: the garbage collector may come in between.
+        few, many = (min(cpu_seconds(surface, Wire(pieces=Flood(event, n))) for _ in range(3)) for n in (4, 40))
     # Ten times as many; what grows with the square of their number would cost a hundred times as much.
     assert many < 30 * few
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 @pytest.mark.requirement("R54", "R57")
 def test_a_stream_of_more_than_a_million_chunks_is_recorded_up_to_the_limit_and_counted_to_its_end() -> None:
     chunks = CHUNK_LIMIT + 1_000
@@ -91,8 +92,7 @@ def test_a_stream_of_more_than_a_million_chunks_is_recorded_up_to_the_limit_and_
         log = recorder.log
         held = sum(getsizeof(moments) for moments in (log.asked, log.arrived, log.codes))
         assert next(stream, None) is None
-        telemetry.tracer_provider.force_flush()
-        (span,) = telemetry.spans
+        (span,) = spans_within(telemetry, 1, seconds=120)  # a flush would wait for some seconds at most
     timeline = timeline_of(span)
     counted = len(timeline) + sum(timeline.skipped) + timeline.unrecorded
     assert (counted, held < 40 * CHUNK_LIMIT) == (chunks, True)

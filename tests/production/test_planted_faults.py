@@ -1,7 +1,8 @@
 """Whatever of ours fails, the application goes on as if nothing were measured, and the failure is counted and logged.
 
 Which functions are called is found out by watching, so that those to come are found as well. Each is made to fail as it
-is called, and again as it returns, by every way that leads to it, every time that the caller takes a step.
+is called, and again as it returns, every time that the caller takes a step: by one way from each of its callers, and in
+the slow tests by every way that leads to it.
 """
 
 from __future__ import annotations
@@ -99,10 +100,15 @@ BRISK: Final = {("sync", "read")}
 
 TABLES: Final = frozenset({"groq", "together", "fireworks", "cerebras"})
 """SDKs whose file holds nothing but a table: what is passed in one of them is passed in all."""
+SLOW: Final = pytest.mark.slow
 IN_EACH_SDK: Final = os.environ.get("ITL_FAULTS_IN_EACH_SDK") == "1"
 """A place is made to fail in each SDK that passes it by the same way, as `.ci/nightly` does; else in one of them."""
 PROVEN: Final[set[tuple[str, Place]]] = set()
-"""Places that were made to fail already, by the same way."""
+"""Places that were made to fail already, by the same way, or by the same caller."""
+WAYS: Final = pytest.mark.parametrize(
+    "by_every_way", [pytest.param(False, id="by each caller"), pytest.param(True, id="by every way", marks=SLOW)]
+)
+"""Whether a place is made to fail by every way that leads there, or by one way from each function that calls it."""
 
 
 def cases() -> list[Any]:
@@ -113,9 +119,10 @@ def cases() -> list[Any]:
             endings |= {name: ENDINGS[name] for name in ("closed", "dropped", "cancelled", "broken")}
         for name, ending in endings.items():
             for face in ending.faces:
-                brisk = surface is CREATED[0] and (face, name) in BRISK
-                marks = () if brisk else (pytest.mark.slow,)
-                params.append(pytest.param(surface, face, ending, id=f"{surface}-{face}-{name}", marks=marks))
+                case = f"{surface}-{face}-{name}"
+                if surface is CREATED[0] and (face, name) in BRISK:
+                    params.append(pytest.param(surface, face, ending, False, id=f"{case}-by each caller"))
+                params.append(pytest.param(surface, face, ending, True, id=f"{case}-by every way", marks=SLOW))
     return params
 
 
@@ -160,7 +167,7 @@ def harm(place: Place, act: Act, expected: object) -> Iterator[str]:
         yield from done_to_the_next_stream()
 
 
-def holes(act: Act, sdk: str = "", **options: Any) -> dict[str, list[str]]:
+def holes(act: Act, sdk: str = "", *, by_every_way: bool, **options: Any) -> dict[str, list[str]]:
     """The places whose failure does harm, and what it does."""
     bare()
     with pytest.MonkeyPatch.context() as environ:
@@ -177,9 +184,10 @@ def holes(act: Act, sdk: str = "", **options: Any) -> dict[str, list[str]]:
     assert seen == expected
     found: dict[str, list[str]] = {}
     for place in watcher.places:
-        proof = ("a table" if sdk in TABLES else sdk) if IN_EACH_SDK else "", place
-        if place.function not in SEAMS and proof not in PROVEN:
-            PROVEN.add(proof)
+        within = ("a table" if sdk in TABLES else sdk) if IN_EACH_SDK else ""
+        by_way, by_caller = (within, place), (within, place._replace(callers=place.callers[-1:]))
+        if place.function not in SEAMS and (by_way if by_every_way else by_caller) not in PROVEN:
+            PROVEN.update({by_way, by_caller})
             # A context of its own: what a fault leaves there is not left to the next one.
             harms = copy_context().run(lambda place: list(harm(place, act, expected)), place)
             if harms:
@@ -188,8 +196,10 @@ def holes(act: Act, sdk: str = "", **options: Any) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize(("surface", "face", "ending"), cases())
-def test_a_fault_of_ours_does_not_harm_the_caller_of_an_sdk(surface: Surface, face: Face, ending: Ending) -> None:
+@pytest.mark.parametrize(("surface", "face", "ending", "by_every_way"), cases())
+def test_a_fault_of_ours_does_not_harm_the_caller_of_an_sdk(
+    surface: Surface, face: Face, ending: Ending, *, by_every_way: bool
+) -> None:
     def act(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
         return seen_by_caller(
             surface,
@@ -200,11 +210,12 @@ def test_a_fault_of_ours_does_not_harm_the_caller_of_an_sdk(surface: Surface, fa
             after_steps=after_steps,
         )
 
-    assert holes(act, surface.sdk) == {}
+    assert holes(act, surface.sdk, by_every_way=by_every_way) == {}
 
 
+@WAYS
 @pytest.mark.parametrize("form", ["each", "log", "none"])
-def test_a_fault_of_ours_does_no_harm_in_any_form_of_token_events(form: str) -> None:
+def test_a_fault_of_ours_does_no_harm_in_any_form_of_token_events(form: str, *, by_every_way: bool) -> None:
     surface = CREATED[0]
 
     def act(before_step: Callable[[], None], after_steps: Callable[[], None]) -> object:
@@ -212,7 +223,7 @@ def test_a_fault_of_ours_does_no_harm_in_any_form_of_token_events(form: str) -> 
             surface, "sync", whole(surface.wire), ["loop"], before_step=before_step, after_steps=after_steps
         )
 
-    assert holes(act, surface.sdk, token_events=form) == {}
+    assert holes(act, surface.sdk, by_every_way=by_every_way, token_events=form) == {}
 
 
 # --- streams of the application's own, spans, flushes, collections ---------------------------------------------------
@@ -369,6 +380,7 @@ def flush_and_collection(before_step: Callable[[], None], after_steps: Callable[
     return results
 
 
+@WAYS
 @pytest.mark.parametrize(
     "act",
     [
@@ -384,8 +396,8 @@ def flush_and_collection(before_step: Callable[[], None], after_steps: Callable[
         flush_and_collection,
     ],
 )
-def test_a_fault_of_ours_does_not_harm_an_application(act: Act) -> None:
-    assert holes(act) == {}
+def test_a_fault_of_ours_does_not_harm_an_application(act: Act, *, by_every_way: bool) -> None:
+    assert holes(act, by_every_way=by_every_way) == {}
 
 
 def test_every_seam_is_a_function_of_ours() -> None:

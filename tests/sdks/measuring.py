@@ -17,6 +17,9 @@ from otel_itl.testing import CapturedTelemetry, capture_telemetry
 SHARED: Final = CapturedTelemetry(temporality="delta")
 """For all tests but those of providers: making some takes longer than most tests."""
 
+PATIENCE_SECONDS: Final = 20.0
+"""For a span that is to come: a busy machine may be late with it."""
+
 
 @contextmanager
 def measured() -> Iterator[CapturedTelemetry]:
@@ -68,7 +71,7 @@ def instrument(captured: CapturedTelemetry, **options: Any) -> None:
     )
 
 
-def spans_within(captured: CapturedTelemetry, count: int, seconds: float = 2.0) -> list[Any]:
+def spans_within(captured: CapturedTelemetry, count: int, seconds: float = PATIENCE_SECONDS) -> list[Any]:
     """Wait until there are `count` spans of ours, for at most `seconds`; return those that there are."""
     deadline = time.perf_counter() + seconds
     while len(spans := own_spans(captured)) < count and time.perf_counter() < deadline:
@@ -81,7 +84,7 @@ def own_spans(captured: CapturedTelemetry) -> list[Any]:
     return [span for span in captured.spans if span.instrumentation_scope.name == "otel_itl"]
 
 
-async def wait_for_a_span(captured: CapturedTelemetry, seconds: float = 2.0) -> None:
+async def wait_for_a_span(captured: CapturedTelemetry, seconds: float = PATIENCE_SECONDS) -> None:
     """Wait until there is a span, for at most `seconds`; an event loop, if there is one, goes on meanwhile."""
     deadline = time.perf_counter() + seconds
     while not captured.spans and time.perf_counter() < deadline:

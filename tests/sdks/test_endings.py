@@ -29,7 +29,7 @@ from faces import (
     settled,
     taken,
 )
-from measuring import wait_for_a_span
+from measuring import PATIENCE_SECONDS, wait_for_a_span
 from opentelemetry.trace import StatusCode
 from surfaces import CREATED, OBSERVED, OTHER_STREAMS, STREAMS, Surface
 
@@ -373,7 +373,8 @@ async def time_the_wait_out(surface: Surface, client: Any) -> Left:
 
 async def cancel_the_request(surface: Surface, client: Any) -> Left:
     waiting = asyncio.create_task(requested(surface, client))
-    await asyncio.sleep(0.03)
+    while not client.server.exchanges:  # noqa: ASYNC110 - a thread of the server adds to them
+        await asyncio.sleep(0.001)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -381,13 +382,17 @@ async def cancel_the_request(surface: Surface, client: Any) -> Left:
 
 
 @contextmanager
-def interrupted(after: float) -> Iterator[None]:
-    """Interrupt the main thread, as Ctrl-C does, after `after` seconds."""
+def interrupted(after: float, server: ScriptedServer | None = None) -> Iterator[None]:
+    """Interrupt the main thread, as Ctrl-C does, `after` seconds after the block begins, or the server is asked."""
     number = signal.SIGUSR1
     begun = threading.Event()
 
     def interrupt() -> None:
         begun.wait()  # the start of a thread takes its time on a busy machine, and is not what is to be interrupted
+        if server is not None:
+            until = time.monotonic() + PATIENCE_SECONDS
+            while not server.exchanges and time.monotonic() < until:
+                time.sleep(0.001)
         time.sleep(after)
         os.kill(os.getpid(), number)
 
@@ -412,7 +417,7 @@ async def interrupt_the_wait(surface: Surface, client: Any) -> Left:
 
 
 async def interrupt_the_request(surface: Surface, client: Any) -> Left:
-    with interrupted(0.03):
+    with interrupted(0.01, client.server):
         await requested(surface, client)
     return Left()
 
@@ -653,6 +658,7 @@ def test_a_stream_ends_once_with_the_right_outcome(
     async def scenario(surface: Surface, client: Any) -> None:
         nonlocal error
         client.made = keep_what_is_made(client)
+        client.server = server
         left = await ending.act(surface, client)
         error = left.error
         if left.stream is not None:

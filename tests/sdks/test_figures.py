@@ -6,6 +6,7 @@ Through the real SDKs, from what the services really send.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any, Final
 from uuid import uuid4
@@ -14,7 +15,7 @@ import aws
 import pytest
 from clients import Undisturbed, play, undisturbed
 from faces import END, Face, pulled, settled, taken
-from measuring import measured, span_of, timeline_of
+from measuring import PATIENCE_SECONDS, measured, span_of, timeline_of
 from surfaces import AZURE, CREATED, OTHER_STREAMS, SURFACES, Surface
 
 from otel_itl.testing import (
@@ -70,11 +71,12 @@ async def read(surface: Surface, client: Any) -> list[Any]:
 
 def steady(surface: Surface, face: Face, server: ScriptedServer, script: Script) -> Undisturbed:
     """The telemetry of a stream whose chunks came one by one: a machine with other work makes bursts of them."""
-    for _ in range(10):
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
         recorded = undisturbed(read, surface, face, server, script)
-        if recorded.attributes["itl.burst.ratio"] == 0 and not recorded.attributes["itl.latency.imputed"]:
-            break
-    return recorded
+        is_steady = recorded.attributes["itl.burst.ratio"] == 0 and not recorded.attributes["itl.latency.imputed"]
+        if is_steady or time.monotonic() > until:
+            return recorded
 
 
 def changed(step: Step, **members: Any) -> Step:

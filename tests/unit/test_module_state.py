@@ -131,9 +131,9 @@ def _root(expression: ast.expr) -> str:
     return expression.id if isinstance(expression, ast.Name) else ""
 
 
-@pytest.mark.parametrize("file", [pytest.param(file, id=name_of(file)) for file in MODULES])
-def test_no_function_changes_an_object_of_a_module(file: Path) -> None:
-    assert changes_in(file) == []
+def test_no_function_changes_an_object_of_a_module() -> None:
+    changes = {name_of(file): changes_in(file) for file in MODULES}
+    assert {name: found for name, found in changes.items() if found} == {}
 
 
 @pytest.mark.parametrize(
@@ -239,15 +239,23 @@ def _changeable_attributes(kind: type[Any]) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize("file", [pytest.param(file, id=name_of(file)) for file in MODULES if file.stem != "__main__"])
-def test_no_module_holds_an_object_that_can_change(file: Path) -> None:
-    try:
-        module = import_module(name_of(file))
-    except ImportError as error:
-        if (error.name or "otel_itl").startswith("otel_itl"):
-            raise
-        pytest.skip(f"{error.name} is not installed")
-    assert changeable_objects(module, parse(file)) == []
+def test_no_module_holds_an_object_that_can_change() -> None:
+    held: list[str] = []
+    missing: set[str | None] = set()
+    for file in MODULES:
+        if file.stem == "__main__":
+            continue
+        try:
+            module = import_module(name_of(file))
+        except ImportError as error:
+            if (error.name or "otel_itl").startswith("otel_itl"):
+                raise
+            missing.add(error.name)
+        else:
+            held += [f"{module.__name__}.{name}" for name in changeable_objects(module, parse(file))]
+    assert held == []
+    if missing:
+        pytest.skip(f"{missing} not installed: modules that need it were not looked at")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, **tests: int
     monkeypatch.setenv(FOLDER_VARIABLE, str(pytester.path / "records"))
     log = pytester.path / "log"
     for name, count in tests.items():
-        folder = pytester.path / ("tests/bench" if name.startswith("alone") else "tests/unit")
+        folder = pytester.path / ("tests/gateways" if name.startswith("alone") else "tests/unit")
         folder.mkdir(parents=True, exist_ok=True)
         text = MODULE.format(tests=count, log=str(log)).replace("\n    ", "\n")
         (folder / f"test_{name}.py").write_text(text, encoding="utf-8")

@@ -81,9 +81,12 @@ def test_a_real_sweep_answers_in_json(done: Done) -> None:
 
 
 def test_a_real_sweep_measures_the_endpoint(done: Done) -> None:
-    levels = json.loads(done.out)["levels"]
-    figures = [level["figures"] or level["unreliable_figures"] for level in levels]
-    assert all(0.005 < one["itl_p50"]["value"] < 0.05 and one["ttft_p50"]["value"] > 0.04 for one in figures)
+    for level in json.loads(done.out)["levels"]:
+        if level["is_driver_bound"]:  # on a machine too busy to drive it
+            assert level["void"].startswith("this machine could not drive more")
+        else:
+            figures = {name: figure["value"] for name, figure in level["figures"].items()}
+            assert (0.005 < figures["itl_p50"] < 0.05, figures["ttft_p50"] > 0.04) == (True, True), figures
 
 
 def test_json_keeps_standard_error_quiet(done: Done) -> None:
