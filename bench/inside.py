@@ -9,8 +9,8 @@ from itertools import repeat
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from otel_itl.core.conventions import STANDARD_NAMES
 from otel_itl.core.measures import Measures
+from otel_itl.core.metric_conventions import STANDARD_NAMES
 from otel_itl.core.request import Request
 from otel_itl.core.slo import PROFILES, evaluate
 from otel_itl.core.stall_detector import StallDetector

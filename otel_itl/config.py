@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from otel_itl.core.conventions import STANDARD_NAMES, default_generation
+from otel_itl.core.metric_conventions import STANDARD_NAMES, default_generation
 from otel_itl.core.option_values import (
     FILE,
     PROGRESS,

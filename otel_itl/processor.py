@@ -10,7 +10,7 @@ from opentelemetry.context import Context  # noqa: TC002 - annotations stay reso
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from otel_itl.config import load
-from otel_itl.core.conventions import STANDARD_NAMES, default_generation
+from otel_itl.core.metric_conventions import STANDARD_NAMES, default_generation
 from otel_itl.core.slo import SLO
 from otel_itl.core.stalls import StallPolicy
 from otel_itl.export import scope

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from otel_itl.core.conventions import LATENCY_BUCKETS
+from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 
 Samples = list[np.ndarray]
 

@@ -9,9 +9,9 @@ from operator import attrgetter, is_, is_not, mul, truediv
 from typing import Any
 
 from otel_itl.core import conventions as names
-from otel_itl.core.conventions import StandardNames
 from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures
+from otel_itl.core.metric_conventions import StandardNames
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Degradation, SessionStatus
 from otel_itl.core.sketch import Sketch

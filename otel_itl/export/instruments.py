@@ -9,7 +9,8 @@ from typing import Any, Final
 from opentelemetry.metrics import Counter, Histogram, Meter  # noqa: TC002 - annotations stay resolvable
 
 from otel_itl.core import conventions as names
-from otel_itl.core.conventions import Metric, StandardNames
+from otel_itl.core import metric_conventions
+from otel_itl.core.metric_conventions import Metric, StandardNames
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
@@ -42,16 +43,16 @@ class StreamInstruments:
         self._labels: dict[tuple[str | int | None, ...], Labels] = {}
         self._capped_labels: dict[tuple[tuple[str, Any], ...], Labels] = {}
         self._error_types = CappedValues(MAX_ERROR_TYPES, OTHER_ERROR)
-        self._itl = _histogram(meter, names.INTER_TOKEN_LATENCY, objectives.edges("itl"))
-        self._ttft = _histogram(meter, names.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
-        self._tpot = _histogram(meter, names.TIME_PER_OUTPUT_TOKEN)
-        self._uncertain = _counter(meter, names.UNCERTAIN_STREAMS)
-        self.outcomes = _counter(meter, names.STREAM_OUTCOMES)
+        self._itl = _histogram(meter, metric_conventions.INTER_TOKEN_LATENCY, objectives.edges("itl"))
+        self._ttft = _histogram(meter, metric_conventions.TIME_TO_FIRST_TOKEN, objectives.edges("ttft"))
+        self._tpot = _histogram(meter, metric_conventions.TIME_PER_OUTPUT_TOKEN)
+        self._uncertain = _counter(meter, metric_conventions.UNCERTAIN_STREAMS)
+        self.outcomes = _counter(meter, metric_conventions.STREAM_OUTCOMES)
         """Counts every stream that ended, by its outcome."""
-        self._stalls = _counter(meter, names.STALLS)
-        self._stall_duration = _histogram(meter, names.STALL_DURATIONS)
-        self._slo_tokens = _counter(meter, names.SLO_TOKENS)
-        self._slo_streams = _counter(meter, names.SLO_STREAMS)
+        self._stalls = _counter(meter, metric_conventions.STALLS)
+        self._stall_duration = _histogram(meter, metric_conventions.STALL_DURATIONS)
+        self._slo_tokens = _counter(meter, metric_conventions.SLO_TOKENS)
+        self._slo_streams = _counter(meter, metric_conventions.SLO_STREAMS)
         self._standard = _StandardInstruments(meter, standard_names)
 
     def attributes_of(self, request: Request) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from typing import Any, Final
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from otel_itl.core import conventions as names
-from otel_itl.core.conventions import StandardNames, Where
+from otel_itl.core import metric_conventions
+from otel_itl.core.conventions import Where
+from otel_itl.core.metric_conventions import StandardNames
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives
 from otel_itl.core.stalls import Stall
@@ -126,10 +128,10 @@ class MetricsRegistry:
         reporters = self._reporters.get(meter)
         if reporters is None:
             reporters = self._reporters[meter] = []
-            name, unit, description, _ = names.STREAM_COUNT
+            name, unit, description, _ = metric_conventions.STREAM_COUNT
             observe = partial(self._observe_streams, reporters)
             meter.create_observable_up_down_counter(name, [observe], unit, description)
-            name, unit, description, _ = names.SELF_ERRORS
+            name, unit, description, _ = metric_conventions.SELF_ERRORS
             meter.create_observable_counter(name, [partial(self._observe_errors, reporters)], unit, description)
         return reporters
 

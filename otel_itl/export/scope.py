@@ -9,7 +9,8 @@ from opentelemetry._logs import Logger, LoggerProvider  # noqa: TC002 - annotati
 from opentelemetry.metrics import Meter, MeterProvider  # noqa: TC002 - annotations stay resolvable
 from opentelemetry.trace import Tracer, TracerProvider  # noqa: TC002 - annotations stay resolvable
 
-from otel_itl.core.conventions import SCOPE, STANDARD_NAMES
+from otel_itl.core.conventions import SCOPE
+from otel_itl.core.metric_conventions import STANDARD_NAMES
 
 
 def get_tracer(provider: TracerProvider, generation: str) -> Tracer:

@@ -20,8 +20,8 @@ from opentelemetry.trace import (
 
 from otel_itl.core import conventions as names
 from otel_itl.core.codec import LazyEvent, encode_each, encode_lazily
-from otel_itl.core.conventions import StandardNames
 from otel_itl.core.measures import Measures
+from otel_itl.core.metric_conventions import StandardNames
 from otel_itl.core.request import Request
 from otel_itl.core.sessions import Sessions
 from otel_itl.core.sketch import sketch

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from otel_itl.config import Config
-from otel_itl.core.conventions import STANDARD_NAMES
+from otel_itl.core.metric_conventions import STANDARD_NAMES
 from otel_itl.core.sessions import Sessions
 from otel_itl.export.file.output import FileOutput
 from otel_itl.export.flushes import Export, flushes_of

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from otel_itl.core.conventions import Where, provider_of
+from otel_itl.core.conventions import Where
 from otel_itl.core.request import Request
 from otel_itl.recording.abort import HTTPAborter
 from otel_itl.recording.chunk_log import Classify
@@ -30,6 +30,7 @@ from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, classify_
 from otel_itl.sdks.http_clients import find_request, find_response
 from otel_itl.sdks.own_spans import span_start_target
 from otel_itl.sdks.patching import Target
+from otel_itl.sdks.provider_hosts import provider_of
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
 

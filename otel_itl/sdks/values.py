@@ -8,8 +8,9 @@ from itertools import compress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from otel_itl.core.conventions import REQUEST_PARAMETERS, provider_of
+from otel_itl.core.conventions import REQUEST_PARAMETERS
 from otel_itl.core.request import Request
+from otel_itl.sdks.provider_hosts import provider_of
 
 MAX_STR_LENGTH: Final = 256
 MAX_STOP_SEQUENCES: Final = 64

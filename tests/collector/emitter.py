@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode
 
 from otel_itl.core import conventions as names
+from otel_itl.core import metric_conventions
 
 MODEL = {names.PROVIDER_NAME: "openai", names.REQUEST_MODEL: "scripted"}
 
@@ -37,7 +38,7 @@ class Emitter:
         reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{url}/v1/metrics"), 500)
         self._metrics = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
         self._tracer = self._traces.get_tracer(names.SCOPE)
-        outcomes = names.STREAM_OUTCOMES
+        outcomes = metric_conventions.STREAM_OUTCOMES
         self._outcomes = self._metrics.get_meter(names.SCOPE).create_counter(*outcomes[:3])
         self.sent: list[int] = []
 

@@ -10,7 +10,7 @@ import pytest
 from fleet import Fleet, wait_until
 from load import FORMS
 
-from otel_itl.core.conventions import LATENCY_BUCKETS
+from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 
 if TYPE_CHECKING:
     from workers import Truth

@@ -11,6 +11,7 @@ import pytest
 
 import otel_itl
 from otel_itl.core import conventions as names
+from otel_itl.core import metric_conventions
 from otel_itl.core.codec import decode
 from otel_itl.core.measures import measure
 from otel_itl.export.attributes import rounded
@@ -244,16 +245,16 @@ def test_the_exception_event_has_the_type_and_no_text(delivery: Delivery) -> Non
 @pytest.mark.parametrize(
     "metric",
     [
-        names.INTER_TOKEN_LATENCY,
-        names.TIME_TO_FIRST_TOKEN,
-        names.TIME_PER_OUTPUT_TOKEN,
-        names.STREAM_COUNT,
-        names.STREAM_OUTCOMES,
-        *names.STANDARD_NAMES["operation"].metrics,
+        metric_conventions.INTER_TOKEN_LATENCY,
+        metric_conventions.TIME_TO_FIRST_TOKEN,
+        metric_conventions.TIME_PER_OUTPUT_TOKEN,
+        metric_conventions.STREAM_COUNT,
+        metric_conventions.STREAM_OUTCOMES,
+        *metric_conventions.STANDARD_NAMES["operation"].metrics,
     ],
     ids=lambda metric: metric.name,
 )
-def test_a_metric_has_its_name_unit_and_description(delivery: Delivery, metric: names.Metric) -> None:
+def test_a_metric_has_its_name_unit_and_description(delivery: Delivery, metric: metric_conventions.Metric) -> None:
     arrived = delivery.receiver.metrics[metric.name]
     assert (arrived.unit, arrived.description) == (metric.unit, metric.description)
 
@@ -261,10 +262,14 @@ def test_a_metric_has_its_name_unit_and_description(delivery: Delivery, metric: 
 @pytest.mark.requirement("R58")
 @pytest.mark.parametrize(
     "metric",
-    [names.INTER_TOKEN_LATENCY, names.TIME_TO_FIRST_TOKEN, *names.STANDARD_NAMES["operation"].metrics],
+    [
+        metric_conventions.INTER_TOKEN_LATENCY,
+        metric_conventions.TIME_TO_FIRST_TOKEN,
+        *metric_conventions.STANDARD_NAMES["operation"].metrics,
+    ],
     ids=lambda metric: metric.name,
 )
-def test_a_histogram_has_the_buckets_it_advises(delivery: Delivery, metric: names.Metric) -> None:
+def test_a_histogram_has_the_buckets_it_advises(delivery: Delivery, metric: metric_conventions.Metric) -> None:
     bounds = {tuple(point.explicit_bounds) for point in delivery.receiver.points(metric.name)}
     assert bounds == {tuple(float(bound) for bound in metric.buckets)}
 

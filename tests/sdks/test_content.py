@@ -14,8 +14,8 @@ from measuring import bare, measured, span_of, timeline_of
 from surfaces import CREATED, Surface
 
 from otel_itl.core.arrivals import find_arrivals
-from otel_itl.core.conventions import provider_of
 from otel_itl.core.timeline import OUTPUT, Kind
+from otel_itl.sdks.provider_hosts import provider_of
 from otel_itl.testing import CapturedTelemetry, Event, Script, ScriptedServer, Step, chat, messages, responses
 
 R, A, T = Kind.REASONING, Kind.ANSWER, Kind.TOOL

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from otel_itl.core import conventions as names
-from otel_itl.core.conventions import STANDARD_NAMES
 from otel_itl.core.measures import measure
+from otel_itl.core.metric_conventions import STANDARD_NAMES
 from otel_itl.core.request import Request
 from otel_itl.core.sketch import Sketch
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo

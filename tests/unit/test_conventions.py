@@ -13,9 +13,10 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.semconv.attributes import error_attributes, exception_attributes, server_attributes
 
-from otel_itl.core import conventions
-from otel_itl.core.conventions import Metric, provider_of
+from otel_itl.core import conventions, metric_conventions
+from otel_itl.core.metric_conventions import Metric
 from otel_itl.core.stream import ResponseInfo
+from otel_itl.sdks.provider_hosts import provider_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "telemetry.md").read_text(encoding="utf-8")
 IN_CODE = frozenset(re.findall(r"`([^`\n]+)`", PAGE))
@@ -35,7 +36,7 @@ OURS = {name: metric for name, metric in CONSTANTS.items() if isinstance(metric,
 
 STANDARD = {
     f"{generation}.{metric.name}": metric
-    for generation, standard in conventions.STANDARD_NAMES.items()
+    for generation, standard in metric_conventions.STANDARD_NAMES.items()
     for metric in standard.metrics
 }
 METRICS = OURS | STANDARD
@@ -95,44 +96,44 @@ class RecordingMeter:
 )
 def test_a_standard_metric_has_the_name_unit_and_description_of_the_conventions(field: str, create: str) -> None:
     expected = getattr(gen_ai_metrics, create)(RecordingMeter())
-    assert getattr(conventions.STANDARD_NAMES["operation"], field)[:3] == expected
+    assert getattr(metric_conventions.STANDARD_NAMES["operation"], field)[:3] == expected
 
 
 def test_the_standard_times_have_the_buckets_of_the_conventions() -> None:
     # 0.01 doubled thirteen times.
     expected = [pytest.approx(0.01 * 2**power) for power in range(14)]
-    standard = conventions.STANDARD_NAMES["operation"]
+    standard = metric_conventions.STANDARD_NAMES["operation"]
     times = (standard.duration, standard.time_to_first_chunk, standard.time_per_output_chunk)
     assert [list(metric.buckets) for metric in times] == [expected] * 3
 
 
 def test_the_standard_token_usage_has_the_buckets_of_the_conventions() -> None:
     # The powers of four up to 4 ** 13.
-    usage: Any = conventions.STANDARD_NAMES["operation"].token_usage
+    usage: Any = metric_conventions.STANDARD_NAMES["operation"].token_usage
     assert usage.buckets == tuple(4**power for power in range(14))
 
 
 @pytest.mark.parametrize("field", ["duration", "time_to_first_chunk", "time_per_output_chunk"])
 def test_the_coming_generation_names_the_times_of_an_inference(field: str) -> None:
-    released, coming = (getattr(conventions.STANDARD_NAMES[name], field) for name in ("operation", "inference"))
+    released, coming = (getattr(metric_conventions.STANDARD_NAMES[name], field) for name in ("operation", "inference"))
     assert coming.name == released.name.replace("gen_ai.client.operation.", "gen_ai.client.inference.")
 
 
 @pytest.mark.parametrize("field", ["duration", "time_to_first_chunk", "time_per_output_chunk"])
 def test_the_coming_generation_keeps_the_buckets_of_the_times(field: str) -> None:
-    released, coming = (getattr(conventions.STANDARD_NAMES[name], field) for name in ("operation", "inference"))
+    released, coming = (getattr(metric_conventions.STANDARD_NAMES[name], field) for name in ("operation", "inference"))
     assert coming.buckets == released.buckets
 
 
 def test_the_coming_generation_counts_tokens_by_category() -> None:
-    standard = conventions.STANDARD_NAMES["inference"]
+    standard = metric_conventions.STANDARD_NAMES["inference"]
     categories = ("input", "output", "cache_read.input", "cache_write.input", "reasoning.output")
     expected = [f"gen_ai.client.inference.usage.{category}_tokens" for category in categories]
     assert (standard.token_usage, [metric.name for metric in standard.token_counters.values()]) == (None, expected)
 
 
 def test_the_coming_generation_has_a_histogram_for_the_tokens_of_a_request() -> None:
-    histograms = conventions.STANDARD_NAMES["inference"].token_histograms.values()
+    histograms = metric_conventions.STANDARD_NAMES["inference"].token_histograms.values()
     assert [(metric.name, metric.buckets) for metric in histograms] == [
         (f"gen_ai.client.inference.operation.{kind}_tokens", tuple(4**power for power in range(14)))
         for kind in ("input", "output")
@@ -140,12 +141,12 @@ def test_the_coming_generation_has_a_histogram_for_the_tokens_of_a_request() -> 
 
 
 def test_the_token_counts_are_fields_of_a_response() -> None:
-    standard = conventions.STANDARD_NAMES["inference"]
+    standard = metric_conventions.STANDARD_NAMES["inference"]
     assert {*standard.token_counters, *standard.token_histograms} - set(ResponseInfo.__slots__) == set()
 
 
 def test_a_generation_that_is_not_released_has_no_schema_url() -> None:
-    urls = {generation: standard.schema_url for generation, standard in conventions.STANDARD_NAMES.items()}
+    urls = {generation: standard.schema_url for generation, standard in metric_conventions.STANDARD_NAMES.items()}
     assert urls == {"operation": "https://opentelemetry.io/schemas/1.41.0", "inference": None}
 
 
@@ -160,7 +161,7 @@ def test_a_generation_that_is_not_released_has_no_schema_url() -> None:
     ],
 )
 def test_the_newest_generation_is_the_default_of_those_who_opted_in(opted_in: dict[str, str], generation: str) -> None:
-    assert conventions.default_generation(opted_in) == generation
+    assert metric_conventions.default_generation(opted_in) == generation
 
 
 # --- Ours ----------------------------------------------------------------------------------------------------------
@@ -188,7 +189,11 @@ def test_bucket_edges_rise() -> None:
 @pytest.mark.requirement("R58")
 @pytest.mark.parametrize(
     "metric",
-    [conventions.INTER_TOKEN_LATENCY, conventions.TIME_TO_FIRST_TOKEN, conventions.TIME_PER_OUTPUT_TOKEN],
+    [
+        metric_conventions.INTER_TOKEN_LATENCY,
+        metric_conventions.TIME_TO_FIRST_TOKEN,
+        metric_conventions.TIME_PER_OUTPUT_TOKEN,
+    ],
     ids=lambda metric: metric.name,
 )
 def test_latency_buckets_reach_from_half_a_millisecond_to_30_seconds(metric: Metric) -> None:
@@ -200,7 +205,7 @@ def test_the_edges_of_inter_token_latency_are_those_of_the_contract() -> None:
         ".0005 .001 .0015 .002 .003 .004 .005 .0075 .01 .015 .02 .025 .03 .04 .05 .075 "
         ".1 .15 .2 .3 .5 .75 1 1.5 2.5 5 10 30"
     )
-    assert conventions.INTER_TOKEN_LATENCY.buckets == tuple(float(edge) for edge in edges.split())
+    assert metric_conventions.INTER_TOKEN_LATENCY.buckets == tuple(float(edge) for edge in edges.split())
 
 
 def test_no_two_constants_have_the_same_value() -> None:
@@ -209,7 +214,7 @@ def test_no_two_constants_have_the_same_value() -> None:
 
 
 def test_no_two_metrics_of_a_generation_have_the_same_name() -> None:
-    for generation in conventions.STANDARD_NAMES.values():
+    for generation in metric_conventions.STANDARD_NAMES.values():
         emitted = [metric.name for metric in (*OURS.values(), *generation.metrics)]
         assert sorted(emitted) == sorted(set(emitted))
 

@@ -24,7 +24,7 @@ from opentelemetry.sdk.metrics.view import (
 )
 from opentelemetry.trace import SpanContext, TraceFlags
 
-from otel_itl.core import conventions as names
+from otel_itl.core import metric_conventions
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.stream import Concurrency, FinishedStream, ResponseInfo
@@ -142,7 +142,7 @@ def stream_metrics(
     reports_process: bool = True,
 ) -> StreamMetrics:
     meter_provider = getattr(telemetry, "meter_provider", telemetry)
-    meter, standard = meter_provider.get_meter("test"), names.STANDARD_NAMES[generation]
+    meter, standard = meter_provider.get_meter("test"), metric_conventions.STANDARD_NAMES[generation]
     return (into or registry()).create(meter, standard, model_limit=limit, reports_process=reports_process)
 
 
@@ -425,7 +425,7 @@ def test_a_count_that_was_not_reported_is_not_zero(telemetry: CapturedTelemetry)
     assert {name for name in telemetry.metrics if "tokens" in name} == set()
 
 
-@pytest.mark.parametrize("generation", names.STANDARD_NAMES)
+@pytest.mark.parametrize("generation", metric_conventions.STANDARD_NAMES)
 def test_a_response_that_is_fetched_again_reports_no_token_usage(telemetry: CapturedTelemetry, generation: str) -> None:
     fetched = replace(REQUEST, operation="fetch_response")
     stream_metrics(telemetry, generation).add(measured(request=fetched, standard=True))
@@ -863,7 +863,7 @@ def test_samples_are_aggregated_as_the_sdk_would_one_by_one(aggregation: Any) ->
     telemetry = CapturedTelemetry(aggregation={Histogram: aggregation})
     stream_metrics(telemetry).add(measured(stream))
     single = telemetry.meter_provider.get_meter("test").create_histogram(
-        "single", explicit_bucket_boundaries_advisory=names.INTER_TOKEN_LATENCY.buckets
+        "single", explicit_bucket_boundaries_advisory=metric_conventions.INTER_TOKEN_LATENCY.buckets
     )
     for sample in measure(stream).itl_samples:
         single.record(sample, STREAM)

@@ -14,6 +14,7 @@ from opentelemetry.trace import Status, StatusCode
 
 from otel_itl import ITLSpanProcessor
 from otel_itl.core import conventions as names
+from otel_itl.core import metric_conventions
 from otel_itl.core.codec import TokenEvent, encode, encode_each
 from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import Kind, Outcome, Timeline
@@ -409,7 +410,7 @@ def wired(
 ) -> SpanEventProcessor:
     """The processor that `instrument()` puts into a tracer provider."""
     streams = runtime.metrics.create(
-        telemetry.meter_provider.get_meter("test"), names.STANDARD_NAMES["operation"], model_limit=9
+        telemetry.meter_provider.get_meter("test"), metric_conventions.STANDARD_NAMES["operation"], model_limit=9
     )
     processor = SpanEventProcessor(
         chunk_events=[CHUNK],
@@ -463,7 +464,9 @@ def test_a_disabled_processor_passes_spans_over(telemetry: CapturedTelemetry) ->
 def test_a_processor_may_be_enabled_again_with_other_options(telemetry: CapturedTelemetry) -> None:
     processor = wired(telemetry)
     processor.disable()
-    streams = runtime.metrics.create(telemetry.meter_provider.get_meter("test"), names.STANDARD_NAMES["operation"])
+    streams = runtime.metrics.create(
+        telemetry.meter_provider.get_meter("test"), metric_conventions.STANDARD_NAMES["operation"]
+    )
     processor.reconfigure(chunk_events=["other"], stall=None, objectives=Objectives(), stream_metrics=streams)
     span(telemetry, (500, 540))
     span(telemetry, (500, 540), name="other")

@@ -12,7 +12,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.semconv.schemas import Schemas
 
-from otel_itl.core.conventions import STANDARD_NAMES
+from otel_itl.core.metric_conventions import STANDARD_NAMES
 from otel_itl.export import scope
 
 RESOURCE = Resource.get_empty()

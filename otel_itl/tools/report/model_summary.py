@@ -11,8 +11,8 @@ from itertools import pairwise
 from math import fsum
 from typing import Final
 
-from otel_itl.core.conventions import LATENCY_BUCKETS
 from otel_itl.core.measures import Measures
+from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.percentiles import percentile
 from otel_itl.core.timeline import SECOND, Outcome, Timeline
 from otel_itl.tools.report.certainty import Flag, Known, KnownCollector, is_blocked

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.conventions import LATENCY_BUCKETS
 from otel_itl.core.measures import measure
+from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import Outcome, Timeline
 from otel_itl.tools.report.other_tools import TOOLS, figures_as, summary_as
 from otel_itl.tools.report.reading.streams import StoredStream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any
 
-from otel_itl.core.conventions import LATENCY_BUCKETS
+from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.report.certainty import find_error
 from otel_itl.tools.report.json_text import encode_json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rich.padding import Padding
 from rich.text import Text
 
-from otel_itl.core.conventions import LATENCY_BUCKETS
+from otel_itl.core.metric_conventions import LATENCY_BUCKETS
 from otel_itl.tools.report.certainty import Flag, Known, describe_figures, describe_remedies
 from otel_itl.tools.report.model_summary import ModelSummary
 from otel_itl.tools.report.render.number_format import (

@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any, Final
 
 from otel_itl.core import conventions as names
+from otel_itl.core import metric_conventions
 from otel_itl.core.timeline import MICROSECOND
 from otel_itl.tools.report.reading.otlp import (
     TOKEN_EVENTS,
@@ -148,7 +149,7 @@ def _count_failures(document: Mapping[str, Any]) -> Iterator[float]:
     for resource in document.get("resourceMetrics") or ():
         for scope in resource.get("scopeMetrics") or ():
             for metric in scope.get("metrics") or ():
-                if metric.get("name") == names.SELF_ERRORS.name:
+                if metric.get("name") == metric_conventions.SELF_ERRORS.name:
                     points = (metric.get("sum") or metric.get("gauge") or {}).get("dataPoints") or ()
                     yield from (float(point.get("asInt", point.get("asDouble", 0))) for point in points)
 
