@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import compress
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -45,17 +45,26 @@ def read_counts(usage: Mapping[str, Any], **names: str) -> dict[str, int | None]
     """
     counts: dict[str, int | None] = {}
     for ours, theirs in names.items():
-        first, *others = (valid_count(_find(usage, name)) for name in theirs.split("+"))
-        counts[ours] = None if first is None else valid_count(first + sum(filter(None, others)))
+        first, *others = _parse_names(theirs)
+        count = _read_count(usage, first)
+        if others and count is not None:
+            count = valid_count(count + sum(_read_count(usage, path) or 0 for path in others))
+        counts[ours] = count
     return counts
 
 
-def _find(fields: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a path of names, joined by dots; None where there is none."""
-    *outer, name = path.split(".")
+@cache  # as many as the formats have
+def _parse_names(names: str) -> tuple[tuple[str, ...], ...]:
+    """Return the paths of names that are joined by `+`, each as its parts."""
+    return tuple(tuple(name.split(".")) for name in names.split("+"))
+
+
+def _read_count(fields: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
+    """Return the count at a path of names; None where there is none."""
+    *outer, name = path
     for part in outer:
         fields = fields_of(fields.get(part))
-    return fields.get(name)
+    return valid_count(fields.get(name))
 
 
 def valid_seconds(value: Any, units_per_second: int) -> float | None:

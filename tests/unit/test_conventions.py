@@ -31,7 +31,8 @@ ATTRIBUTES = {
     *conventions.REQUEST_PARAMETERS.values(),
     *conventions.SERVER_DURATIONS.values(),
 }
-OURS = {name: metric for name, metric in CONSTANTS.items() if isinstance(metric, Metric)}
+METRIC_CONSTANTS = vars(metric_conventions).items()
+OURS = {name: metric for name, metric in METRIC_CONSTANTS if name.isupper() and isinstance(metric, Metric)}
 
 
 STANDARD = {
