@@ -17,7 +17,7 @@ from otel_itl.recording.evidence.frames import DatedChunks, FrameLog, Reader, da
 from otel_itl.recording.evidence.host_delay import HostDelay
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.lateness import Delays, find_lateness
-from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
+from otel_itl.recording.evidence.loops import FEW_STREAMS, LoopLag, find_headers_moment
 from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
@@ -187,14 +187,21 @@ class StreamEvidence:
             passages = self.loop_lag.find_passages(self._requested)
         elif self._process.run_queues is not None:
             waits += self._process.run_queues.find_joint_windows(self._requested)
-        turns = 1 if self._frames is None else self._frames.streams
-        delays = Delays(lags, windows, waits, passages, is_on_loop=self.loop_lag is not None, turns=turns)
+        delays = Delays(
+            *(lags, windows, waits, passages), is_on_loop=self.loop_lag is not None, turns=self._count_turns()
+        )
         if headers is not None:
             headers = max(find_headers_moment(headers, lags), self._requested)
         chunks = find_lateness(asked, arrived, self._requested, delays)
         if self._since:
             chunks = array("q", map(max, map(sub, arrived, self._since), chunks or repeat(0)))
         return Lateness(headers, chunks)
+
+    def _count_turns(self) -> int:
+        """Return how many streams a chunk may have waited for, each for its turn at reading the connection."""
+        streams = 1 if self._frames is None else self._frames.streams
+        # An iteration of a loop reads a few of them at once.
+        return 1 if self.loop_lag is not None and streams <= FEW_STREAMS else streams
 
     def _find_lags(self, ended: int) -> list[Lag]:
         """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in no order."""
