@@ -16,6 +16,7 @@ import pytest
 from otel_itl.core.host_bound import is_host_bound
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
+from otel_itl.recording.evidence import run_queue
 from otel_itl.recording.evidence.host_delay import HostDelay
 from otel_itl.recording.evidence.of_process import NAP_SECONDS, ProcessEvidence
 from otel_itl.recording.evidence.run_queue import MAX_THREADS_PER_NAP, RunQueues
@@ -455,3 +456,25 @@ def test_a_thread_is_active_if_it_runs_again_and_again_and_not_for_the_timer_of_
         thread.end_window()
         seen.add(thread.is_active) if moment > 1_000 * MS else None
     assert (True in seen) == is_active
+
+
+@pytest.mark.parametrize(
+    ("displaced", "expected"),
+    [([1, 2], [(100, 30)]), ([1, 1], [])],
+    ids=["a thread lost its CPU", "none did"],
+)
+def test_a_thread_that_reads_no_stream_may_have_held_the_interpreter_when_it_lost_its_cpu(
+    displaced: list[int], expected: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, waited = [0], iter((0, 30 * MS))
+    counts = iter(displaced)
+    queues = RunQueues(InternalErrors(), find_source=lambda: run_queue.read_schedstat, clock=lambda: now[0])
+    monkeypatch.setattr(queues, "_read", run_queue.read_schedstat)
+    monkeypatch.setattr(run_queue, "count_displacements", lambda: next(counts))
+    monkeypatch.setattr(run_queue, "read_turns_of", lambda _: Turns(next(waited), 1))
+    monkeypatch.setattr(run_queue.os, "listdir", lambda _: ["1"])
+    for _ in range(2):
+        queues.end_windows()
+        now[0] += 100 * MS
+    found = queues.find_joint_windows(0)
+    assert [(round(one.end / MS), round(one.excess / MS)) for one in found[:1]] == expected

@@ -54,6 +54,11 @@ class HostDelay:
         """
         self._start_of_each = None if self._queues is None else self._queues.read_of_each()
 
+    @property
+    def passes_threads(self) -> bool:
+        """Whether the chunks pass through threads of the SDK."""
+        return self._start_of_each is not None
+
     def stop(self) -> None:
         """Take the reading at the end. Called in the thread in which the stream ended."""
         delays = [self._read_delay(), self._read_longest_delay()]

@@ -185,7 +185,7 @@ class StreamEvidence:
         if self.loop_lag is not None:
             waits += self.loop_lag.find_waits(self._requested)
             passages = self.loop_lag.find_passages(self._requested)
-        elif self._process.run_queues is not None:
+        if self._process.run_queues is not None and (self.loop_lag is None or self.host.passes_threads):
             waits += self._process.run_queues.find_joint_windows(self._requested)
         delays = Delays(
             *(lags, windows, waits, passages), is_on_loop=self.loop_lag is not None, turns=self._count_turns()

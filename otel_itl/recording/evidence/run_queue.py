@@ -16,6 +16,7 @@ from otel_itl.recording.evidence.turns import (
     THREADS,
     ThrottledTime,
     Turns,
+    count_displacements,
     find_delay_source,
     make_turns_reader,
     read_schedstat,
@@ -27,7 +28,7 @@ from otel_itl.recording.internal_errors import InternalErrors, never_raises
 ACTIVE_NS: Final = 400_000_000
 """For so long after a thread was active it is taken to read a stream still."""
 MAX_THREADS_PER_NAP: Final = 16
-"""Threads that are read when the watchdog wakes up; where there are more, the windows are longer."""
+"""Threads that are read when the watchdog wakes up; where more read streams, the windows are longer."""
 OF_PROCESS: Final = 0
 """Stands for the id of a thread where the whole process is throttled."""
 
@@ -61,10 +62,15 @@ class RunQueues:
         self._active_until = 0
         self._joint: deque[Window] = deque(maxlen=MAX_WINDOWS)
         """Of each nap in which one of several threads waited, what they waited together."""
+        self._others: dict[str, Turns] = {}
+        """The turns of the threads that read no streams, when they were last read."""
+        self._displaced = 0
+        """How often a thread of the process had lost its CPU to another one, at the last nap."""
 
     def forget_after_fork(self) -> None:
         """Drop the parent's threads."""
         self._threads = WeakValueDictionary()
+        self._others = {}
         self._joint.clear()
 
     @property
@@ -73,10 +79,10 @@ class RunQueues:
         return self._clock() < self._active_until
 
     def find_joint_windows(self, moment: int) -> list[Window]:
-        """Return, for each nap that ended after `moment` (ns), what the threads that read streams waited one by one.
+        """Return, for each nap that ended after `moment` (ns), what the threads of the process waited one by one.
 
         A thread that got no CPU may have held the GIL, which the others needed to go on, and so may the next one. There
-        are none where one thread alone reads streams. That of the last nap stands for the nap that is not over as well.
+        are none where the thread that waited was alone. That of the last nap stands for the nap that is not over.
         """
         windows = find_after(self._joint, moment)
         if windows and windows[-1].end >= self._last_nap:
@@ -125,7 +131,7 @@ class RunQueues:
         threads = [thread for found in self._threads.valuerefs() if (thread := found()) is not None]
         skipped = self._naps * MAX_THREADS_PER_NAP % max(len(threads), 1)
         self._naps += 1
-        self._last_nap = self._clock()
+        last_nap, self._last_nap = self._last_nap, self._clock()
         waited: list[Window] = []
         for thread in islice([*threads[skipped:], *threads[:skipped]], MAX_THREADS_PER_NAP):
             try:
@@ -137,10 +143,31 @@ class RunQueues:
                 self._active_until = look.moment + ACTIVE_NS
             if window is not None and window.excess:
                 waited.append(window)
-        if not waited:
+        readers = sum(window.excess for window in waited)
+        others = self._read_others()
+        if others:
+            waited.append(Window(last_nap, self._last_nap, others, busy=0.0))
+        if waited and (others or len(threads) > 1):
+            start, end = min(window.start for window in waited), max(window.end for window in waited)
+            self._joint.append(Window(start, end, min(readers + others, end - start), busy=0.0))
+        return readers
+
+    def _read_others(self) -> int:
+        """Return for how long (ns) the threads that read no streams waited for a CPU since they were last read.
+
+        They are read when a thread of the process has lost its CPU to another one: only so it waits with the GIL held.
+        """
+        if self._read is not read_schedstat or (displaced := count_displacements()) == self._displaced:
             return 0
-        start, end = min(window.start for window in waited), waited[-1].end
-        excess = min(sum(window.excess for window in waited), end - start)
-        if len(threads) > 1:
-            self._joint.append(Window(start, end, excess, busy=0.0))
-        return excess
+        self._displaced = displaced
+        known = {str(native_id) for native_id in (*self._threads.keys(), get_native_id())}
+        found = {
+            thread: read_turns_of(thread)
+            for thread in islice(sorted(set(os.listdir(THREADS)) - known), MAX_THREADS_PER_NAP)  # noqa: PTH208 - quicker
+        }
+        former, self._others = self._others, found
+        return sum(
+            self._ordinary.find_excess(turns.since(former[thread]))
+            for thread, turns in found.items()
+            if thread in former
+        )

@@ -14,6 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+if sys.platform != "win32":
+    from resource import RUSAGE_SELF, getrusage
+
 THREAD: Final = "/proc/thread-self"
 SCHEDSTAT: Final = f"{THREAD}/schedstat"
 """Time on a CPU, time on a run queue (both ns) and number of turns, of the thread that reads it."""
@@ -33,6 +36,10 @@ class Turns(NamedTuple):
     number: int
     on_cpu: int = 0
     """Nanoseconds on a CPU."""
+
+    def since(self, before: Turns) -> Turns:
+        """Return the turns since an earlier reading."""
+        return Turns(*(max(now - then, 0) for now, then in zip(self, before, strict=True)))
 
 
 ReadTurns = Callable[[], Turns]
@@ -85,6 +92,11 @@ def read_schedstat(path: str = SCHEDSTAT) -> int:
 def _parse_schedstat(path: str) -> Turns:
     on_cpu, delay, number = map(int, _read_file(path).split()[:3])
     return Turns(delay, number, on_cpu)
+
+
+def count_displacements() -> int:
+    """Return how often a thread of this process has lost its CPU to another one. Not to be had on Windows."""
+    return getrusage(RUSAGE_SELF).ru_nivcsw
 
 
 def read_turns_of(thread: str) -> Turns:

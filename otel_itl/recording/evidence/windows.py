@@ -164,7 +164,7 @@ class ReaderThread:
         start, before = self._last
         moment, total = self._clock(), self._read_turns()
         end = self._clock()
-        turns = Turns(*(max(now - then, 0) for now, then in zip(total, before, strict=True)))
+        turns = total.since(before)
         excess = self._ordinary.find_excess(turns)
         # A wait is counted when it is over: it may have begun before the window.
         busy = turns.delay + turns.on_cpu

@@ -62,7 +62,7 @@ class Facts:
         return Facts(streams=list(compress(self.streams, rows)), **arrays)
 
 
-_ARRAYS = [name for name in Facts.__dataclass_fields__ if name != "streams"]
+_ARRAYS = tuple(name for name in Facts.__dataclass_fields__ if name != "streams")
 
 
 def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tzinfo) -> Facts:
