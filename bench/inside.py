@@ -42,7 +42,7 @@ FUNCTIONS: Final = (
     ("· span.set_attributes", "opentelemetry.sdk.trace", "Span.set_attributes"),
     ("· span.end", "opentelemetry.sdk.trace", "Span.end"),
     ("recording metrics", "otel_itl.export.instruments", "StreamInstruments.record"),
-    ("encoding token events on export", "otel_itl.core.codec", "_pack"),
+    ("encoding token events on export", "otel_itl.core.encoding", "_pack"),
 )
 """The functions whose CPU time `bench.overhead.pieces` shows: label, module, path inside the module."""
 

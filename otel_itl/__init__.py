@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from otel_itl.core.codec import MalformedEventsError, read_timeline
+    from otel_itl.core.decoding import MalformedEventsError, read_timeline
     from otel_itl.core.measures import Measures, measure
     from otel_itl.core.slo import SLO
     from otel_itl.core.stalls import Stall, StallPolicy
@@ -57,7 +57,7 @@ _HOMES: Final = {
     "ITLInstrumentor": "otel_itl.instrumentor",
     "ITLSpanProcessor": "otel_itl.processor",
     "Kind": "otel_itl.core.timeline",
-    "MalformedEventsError": "otel_itl.core.codec",
+    "MalformedEventsError": "otel_itl.core.decoding",
     "Measures": "otel_itl.core.measures",
     "Outcome": "otel_itl.core.timeline",
     "ResponseFacts": "otel_itl.sdks.response_facts",
@@ -67,7 +67,7 @@ _HOMES: Final = {
     "Timeline": "otel_itl.core.timeline",
     "measure": "otel_itl.core.measures",
     "observe": "otel_itl.observing",
-    "read_timeline": "otel_itl.core.codec",
+    "read_timeline": "otel_itl.core.decoding",
     "session": "otel_itl.recording.session_scope",
 }
 """Public name → the module that is loaded when the name is first used: importing `otel_itl` loads nothing."""

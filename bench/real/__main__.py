@@ -24,7 +24,7 @@ from bench.real.server import serving
 from bench.truth.judging import Interval, read_interval
 from bench.truth.pressure import BUSY, QUIET
 from bench.truth.tables import table
-from otel_itl.core.codec import read_timeline
+from otel_itl.core.decoding import read_timeline
 from otel_itl.testing import capture_telemetry
 
 TOKENS: Final = 200

@@ -26,7 +26,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, set_span_in_context
 
 from bench.inside import attributes_at_end, attributes_at_start, record_metrics
-from otel_itl.core import codec
+from otel_itl.core.encoding import encode, encode_each
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
@@ -100,13 +100,11 @@ def batch(form: str, requests: int, tokens: int, seed: int = 1) -> Batch:
             start_time=stream.request_unix_ns,
         )
         span.set_attributes(attributes_at_end(answer, stream, measures))
-        events: list[Any] = {"packed": codec.encode(stream), "each": codec.encode_each(stream, 2 * tokens)}.get(
-            form
-        ) or []
+        events: list[Any] = {"packed": encode(stream), "each": encode_each(stream, 2 * tokens)}.get(form) or []
         for event in events:
             span.add_event(event.name, event.attributes, event.unix_ns)
         span.end(stream.request_unix_ns + stream.end)
-        for event in codec.encode(stream) if form == "log" else ():
+        for event in encode(stream) if form == "log" else ():
             logger.emit(
                 timestamp=event.unix_ns,
                 event_name=event.name,

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import otel_itl
 from bench.truth.callers import Read
 from bench.truth.figures import Stream
-from otel_itl.core import codec
+from otel_itl.core.decoding import decode
 from otel_itl.testing import capture_telemetry
 
 OURS, OFFICIAL, NAIVE = "otel_itl", "official", "naive"
@@ -53,7 +53,7 @@ def ours(warm_up: WarmUp) -> Iterator[Readings]:
         for span in captured.spans:
             attributes = span.attributes or {}
             measures = otel_itl.measure(
-                codec.decode((event.name, event.timestamp, event.attributes or {}) for event in span.events)
+                decode((event.name, event.timestamp, event.attributes or {}) for event in span.events)
             )
             # The samples, which are pooled over streams, are those of the attributes.
             assert attributes.get("itl.latency.p99") == _rounded(measures.itl_p99)

@@ -105,6 +105,7 @@ def _parse_levels(text: str) -> tuple[float, ...]:
 
 
 def _parse_base_url(text: str) -> str:
+    """Return the address of an endpoint as it is; refuse what is none."""
     try:
         parts = urlsplit(text)
         is_accepted = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port)

@@ -106,9 +106,9 @@ def run_demo(arguments: argparse.Namespace) -> int:
     _check_page(arguments)
     _require(_NEEDED_BY_TABLES)
     _require(_NEEDED_BY_VIEW if arguments.view else (), "view")
-    from otel_itl.tools.demo.start import run_from_start
+    from otel_itl.tools.demo.command import run_demo_command
 
-    return run_from_start(arguments)
+    return run_demo_command(arguments)
 
 
 def _print_report(arguments: argparse.Namespace) -> int:

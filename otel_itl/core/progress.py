@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from otel_itl.core import conventions as names
 from otel_itl.core.chunk_code import unpack_codes
-from otel_itl.core.codec import encode_runs
+from otel_itl.core.encoding import encode_runs
 from otel_itl.core.timeline import MICROSECOND
 
 

@@ -19,7 +19,7 @@ from opentelemetry.trace import (
 )
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import LazyEvent, encode_each, encode_lazily
+from otel_itl.core.encoding import LazyEvent, encode_each, encode_lazily
 from otel_itl.core.measures import Measures
 from otel_itl.core.metric_conventions import StandardNames
 from otel_itl.core.request import Request

@@ -12,8 +12,8 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, StatusCode
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import MalformedEventsError, decode
 from otel_itl.core.conventions import Where
+from otel_itl.core.decoding import MalformedEventsError, decode
 from otel_itl.core.measures import measure
 from otel_itl.core.request import Request
 from otel_itl.core.slo import Objectives, evaluate

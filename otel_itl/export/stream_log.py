@@ -7,7 +7,7 @@ from typing import Any
 from opentelemetry._logs import Logger, SeverityNumber
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import encode
+from otel_itl.core.encoding import encode
 from otel_itl.core.progress import Progress, pack_progress
 from otel_itl.core.stalls import Stall
 from otel_itl.core.timeline import MICROSECOND, SECOND, Outcome, Timeline

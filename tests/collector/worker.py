@@ -29,7 +29,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import otel_itl
-from otel_itl.core import codec
+from otel_itl.core.decoding import decode
 from otel_itl.core.measures import measure
 from otel_itl.testing import ScriptedServer, chat
 
@@ -53,7 +53,7 @@ def main() -> None:
     samples: list[int] = []
     for span in kept.get_finished_spans():
         events = [(event.name, event.timestamp, event.attributes) for event in span.events]
-        samples += [int(sample) for sample in measure(codec.decode(events)).itl_samples.nanoseconds]
+        samples += [int(sample) for sample in measure(decode(events)).itl_samples.nanoseconds]
     json.dump({"samples": samples, **truth}, sys.stdout)
 
 

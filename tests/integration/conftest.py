@@ -118,11 +118,11 @@ class Receiver:
         return [exemplar for metric in metrics for point in _points(metric, model) for exemplar in point.exemplars]
 
     def span_events(self, span: Any) -> list[tuple[str, int, dict[str, Any]]]:
-        """The events of a span, as `otel_itl.core.codec.decode` takes them."""
+        """The events of a span, as `otel_itl.core.decoding.decode` takes them."""
         return [(event.name, event.time_unix_nano, plain(event.attributes)) for event in span.events]
 
     def log_events(self) -> list[tuple[str, int, dict[str, Any]]]:
-        """The log events, as `otel_itl.core.codec.decode` takes them."""
+        """The log events, as `otel_itl.core.decoding.decode` takes them."""
         return [(record.event_name, record.time_unix_nano, plain(record.attributes)) for record in self.logs]
 
     def _metrics(self) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 
 import otel_itl
 from otel_itl import SLO, StallPolicy
-from otel_itl.core.codec import decode
+from otel_itl.core.decoding import decode
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, faults
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import openai
 import pytest
 
 import otel_itl
-from otel_itl.core.codec import decode
+from otel_itl.core.decoding import decode
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, chat, messages, responses
 
 if TYPE_CHECKING:

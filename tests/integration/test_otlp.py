@@ -12,7 +12,7 @@ import pytest
 import otel_itl
 from otel_itl.core import conventions as names
 from otel_itl.core import metric_conventions
-from otel_itl.core.codec import decode
+from otel_itl.core.decoding import decode
 from otel_itl.core.measures import measure
 from otel_itl.export.attributes import rounded
 from otel_itl.testing import Exchange, ScriptedServer, chat

@@ -11,7 +11,7 @@ import pytest
 
 import otel_itl
 from otel_itl import SLO, Measures, StallPolicy
-from otel_itl.core.codec import decode
+from otel_itl.core.decoding import decode
 from otel_itl.testing import CapturedTelemetry, Script, ScriptedServer, capture_telemetry, chat, messages
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pytest
 
 import otel_itl
 from otel_itl import Stall, StallPolicy
-from otel_itl.core.codec import decode
+from otel_itl.core.decoding import decode
 from otel_itl.core.stall_detector import find_silences
 from otel_itl.recording.evidence import loops
 from otel_itl.runtime import runtime

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 from replies import BODIES, ODD_EVENTS
 
-from otel_itl.core.codec import MalformedEventsError, decode, encode, encode_each
+from otel_itl.core.decoding import MalformedEventsError, decode
+from otel_itl.core.encoding import encode, encode_each
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind, Outcome, Timeline

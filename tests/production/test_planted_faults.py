@@ -27,7 +27,7 @@ from replies import broken, denied, garbled, refused, whole
 from surfaces import CREATED, OTHER_STREAMS, SURFACES, Surface
 
 from otel_itl import observe
-from otel_itl.core.codec import encode
+from otel_itl.core.encoding import encode
 from otel_itl.core.request import Request
 from otel_itl.core.timeline import Timeline
 from otel_itl.runtime import runtime

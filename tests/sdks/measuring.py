@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import otel_itl
-from otel_itl.core.codec import decode
+from otel_itl.core.decoding import decode
 from otel_itl.core.timeline import Timeline
 from otel_itl.runtime import runtime
 from otel_itl.testing import CapturedTelemetry, capture_telemetry

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_itl.core.chunk_code import MAX_CHOICE, SEVERAL, choice_byte, choices_in, chunk_code, unpack_codes
-from otel_itl.core.codec import decode, encode, encode_each
+from otel_itl.core.decoding import decode
+from otel_itl.core.encoding import encode, encode_each
 from otel_itl.core.fluidity import count_deadlines
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Timeline

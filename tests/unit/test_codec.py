@@ -18,7 +18,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import MalformedEventsError, TokenEvent, decode, encode, encode_each, read_timeline
+from otel_itl.core.decoding import MalformedEventsError, decode, read_timeline
+from otel_itl.core.encoding import TokenEvent, encode, encode_each
 from otel_itl.core.measures import measure
 from otel_itl.core.thinning import MAX_CHUNKS
 from otel_itl.core.timeline import OUTPUT, Kind, Outcome, Timeline

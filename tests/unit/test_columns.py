@@ -14,8 +14,8 @@ from otel_itl.core import conventions as names
 from otel_itl.core import measures as measures_module
 from otel_itl.core.arrivals import NEGLIGIBLE_HOLD, find_all_observed, find_arrivals, judge_arrivals
 from otel_itl.core.chunk_code import chunk_code, unpack_codes
-from otel_itl.core.codec import encode
 from otel_itl.core.columns import FEW, MAX_NUMBER, Columns, LaneError, find_differences
+from otel_itl.core.encoding import encode
 from otel_itl.core.fluidity import Deadlines, count_deadlines
 from otel_itl.core.gaps import find_gaps
 from otel_itl.core.measures import measure

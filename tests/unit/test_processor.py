@@ -15,7 +15,7 @@ from opentelemetry.trace import Status, StatusCode
 from otel_itl import ITLSpanProcessor
 from otel_itl.core import conventions as names
 from otel_itl.core import metric_conventions
-from otel_itl.core.codec import TokenEvent, encode, encode_each
+from otel_itl.core.encoding import TokenEvent, encode, encode_each
 from otel_itl.core.slo import Objectives
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.export.measured_spans import MeasuredSpans

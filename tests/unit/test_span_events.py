@@ -12,7 +12,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, Span, SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from otel_itl.core.codec import LazyEvent
+from otel_itl.core.encoding import LazyEvent
 from otel_itl.export.sdk_internals import spans
 from otel_itl.export.sdk_internals.spans import add_events, can_reach_into_spans
 

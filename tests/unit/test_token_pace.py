@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_itl.core.codec import decode, encode, encode_each
+from otel_itl.core.decoding import decode
+from otel_itl.core.encoding import encode, encode_each
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import Kind, Timeline
 

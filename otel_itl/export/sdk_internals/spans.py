@@ -23,8 +23,8 @@ from opentelemetry.sdk.trace import Event, SpanLimits
 from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.trace import Span  # noqa: TC002 - annotations stay resolvable
 
-from otel_itl.core.codec import LazyEvent
 from otel_itl.core.conventions import Where
+from otel_itl.core.encoding import LazyEvent
 from otel_itl.export.sdk_internals.global_providers import without_own_metrics
 from otel_itl.recording.internal_errors import InternalErrors
 

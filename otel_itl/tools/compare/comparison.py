@@ -313,9 +313,7 @@ def _read(clusters: Sequence[Sequence[Request]], reading: Reading) -> Sequence[S
 def _find_error(levels: Sequence[Level], bounds: Sequence[Level], weights: Floats) -> float:
     """Return the largest part of itself by which the figure of a model may differ on one side; 0: all are exact."""
     figures = [(level.shown(weights), bound.shown(weights)) for level, bound in zip(levels, bounds, strict=True)]
-    return max(
-        (abs(value - bound) / max(value, bound) for value, bound in figures if abs(value - bound) > 0), default=0.0
-    )
+    return max((abs(value - bound) / max(value, bound) for value, bound in figures if value != bound), default=0.0)
 
 
 def _figure(by_reading: dict[Reading, list[Level]], weights: Floats) -> Figure:
@@ -337,8 +335,8 @@ def _figure(by_reading: dict[Reading, list[Level]], weights: Floats) -> Figure:
 
 def _refuse(quantity: Quantity, a: Figure, b: Figure) -> Estimate | None:
     """Return why a percentile is not computed, and about how many clusters a side would be enough; None: it can be."""
-    q = quantity.percentile
-    if q is None or q <= 50:  # noqa: PLR2004 - a median needs no tail
+    q = quantity.percentile or 0
+    if q <= 50:  # noqa: PLR2004 - a median needs no tail
         return None
     fewest = min((a, b), key=lambda figure: figure.samples)
     needed = round(MIN_BEYOND / (1 - q / 100))

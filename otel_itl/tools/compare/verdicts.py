@@ -85,6 +85,7 @@ def answer_estimates(estimates: Sequence[Estimate], clusters: Sequence[int], mar
 
 
 def _answer_one(estimate: Estimate, interval: Interval, clusters: int, margin: float) -> Estimate:
+    """Return an estimate with its answer, and how many clusters would be enough for one where there is none."""
     found = answer(interval, estimate.adjusted_p or 0.0, margin)
     if found is not Answer.NOT_ENOUGH_DATA:
         return replace(estimate, answer=found)

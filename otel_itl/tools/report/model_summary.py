@@ -245,6 +245,7 @@ class ModelCollector:
         self._buffered.append((chunks, (measures.burst_ratio or 0.0) * chunks, time, time / pace if pace else 0.0))
 
     def _summarize_buffered(self) -> BufferedStreams | None:
+        """Sum up the streams that a buffer on the way released in bursts; None: there are none."""
         if not self._buffered:
             return None
         chunks, in_bursts, time, gaps = map(fsum, zip(*self._buffered, strict=True))
@@ -264,6 +265,7 @@ class ModelCollector:
                 self._server_times[name].append(seconds)
 
     def _summarize_server_times(self) -> ServerTimes | None:
+        """Sum up what the servers reported of their own time; None: they reported nothing."""
         if not self._server_times:
             return None
         names = [field.name for field in fields(ServerTimes) if field.name != "streams"]

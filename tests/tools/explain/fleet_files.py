@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import encode
+from otel_itl.core.encoding import encode
 from otel_itl.core.timeline import SECOND, Kind, Outcome, Timeline
 from tests.otlp_json import to_otlp_attributes
 

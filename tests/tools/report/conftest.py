@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import TokenEvent, encode
+from otel_itl.core.encoding import TokenEvent, encode
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams

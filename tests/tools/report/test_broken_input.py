@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_itl.core.codec import encode
+from otel_itl.core.encoding import encode
 from otel_itl.tools.report.reading import documents, lines
 from otel_itl.tools.report.reading.lines import UnreadableSourceError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput

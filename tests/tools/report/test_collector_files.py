@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from otel_itl.core.codec import encode, encode_each
+from otel_itl.core.encoding import encode, encode_each
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind
 from otel_itl.tools.report.reading.skipped_input import SkipReason

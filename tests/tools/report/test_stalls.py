@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import TokenEvent, encode
+from otel_itl.core.encoding import TokenEvent, encode
 from otel_itl.core.timeline import Kind, Timeline
 from otel_itl.tools.report.stalls import StallGroup
 from otel_itl.tools.report.summary import summarize

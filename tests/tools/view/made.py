@@ -8,7 +8,7 @@ from itertools import accumulate, count
 from typing import Any
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import encode
+from otel_itl.core.encoding import encode
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from tests.otlp_json import to_otlp_attributes
 

@@ -16,7 +16,7 @@ import pytest
 from made import REQUESTED, document_of, log_of, make_span, make_stream, make_timeline
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import encode
+from otel_itl.core.encoding import encode
 
 pytest.importorskip("starlette", reason="the extra `view` is not installed")
 

@@ -12,7 +12,7 @@ TOKEN_EVENTS = frozenset({names.TOKENS_EVENT, names.TOKEN_EVENT})
 SIGNALS = ("resourceSpans", "resourceLogs", "resourceMetrics", "resourceProfiles")
 
 Event = tuple[str, int, Mapping[str, Any]]
-"""Name, Unix time in nanoseconds, and attributes: what `otel_itl.core.codec.decode` takes."""
+"""Name, Unix time in nanoseconds, and attributes: what `otel_itl.core.decoding.decode` takes."""
 
 
 class OTLPSpan(NamedTuple):

@@ -8,7 +8,7 @@ from operator import lt
 from typing import Any, NamedTuple
 
 from otel_itl.core import conventions as names
-from otel_itl.core.codec import MalformedEventsError, decode
+from otel_itl.core.decoding import MalformedEventsError, decode
 from otel_itl.core.measures import Measures, measure
 from otel_itl.core.timeline import MICROSECOND, Timeline
 from otel_itl.tools.report.reading.documents import Document, read_documents

@@ -44,6 +44,7 @@ def to_document(message: Any) -> dict[str, Any]:
 
 
 def _to_plain(value: Any) -> Any:
+    """Return a value of a field as OTLP's JSON has it."""
     if isinstance(value, Message):
         return to_document(value)
     if isinstance(value, (str, int, float)):
