@@ -95,6 +95,9 @@ class OpenCall:
         self._open_later = open_later
         self._is_awaited = False
         self._is_entered_late = False
+        self._opens_late = open_later is not None
+        self._error: BaseException | None = None
+        """What the call raised while its recording was being opened, in another thread."""
 
     def take_over(self) -> StreamRecorder | None:
         """Take the recorder for a layer nearer to the wire; None where this call is of the nearest layer itself."""
@@ -132,6 +135,9 @@ class OpenCall:
             self.recorder = open_later(sdk_span=span)
             if self._is_awaited:
                 self._follow_loop()
+            error, self._error = self._error, None
+            if error is not None:
+                self._fail(error)
 
     def call(self, call_sdk: Callable[[], T]) -> T:
         """Send the request by a function of the SDK that returns the stream; where it raises, the recording ends."""
@@ -183,8 +189,11 @@ class OpenCall:
     @never_raises(Where.STREAM_OPEN, None)
     def _fail(self, error: BaseException) -> None:
         """End a call that raised, or whose wait was interrupted: there is no stream."""
+        if self._opens_late:
+            self._error = error
         recorder = self.release()
         if recorder is not None:
+            self._error = None
             recorder.end_failed(error)
 
     @never_raises(Where.STREAM_OPEN, default=None)
