@@ -267,6 +267,7 @@ class Runtime:
     def _end_all(self) -> None:
         """End every open stream as abandoned, and wait, for a bounded time, until all of it is reported and written."""
         self._end_streams(MAX_WAIT_FOR_REPORTS)
+        self.metrics.pending.record_all()
         self.file.finish(MAX_WAIT_FOR_FILE)
         self.summary_lines.queue.flush(MAX_WAIT_FOR_REPORTS)
 

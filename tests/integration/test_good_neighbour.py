@@ -231,7 +231,7 @@ def test_a_silent_stream_wakes_the_watchdog_a_few_times_a_second_and_no_other_th
     instrument: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = Calls(monkeypatch, runtime.watchdog, "make_round")
-    finalized = Calls(monkeypatch, runtime.finalizer, "_run_round_tasks")
+    finalized = Calls(monkeypatch, runtime.finalizer, "_make_round")
     instrument()
     stream = observed()
     next(stream)
