@@ -160,7 +160,8 @@ class RunQueues:
         if self._read is not read_schedstat or (displaced := count_displacements()) == self._displaced:
             return 0
         self._displaced = displaced
-        known = {str(native_id) for native_id in (*self._threads.keys(), get_native_id())}
+        # Other threads may add some meanwhile.
+        known = {str(found.key) for found in self._threads.valuerefs()} | {str(get_native_id())}
         found = {
             thread: read_turns_of(thread)
             for thread in islice(sorted(set(os.listdir(THREADS)) - known), MAX_THREADS_PER_NAP)  # noqa: PTH208 - quicker
