@@ -91,7 +91,7 @@ class StreamInstruments:
         """Record streams that ended into every instrument that concerns them, but for their outcome.
 
         Args:
-            batch: streams with these attributes, and the rest of `StreamReport.common`, in common.
+            batch: streams with these attributes, and the rest of `StreamReport.batch_key`, in common.
             labels: their attributes.
 
         Raises:

@@ -118,7 +118,7 @@ class PendingStreams:
             instruments = metrics.instruments
             try:
                 labels = instruments.labels_of(stream)
-                key = instruments, id(labels), stream.common
+                key = instruments, id(labels), stream.batch_key
                 batch = by_key.get(key)
                 if batch is None:
                     batches.append(batch := StreamBatch(metrics, instruments, labels, [], self._report))

@@ -95,7 +95,8 @@ class SpanHandle:
     def adopt_span(self, span: Span, recorded_elsewhere: frozenset[str]) -> None:
         """Report to the span that the SDK has started for this very request, instead of one of our own.
 
-        The SDK describes request and response and counts the tokens there; we add the latency.
+        The SDK describes request and response and counts the tokens there; we add the latency, and record the standard
+        metrics but those `recorded_elsewhere`, which are fields of `StandardNames`.
         """
         self.records_standard, self.recorded_elsewhere = True, recorded_elsewhere
         self.join_span(span, set_span_in_context(span))
@@ -119,8 +120,8 @@ class StreamReport(NamedTuple):
     """The status of the stream's session; None: it belongs to none."""
 
     @property
-    def common(self) -> tuple[Hashable, ...]:
-        """What streams whose metrics are recorded together have in common, beside their attributes."""
+    def batch_key(self) -> tuple[Hashable, ...]:
+        """Part of what streams share whose metrics are recorded as one batch; the rest is their attributes."""
         handle, finished = self.handle, self.finished
         slo = None if self.slo is None else self.slo.slo.profile
         is_sampled = handle.span_context.trace_flags & TraceFlags.SAMPLED
@@ -149,7 +150,7 @@ class StreamReport(NamedTuple):
         ]
 
     def find_chunk_gaps(self) -> Sequence[float]:
-        """Return the time between every two chunks (ns), ascending.
+        """Return the time between consecutive chunks (ns), ascending.
 
         For most streams the ITL samples are such gaps, which are sorted already. Tokens per chunk, choices, uncertain
         arrivals and bursts make the samples differ from the gaps.

@@ -1,4 +1,4 @@
-"""Has threads of ours, and the locks that they hold, survive `os.fork()`."""
+"""Keeps the threads of this project, and the locks that they hold, usable after `os.fork()`."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class OpenCall:
         self.errors = opener.errors
         """Where failures of our own are reported."""
         self.recorder = recorder
-        """The recorder; None: a layer nearer to the wire has taken it over, or the call is over."""
+        """The recorder; None: it is opened later, a layer nearer to the wire has taken it over, or the call is over."""
         self._has_inner_layer = has_inner_layer
         self._open_later = open_later
         self._is_awaited = False
@@ -124,7 +124,7 @@ class OpenCall:
 
     @never_raises(Where.STREAM_OPEN, None)
     def enter_recording(self) -> None:
-        """Make our span current, where it was started after the call: in the task, if that was in another thread."""
+        """Make our span current where it was started during the call; again in the task, if another thread did that."""
         if self._is_entered_late and self.recorder is not None:
             context.attach(self.recorder.span_handle.context)
 

@@ -8,9 +8,9 @@ import pytest
 
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence, Phase
-from otel_itl.recording.evidence.causes import Readings, find_cause
+from otel_itl.recording.evidence.causes import Readings, find_stall_cause
 from otel_itl.recording.evidence.connection import Reading
-from otel_itl.recording.evidence.frames import Shown
+from otel_itl.recording.evidence.frames import FrameEvidence
 from otel_itl.recording.evidence.lags import Lag
 
 MS = 1_000_000
@@ -51,7 +51,7 @@ def judge(
         is_alive=False, is_over=is_over,
     )  # fmt: skip
     options.setdefault("has_chunk", is_over)
-    return find_cause(silence, Readings(before, now, **options), lags(*stopped), lags(*blocked))
+    return find_stall_cause(silence, Readings(before, now, **options), lags(*stopped), lags(*blocked))
 
 
 # --- The connection is the witness -----------------------------------------------------------------------------------
@@ -129,9 +129,9 @@ def test_on_a_connection_of_several_streams_unread_bytes_show_nothing() -> None:
     assert judge(2_500, None, reading(2_500, 2_490, unread=90), is_shared=True) == NOTHING_KNOWN
 
 
-def shown(quiet_until: float, came: float | None) -> Shown:
+def shown(quiet_until: float, came: float | None) -> FrameEvidence:
     """What frames show, its moments in milliseconds after the silence began."""
-    return Shown(round((SINCE + quiet_until) * MS), None if came is None else round((SINCE + came) * MS))
+    return FrameEvidence(round((SINCE + quiet_until) * MS), None if came is None else round((SINCE + came) * MS))
 
 
 def test_a_frame_that_waits_for_its_reader_makes_the_silence_the_callers() -> None:

@@ -81,7 +81,7 @@ class OfEach(RunQueues):
         super().__init__(InternalErrors(), lambda: None)
         self._readings = iter(readings)
 
-    def read_of_each(self) -> dict[str, Turns]:
+    def read_turns_by_thread(self) -> dict[str, Turns]:
         return next(self._readings)
 
 
@@ -106,7 +106,7 @@ def test_the_delay_of_each_thread_contains_that_of_this_one() -> None:
     alone = clock.read()
     if alone is None:
         pytest.skip("this system does not count it for each thread")
-    of_each = clock.read_of_each()
+    of_each = clock.read_turns_by_thread()
     assert of_each is not None
     assert of_each[str(threading.get_native_id())].delay >= alone
 
@@ -380,7 +380,7 @@ def make_naps(*excesses_ms: float | None, threads: int = 2) -> list[tuple[float,
         found[:] = [window, *[None] * (threads - 1)]
         queues.end_windows()
     now[0] += 50 * MS
-    return [(window.end / MS, window.excess / MS) for window in queues.find_joint_windows(0)]
+    return [(window.end / MS, window.excess / MS) for window in queues.find_process_windows(0)]
 
 
 class ScriptedThread:
@@ -406,7 +406,7 @@ def test_threads_that_wait_for_a_cpu_may_have_held_the_interpreter_one_after_the
     for number, thread in enumerate(kept):
         queues._threads[number] = thread  # type: ignore[assignment]
     queues.end_windows()
-    assert queues.find_joint_windows(0)[0] == Window(0, 100 * MS, 50 * MS, 0.0)
+    assert queues.find_process_windows(0)[0] == Window(0, 100 * MS, 50 * MS, 0.0)
 
 
 def test_the_wait_of_the_last_nap_stands_for_the_time_since_then() -> None:
@@ -476,5 +476,5 @@ def test_a_thread_that_reads_no_stream_may_have_held_the_interpreter_when_it_los
     for _ in range(2):
         queues.end_windows()
         now[0] += 100 * MS
-    found = queues.find_joint_windows(0)
+    found = queues.find_process_windows(0)
     assert [(round(one.end / MS), round(one.excess / MS)) for one in found[:1]] == expected

@@ -149,7 +149,7 @@ def test_streams_whose_spans_differ_in_what_a_batch_has_in_common_are_recorded_a
 ) -> None:
     other = stream(1)
     setattr(other.handle, changed, value)
-    assert stream(1).common != other.common
+    assert stream(1).batch_key != other.batch_key
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,4 @@ def test_streams_whose_spans_differ_in_what_a_batch_has_in_common_are_recorded_a
 )
 def test_streams_that_ended_in_other_ways_are_recorded_apart(changed: dict[str, Any]) -> None:
     one = stream(1)
-    assert one.common != one._replace(finished=one.finished._replace(**changed)).common
+    assert one.batch_key != one._replace(finished=one.finished._replace(**changed)).batch_key

@@ -14,10 +14,10 @@ from otel_itl.core.arrivals import COLD_CACHE_FACTOR
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.connection import RESOLUTION, Reading
-from otel_itl.recording.evidence.frames import Shown
+from otel_itl.recording.evidence.frames import FrameEvidence
 from otel_itl.recording.evidence.lags import Lag, find_earliest_before
 
-CATCH_UP_NS: Final = 100_000_000
+HAND_OUT_NS: Final = 100_000_000
 """What did not run may take this long to hand a chunk out when it runs again."""
 MAX_CHAINED_STOPS: Final = 2
 """What stopped the process, and what kept its reader from running right after that."""
@@ -34,11 +34,11 @@ class Readings(NamedTuple):
     """What came may have been another stream's."""
     has_chunk: bool = False
     """A chunk has ended the silence, rather than the end of the stream."""
-    frames: Shown | None = None
+    frames: FrameEvidence | None = None
     """What its own frames show, where other streams are read from the connection as well; None: not known."""
 
 
-class _Shown(NamedTuple):
+class _ConnectionEvidence(NamedTuple):
     """What the connection showed of one silence (ns)."""
 
     quiet_until: int
@@ -49,7 +49,7 @@ class _Shown(NamedTuple):
     """Bytes wait, now that the silence lasts; None: it is over, or that is not known."""
 
 
-def find_cause(
+def find_stall_cause(
     silence: Silence, readings: Readings, stopped: Iterable[Lag], blocked: Iterable[Lag]
 ) -> tuple[Cause, Evidence]:
     """Find the cause of a silence that reached its threshold, and what showed it.
@@ -65,7 +65,7 @@ def find_cause(
     quiet = shown.quiet_until - silence.since
     stops, blocks = sorted(stopped), sorted(blocked)
     held_up = (
-        Lag(find_earliest_before(stops, index, MAX_CHAINED_STOPS, CATCH_UP_NS), stop.end)
+        Lag(find_earliest_before(stops, index, MAX_CHAINED_STOPS, HAND_OUT_NS), stop.end)
         for index, stop in enumerate(stops)
     )
     passages = (Lag(find_earliest_before(blocks, index), block.end) for index, block in enumerate(blocks))
@@ -90,38 +90,38 @@ def _measure_hidden(lags: Iterable[Lag], quiet_until: int, until: int) -> int:
         (
             until - max(lag.start, quiet_until)
             for lag in lags
-            if lag.start < until <= lag.end + max(CATCH_UP_NS, (lag.end - lag.start) // COLD_CACHE_FACTOR)
+            if lag.start < until <= lag.end + max(HAND_OUT_NS, (lag.end - lag.start) // COLD_CACHE_FACTOR)
         ),
         default=0,
     )
 
 
-def _judge_readings(silence: Silence, readings: Readings) -> _Shown:
+def _judge_readings(silence: Silence, readings: Readings) -> _ConnectionEvidence:
     """Return what the connection, and the frames that were read from it, showed of a silence."""
     shown, frames = _judge_connection(silence, readings), readings.frames
     if frames is None:
         return shown
     until = silence.until
-    return _Shown(
+    return _ConnectionEvidence(
         max(shown.quiet_until, min(frames.quiet_until, until)),
         until if frames.came is None else min(frames.came, until),
         shown.is_unread if frames.came is None or silence.is_over else True,
     )
 
 
-def _judge_connection(silence: Silence, readings: Readings) -> _Shown:
+def _judge_connection(silence: Silence, readings: Readings) -> _ConnectionEvidence:
     """Return what the connection showed of a silence."""
     since, until = silence.since, silence.until
     before, now, is_shared, has_chunk, _ = readings
     if now is None or (now.unread and is_shared):
-        return _Shown(since, until, is_unread=None)
+        return _ConnectionEvidence(since, until, is_unread=None)
     is_unread = None if silence.is_over else now.unread > 0
     if now.last_data is None:
-        return _Shown(since, until, is_unread)
+        return _ConnectionEvidence(since, until, is_unread)
     if _is_quiet(now, since):
         if is_unread or has_chunk:  # it was there from the start
-            return _Shown(since, since, is_unread)
-        return _Shown(min(now.moment, until), until, is_unread)
+            return _ConnectionEvidence(since, since, is_unread)
+        return _ConnectionEvidence(min(now.moment, until), until, is_unread)
     quiet_until, unread_since = since, until
     if before is not None and before.moment > since and _is_quiet(before, since) and not before.unread:
         quiet_until = min(before.moment, until)
@@ -132,7 +132,7 @@ def _judge_connection(silence: Silence, readings: Readings) -> _Shown:
             quiet_until = max(quiet_until, min(now.last_data - PROMPT_NS, until))
         elif is_unread and before.moment >= since and before.unread and _is_untouched(before, now):
             unread_since = before.moment
-    return _Shown(quiet_until, unread_since, is_unread)
+    return _ConnectionEvidence(quiet_until, unread_since, is_unread)
 
 
 def _is_quiet(reading: Reading, since: int) -> bool:

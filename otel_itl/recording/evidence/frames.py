@@ -50,7 +50,7 @@ class Frame(NamedTuple):
     came: int
     """When it was read (ns)."""
     read_before: int
-    """When the connection was read before that (ns): it was not there yet."""
+    """When the last event of the read before came, of any stream (ns; 0: there was none): it was not there yet."""
     is_awaited: bool
     """The reader of another stream of the connection had waited for a while: the connection was being read."""
     is_awaited_by_own: bool
@@ -62,7 +62,7 @@ class Frame(NamedTuple):
         return self.came if self.is_awaited or self.is_awaited_by_own else self.read_before
 
 
-class Shown(NamedTuple):
+class FrameEvidence(NamedTuple):
     """What the frames of a stream show of its last chunk, or of the wait for the next one (ns)."""
 
     quiet_until: int
@@ -146,7 +146,7 @@ class FrameLog(list[Any]):
         self.taken.append(self._clock())
         return event
 
-    def show(self, handed: int | None) -> Shown | None:
+    def show(self, handed: int | None) -> FrameEvidence | None:
         """Show what is known of a chunk; None: nothing.
 
         Args:
@@ -154,10 +154,10 @@ class FrameLog(list[Any]):
         """
         if handed is not None:
             frame = self.find(handed)
-            return None if frame is None else Shown(frame.read_before, frame.came)
+            return None if frame is None else FrameEvidence(frame.read_before, frame.came)
         if self._waiting:
-            return Shown(self._waiting[0].read_before, self._waiting[0].came)
-        return None if self._former else Shown(self.reads.last, None)
+            return FrameEvidence(self._waiting[0].read_before, self._waiting[0].came)
+        return None if self._former else FrameEvidence(self.reads.last, None)
 
     def find(self, handed: int) -> Frame | None:
         """Return the last frame of a chunk that was handed out at a moment (ns); None: not known."""
@@ -173,7 +173,7 @@ class FrameLog(list[Any]):
         return any(isinstance(other, FrameLog) and other.has_waited(now) for other in others)
 
     def has_waited(self, now: int) -> bool:
-        """Return whether the stream has been waiting for an event for a while, until now (ns)."""
+        """Return whether its reader, or at first its request, has waited for an event for a while, until now (ns)."""
         reader = self.reader
         if reader is None:  # for its headers
             return not self.frames and not self._former and now - self._opened >= MIN_WAIT_NS
@@ -197,7 +197,8 @@ class DatedChunks(NamedTuple):
     """When the chunks of a stream came, by what was read from its connection."""
 
     asked: array[int]
-    """When each was asked for (ns); for one that was there before, when the chunk before it came."""
+    """When each was asked for (ns). For one that was read before that: when the chunk before it came (for the first one
+    the headers) if another reader was waiting for the connection, else when it came itself."""
     arrived: array[int]
     """When each came (ns)."""
     since: array[int]

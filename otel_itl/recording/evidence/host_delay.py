@@ -52,7 +52,7 @@ class HostDelay:
 
         Called where the chunks pass through threads of the SDK: when these get no CPU, the reader is late as well.
         """
-        self._start_of_each = None if self._queues is None else self._queues.read_of_each()
+        self._start_of_each = None if self._queues is None else self._queues.read_turns_by_thread()
 
     @property
     def passes_threads(self) -> bool:
@@ -124,7 +124,7 @@ class HostDelay:
         """Return the delay of the thread that was delayed most since `watch_all_threads` (ns); None: not known."""
         if self._start_of_each is None or self._queues is None:
             return None
-        ends = self._queues.read_of_each() or {}
+        ends = self._queues.read_turns_by_thread() or {}
         return max((_delay_between(self._start_of_each.get(one), end) for one, end in ends.items()), default=None)
 
     def _read(self) -> int | None:

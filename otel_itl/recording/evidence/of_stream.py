@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from otel_itl.core.conventions import Where
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
-from otel_itl.recording.evidence.causes import Readings, find_cause
+from otel_itl.recording.evidence.causes import Readings, find_stall_cause
 from otel_itl.recording.evidence.connection import Connection, Reading
 from otel_itl.recording.evidence.frames import DatedChunks, FrameLog, Reader, date_chunks, follow_frames
 from otel_itl.recording.evidence.host_delay import HostDelay
@@ -123,7 +123,7 @@ class StreamEvidence:
         self._last_reading = self.read_connection()
 
     @never_raises(Where.STALL_WATCH, (Cause.UPSTREAM, Evidence.NONE))
-    def find_cause(self, silence: Silence, now: int, *, has_chunk: bool) -> tuple[Cause, Evidence]:
+    def find_stall_cause(self, silence: Silence, now: int, *, has_chunk: bool) -> tuple[Cause, Evidence]:
         """Find the cause of a silence that has reached its threshold, at `now` (ns), and what showed it.
 
         Args:
@@ -137,9 +137,9 @@ class StreamEvidence:
         readings = Readings(self._last_reading, reading, is_shared, has_chunk, frames)
         stopped = self._process.wakes.find_pauses(silence.since, now)
         if self.loop_lag is None:
-            return find_cause(silence, readings, [*stopped, *self.host.find_stops(silence.since)], ())
+            return find_stall_cause(silence, readings, [*stopped, *self.host.find_stops(silence.since)], ())
         # On a loop, the thread runs for other streams as well: only the loop's own lag shows that it kept this waiting.
-        return find_cause(silence, readings, stopped, self.loop_lag.since_including_current(silence.since, now))
+        return find_stall_cause(silence, readings, stopped, self.loop_lag.since_including_current(silence.since, now))
 
     @never_raises(Where.STALL_WATCH, default=False)
     def is_free(self, now: int) -> bool:
@@ -186,7 +186,7 @@ class StreamEvidence:
             waits += self.loop_lag.find_waits(self._requested)
             passages = self.loop_lag.find_passages(self._requested)
         if self._process.run_queues is not None and (self.loop_lag is None or self.host.passes_threads):
-            waits += self._process.run_queues.find_joint_windows(self._requested)
+            waits += self._process.run_queues.find_process_windows(self._requested)
         delays = Delays(
             *(lags, windows, waits, passages), is_on_loop=self.loop_lag is not None, turns=self._count_turns()
         )

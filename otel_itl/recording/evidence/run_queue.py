@@ -78,11 +78,11 @@ class RunQueues:
         """Whether a thread that reads streams has run a short while ago."""
         return self._clock() < self._active_until
 
-    def find_joint_windows(self, moment: int) -> list[Window]:
-        """Return, for each nap that ended after `moment` (ns), what the threads of the process waited one by one.
+    def find_process_windows(self, moment: int) -> list[Window]:
+        """Return a window for each nap of the watchdog that ended after `moment` (ns): what all threads waited in it.
 
         A thread that got no CPU may have held the GIL, which the others needed to go on, and so may the next one. There
-        are none where the thread that waited was alone. That of the last nap stands for the nap that is not over.
+        are none where the thread that waited was alone. That of the last nap stands for the one that is not over.
         """
         windows = find_after(self._joint, moment)
         if windows and windows[-1].end >= self._last_nap:
@@ -97,7 +97,7 @@ class RunQueues:
         return None if self._read is None else self._read()
 
     @never_raises(Where.STREAM_READ, None)
-    def read_of_each(self) -> dict[str, Turns] | None:
+    def read_turns_by_thread(self) -> dict[str, Turns] | None:
         """Return the turns of every thread of this process so far, by its native id; None: not known."""
         if self._read is not read_schedstat:
             return None
@@ -125,7 +125,7 @@ class RunQueues:
     def end_windows(self) -> int:
         """End a window of each thread, of the next ones where there are many. Called when the watchdog wakes up.
 
-        Returns for how long (ns) they waited for a CPU, one by one.
+        Returns for how long (ns) the threads that read streams waited for a CPU, beyond what is ordinary, all together.
         """
         # Other threads may add some meanwhile.
         threads = [thread for found in self._threads.valuerefs() if (thread := found()) is not None]

@@ -114,7 +114,7 @@ class KnownCollector:
         self._left_out: Counter[Cause] = Counter()
 
     def add(self, stream: StoredStream) -> bool:
-        """Add a stream that has the figure, and return whether it is known well enough to be pooled."""
+        """Add a stream that has the figure, and return whether it is pooled: all are, or those that are known well enough."""
         measures, figure = stream.measures, self._figure
         is_left_out = self._leaves_out and not is_known_well_enough(measures, figure)
         errors = (find_error(measures, figure), find_error(measures, figure, is_above=True))
@@ -122,7 +122,7 @@ class KnownCollector:
             figure = "itl_mean"
         error = max(filter(None, errors), default=measures.bounds[figure].width if is_left_out else None)
         if error is not None:
-            cause = find_cause(stream, figure)
+            cause = find_uncertainty_cause(stream, figure)
             self._errors.setdefault(cause, array("d")).append(error)
             self._left_out[cause] += is_left_out
         self._streams += not is_left_out
@@ -166,7 +166,7 @@ def is_error_shown(error: float, value: float) -> bool:
     return round(error, 9) > max(MIN_UNCERTAINTY, MIN_UNCERTAIN_SHARE * value)
 
 
-def find_cause(stream: StoredStream, figure: str) -> Cause:
+def find_uncertainty_cause(stream: StoredStream, figure: str) -> Cause:
     """Return why a figure of a stream, given its field, which has bounds, is uncertain: what most of it is due to.
 
     That is the caller's holds, or lateness: of the host as far as the reader was ready and got no CPU, and of the event
@@ -223,7 +223,7 @@ def describe_figures(known: Mapping[str, Known]) -> list[str]:
 
 
 def find_remedy(known: Iterable[Known]) -> str:
-    """Return what to do where the caller's machine decides, given what is known of the figures: first, unblock it."""
+    """Return what to do where the caller's machine decides: unblock its loop, if a figure suffers from that, and repeat."""
     causes = {one.cause for figure in known for one in figure.uncertain}
     flags = [Flag.BLOCKED, Flag.NOT_KNOWN] if Cause.BLOCKED in causes else [Flag.NOT_KNOWN]
     return " ".join(flag.remedy for flag in flags)

@@ -101,7 +101,7 @@ def _read_recorded(source: str) -> Traffic:
 
 
 def _find_peak(arguments: argparse.Namespace, traffic: Traffic | None) -> float:
-    """Return the expected peak; refuse one of which a level is more streams than one process can hold."""
+    """Return the expected peak of streams at a time; refuse one of which a level is more than one process can hold."""
     if arguments.peak is None and traffic is None:
         raise CommandError("name the expected peak with --peak, or recorded streams with --from.")
     peak = float(traffic.peak if arguments.peak is None and traffic is not None else arguments.peak)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from otel_itl.core.measures import Measures
 from otel_itl.core.timeline import MICROSECOND
-from otel_itl.tools.report.certainty import find_cause, find_error, is_known_well_enough
+from otel_itl.tools.report.certainty import find_error, find_uncertainty_cause, is_known_well_enough
 from otel_itl.tools.report.reading.span_facts import StallFacts
 from otel_itl.tools.report.reading.streams import UNKNOWN, Identity, StoredStream
 from otel_itl.tools.report.slo import Verdict, read_verdict
@@ -134,7 +134,7 @@ def describe_errors(stream: StoredStream) -> dict[str, Any]:
         "high": pack_samples(measures.sample_bounds.highest) if has_bounds else None,
         "errors": without_none(errors) or None,
         "above": without_none(above) or None,
-        "why": uncertain and find_cause(stream, uncertain).words,
+        "why": uncertain and find_uncertainty_cause(stream, uncertain).words,
         "left_out": left_out or None,
     }
     return without_none(described)
