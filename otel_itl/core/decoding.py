@@ -47,8 +47,8 @@ def decode(events: Iterable[tuple[str, int, Mapping[str, Any]]]) -> Timeline:
         events: name, Unix time in nanoseconds and attributes of each event.
 
     Raises:
-        MalformedEventsError: no token event with the facts of the stream, chunks that are missing, or attributes that do
-            not fit together.
+        MalformedEventsError: no token event with the facts of the stream, missing chunks, or attributes that do not fit
+            together.
     """
     packed: list[Mapping[str, Any]] = []
     single: list[tuple[int, Mapping[str, Any]]] = []

@@ -114,7 +114,7 @@ class KnownCollector:
         self._left_out: Counter[Cause] = Counter()
 
     def add(self, stream: StoredStream) -> bool:
-        """Add a stream that has the figure, and return whether it is pooled: all are, or those that are known well enough."""
+        """Add a stream that has the figure; returns whether it is pooled: all are, or those that are known well."""
         measures, figure = stream.measures, self._figure
         is_left_out = self._leaves_out and not is_known_well_enough(measures, figure)
         errors = (find_error(measures, figure), find_error(measures, figure, is_above=True))
@@ -223,7 +223,7 @@ def describe_figures(known: Mapping[str, Known]) -> list[str]:
 
 
 def find_remedy(known: Iterable[Known]) -> str:
-    """Return what to do where the caller's machine decides: unblock its loop, if a figure suffers from that, and repeat."""
+    """Return what to do where the caller's machine decides: unblock its loop, where that is why, and repeat."""
     causes = {one.cause for figure in known for one in figure.uncertain}
     flags = [Flag.BLOCKED, Flag.NOT_KNOWN] if Cause.BLOCKED in causes else [Flag.NOT_KNOWN]
     return " ".join(flag.remedy for flag in flags)
