@@ -86,8 +86,8 @@ class Measures(NamedTuple):
     excluded: int
     """Other gaps, which no observed arrival opens or closes: guessed."""
     is_consumer_bound: bool
-    """More than half of the gaps are not exact, or the time to the first token is known neither to 1 ms nor to 5 %: the
-    caller, its process or its machine was too slow."""
+    """More than half of the gaps are not exact, or the time to the first token is known neither to 1 ms nor to a
+    tenth: the caller, its process or its machine was too slow."""
     consumer_time: float
     """How long the caller kept the stream waiting."""
     time_to_last_token: float | None
