@@ -51,7 +51,7 @@ def add(pending: PendingStreams, recorded: Recorded, stream: Any) -> None:
     report: Any = SimpleNamespace(
         handle=SimpleNamespace(exemplar_context=stream),
         finished=SimpleNamespace(timeline=SimpleNamespace(outcome=Outcome.CLOSED)),
-        common=(),
+        batch_key=(),
     )
     pending.add(recorded, report)
 
