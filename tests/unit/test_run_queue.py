@@ -459,19 +459,19 @@ def test_a_thread_is_active_if_it_runs_again_and_again_and_not_for_the_timer_of_
 
 
 @pytest.mark.parametrize(
-    ("displaced", "expected"),
-    [([1, 2], [(100, 30)]), ([1, 1], [])],
-    ids=["a thread lost its CPU", "none did"],
+    ("displaced", "on_cpu", "expected"),
+    [([1, 2], 5 * MS, [(100, 30)]), ([1, 2], MS // 2, []), ([1, 1], 5 * MS, [])],
+    ids=["a thread that computes lost its CPU", "one that was woken up did", "none did"],
 )
 def test_a_thread_that_reads_no_stream_may_have_held_the_interpreter_when_it_lost_its_cpu(
-    displaced: list[int], expected: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
+    displaced: list[int], on_cpu: int, expected: list[tuple[float, float]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now, waited = [0], iter((0, 30 * MS))
+    now, readings = [0], iter((Turns(0, 1, 0), Turns(30 * MS, 2, on_cpu)))
     counts = iter(displaced)
     queues = RunQueues(InternalErrors(), find_source=lambda: run_queue.read_schedstat, clock=lambda: now[0])
     monkeypatch.setattr(queues, "_read", run_queue.read_schedstat)
     monkeypatch.setattr(run_queue, "count_displacements", lambda: next(counts))
-    monkeypatch.setattr(run_queue, "read_turns_of", lambda _: Turns(next(waited), 1))
+    monkeypatch.setattr(run_queue, "read_turns_of", lambda _: next(readings))
     monkeypatch.setattr(run_queue.os, "listdir", lambda _: ["1"])
     for _ in range(2):
         queues.end_windows()

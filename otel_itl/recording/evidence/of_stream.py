@@ -185,8 +185,11 @@ class StreamEvidence:
         if self.loop_lag is not None:
             waits += self.loop_lag.find_waits(self._requested)
             passages = self.loop_lag.find_passages(self._requested)
-        if self._process.run_queues is not None and (self.loop_lag is None or self.host.passes_threads):
-            waits += self._process.run_queues.find_process_windows(self._requested)
+        queues = self._process.run_queues
+        if queues is not None and self.loop_lag is None:
+            waits += queues.find_process_windows(self._requested)
+        if queues is not None and self.host.passes_threads:
+            waits += queues.find_relay_windows(self._requested)
         delays = Delays(
             *(lags, windows, waits, passages), is_on_loop=self.loop_lag is not None, turns=self._count_turns()
         )

@@ -29,6 +29,8 @@ ACTIVE_NS: Final = 400_000_000
 """For so long after a thread was active it is taken to read a stream still."""
 MAX_THREADS_PER_NAP: Final = 16
 """Threads that are read when the watchdog wakes up; where more read streams, the windows are longer."""
+MIN_HOLDING_NS: Final = 1_000_000
+"""A thread that was on a CPU for less than this between two naps did not compute."""
 OF_PROCESS: Final = 0
 """Stands for the id of a thread where the whole process is throttled."""
 
@@ -62,6 +64,8 @@ class RunQueues:
         self._active_until = 0
         self._joint: deque[Window] = deque(maxlen=MAX_WINDOWS)
         """Of each nap in which one of several threads waited, what they waited together."""
+        self._relays: deque[Window] = deque(maxlen=MAX_WINDOWS)
+        """Of each nap, what the threads that read no streams waited together."""
         self._others: dict[str, Turns] = {}
         """The turns of the threads that read no streams, when they were last read."""
         self._displaced = 0
@@ -72,6 +76,7 @@ class RunQueues:
         self._threads = WeakValueDictionary()
         self._others = {}
         self._joint.clear()
+        self._relays.clear()
 
     @property
     def has_active_threads(self) -> bool:
@@ -88,6 +93,13 @@ class RunQueues:
         if windows and windows[-1].end >= self._last_nap:
             windows.append(windows[-1]._replace(start=windows[-1].end, end=self._clock()))
         return windows
+
+    def find_relay_windows(self, moment: int) -> list[Window]:
+        """Return a window for each nap of the watchdog that ended after `moment` (ns): what other threads waited in it.
+
+        That concerns streams whose chunks pass through threads of their SDK.
+        """
+        return find_after(self._relays, moment)
 
     @never_raises(Where.STREAM_READ, None)
     def read(self) -> int | None:
@@ -144,18 +156,22 @@ class RunQueues:
             if window is not None and window.excess:
                 waited.append(window)
         readers = sum(window.excess for window in waited)
-        others = self._read_others()
-        if others:
-            waited.append(Window(last_nap, self._last_nap, others, busy=0.0))
-        if waited and (others or len(threads) > 1):
+        holders = self._read_others(last_nap)
+        if holders:
+            waited.append(Window(last_nap, self._last_nap, holders, busy=0.0))
+        if waited and (holders or len(threads) > 1):
             start, end = min(window.start for window in waited), max(window.end for window in waited)
-            self._joint.append(Window(start, end, min(readers + others, end - start), busy=0.0))
+            self._joint.append(Window(start, end, min(readers + holders, end - start), busy=0.0))
         return readers
 
-    def _read_others(self) -> int:
-        """Return for how long (ns) the threads that read no streams waited for a CPU since they were last read.
+    def _read_others(self, since: int) -> int:
+        """Read the threads that read no streams; returns for how long (ns) they waited that may have held the GIL.
 
         They are read when a thread of the process has lost its CPU to another one: only so it waits with the GIL held.
+        One that was hardly on a CPU has waited to be woken up.
+
+        Args:
+            since: when the last nap was over (ns).
         """
         if self._read is not read_schedstat or (displaced := count_displacements()) == self._displaced:
             return 0
@@ -167,8 +183,12 @@ class RunQueues:
             for thread in islice(sorted(set(os.listdir(THREADS)) - known), MAX_THREADS_PER_NAP)  # noqa: PTH208 - quicker
         }
         former, self._others = self._others, found
-        return sum(
-            self._ordinary.find_excess(turns.since(former[thread]))
-            for thread, turns in found.items()
-            if thread in former
-        )
+        waited = held = 0
+        for thread in found.keys() & former.keys():
+            turns = found[thread].since(former[thread])
+            excess = self._ordinary.find_excess(turns)
+            waited += excess
+            held += excess if turns.on_cpu >= MIN_HOLDING_NS else 0
+        if waited:
+            self._relays.append(Window(since, self._last_nap, min(waited, self._last_nap - since), busy=0.0))
+        return held
