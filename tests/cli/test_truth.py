@@ -10,7 +10,7 @@ import pytest
 from otel_itl.core.measures import measure
 from otel_itl.core.timeline import Kind, Outcome, Timeline
 from otel_itl.testing import Event, Exchange, Sent
-from otel_itl.testing.exchange import Progress, Request
+from otel_itl.testing.exchange import Progress
 from otel_itl.tools.demo.truth import compare_with_truth
 from otel_itl.tools.report.reading.streams import StoredStream
 
@@ -47,10 +47,9 @@ def exchange(number: int, *moments: float, model: str = "smooth-1") -> Exchange:
         Sent(step, Event("answer", tokens=1), complete_ns=arrived + round(moment * MS))
         for step, moment in enumerate(moments)
     ]
-    request = Request(
-        number, "POST", "/v1/chat/completions", {}, b"", arrived, 0, reused=False, wire="chat", model=model
-    )
-    return Exchange(request, lambda: Progress(sent=sent), lambda _: True)
+    progress = Progress(sent=sent)
+    path, wire = "/v1/chat/completions", "chat"
+    return Exchange(number, "POST", path, {}, b"", arrived, 0, reused=False, wire=wire, model=model, last=progress)
 
 
 def test_the_largest_differences_are_found() -> None:
