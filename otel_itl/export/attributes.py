@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import compress, repeat
 from math import inf
-from operator import attrgetter, is_, is_not, mul, truediv
+from operator import attrgetter, is_, is_not
 from typing import Any
 
 from otel_itl.core import conventions as names
@@ -40,12 +40,7 @@ def rounded(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """
     values = attributes.values()
     are_computed = list(map(is_, map(type, values), repeat(float)))
-    computed = list(compress(values, are_computed))
-    try:
-        # `round(number, 6)` makes a decimal text of each number, which takes ten times as long.
-        digits = list(map(truediv, map(round, map(mul, computed, repeat(1e6))), repeat(1e6)))
-    except (OverflowError, ValueError):  # one of them is not finite
-        digits = list(map(round, computed, repeat(6)))
+    digits = map(round, compress(values, are_computed), repeat(6))
     return {**attributes, **dict(zip(compress(attributes, are_computed), digits, strict=True))}
 
 
