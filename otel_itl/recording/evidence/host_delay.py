@@ -133,5 +133,5 @@ class HostDelay:
 
 def _delay_between(start: Turns | None, end: Turns) -> int:
     """Return the delay (ns) of a thread, less what is ordinary at each turn; without a start it began meanwhile."""
-    before = start or Turns(0, 0)
-    return max(end.delay - before.delay - (end.number - before.number) * MAX_ORDINARY_NS, 0)
+    turns = end.since(start or Turns(0, 0))
+    return max(turns.delay - turns.number * MAX_ORDINARY_NS, 0)
