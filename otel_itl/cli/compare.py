@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from otel_itl.cli.matched_slo import UnmatchedSLOError, check_slo
+from otel_itl.cli.matched_slo import check_slo
 from otel_itl.core.moments import format_time
+from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.comparison import Comparison, compare
 from otel_itl.tools.compare.gate import exit_code
 from otel_itl.tools.compare.otava import CONFIGURATION_MARK, make_series
@@ -17,35 +18,35 @@ from otel_itl.tools.compare.render.markdown import comparison_to_markdown
 from otel_itl.tools.compare.render.words import headline
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.sides import CannotSplitError, read_by_attribute, read_by_time, read_files, read_runs
-from otel_itl.tools.exit_codes import BAD_USAGE
 from otel_itl.tools.output import CannotWriteError, check_output, open_output
-from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable
+from otel_itl.tools.report.reading.lines import check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.render.number_format import pluralize
 from otel_itl.tools.stderr import print_line
 
 
 def run_compare(arguments: argparse.Namespace) -> int:
-    """Run `otel-itl compare`, and return its exit code."""
+    """Run `otel-itl compare`, and return its exit code.
+
+    Raises:
+        CommandError: the input cannot be compared, or the output cannot be written.
+    """
     skipped = SkippedInput()
-    try:
-        for source in arguments.files:
-            check_readable(source)
-        for output in filter(None, (arguments.html, arguments.otava)):
-            check_output(output, arguments.files)
-        if arguments.otava is not None:
-            return _write_series(arguments, skipped)
-        a, b = _read_sides(arguments, skipped)
-        _print_skipped(skipped)
-        empty = next((side for side in (a, b) if not side.requests), None)
-        if empty is not None:
-            return _refuse(f"no usable stream in {empty.name}: there is nothing to compare.")
-        check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
-        comparison = compare(a, b, arguments.margin, seed=arguments.seed)
-        if arguments.html is not None:
-            _write_html(comparison, arguments)
-    except (UnreadableSourceError, CannotSplitError, CannotWriteError, UnmatchedSLOError) as error:
-        return _refuse(str(error))
+    for source in arguments.files:
+        check_readable(source)
+    for output in filter(None, (arguments.html, arguments.otava)):
+        check_output(output, arguments.files)
+    if arguments.otava is not None:
+        return _write_series(arguments, skipped)
+    a, b = _read_sides(arguments, skipped)
+    _print_skipped(skipped)
+    empty = next((side for side in (a, b) if not side.requests), None)
+    if empty is not None:
+        raise CommandError(f"no usable stream in {empty.name}: there is nothing to compare.")
+    check_slo(arguments.slo, (request.model.partition(" / ")[2] for side in (a, b) for request in side.requests))
+    comparison = compare(a, b, arguments.margin, seed=arguments.seed)
+    if arguments.html is not None:
+        _write_html(comparison, arguments)
     code = exit_code(comparison, arguments.fail_on)
     _print(comparison, arguments, code)
     return code
@@ -86,7 +87,7 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
     runs = read_runs(arguments.files, skipped, arguments.slo)
     _print_skipped(skipped)
     if not runs:
-        return _refuse("no usable stream in any of the files.")
+        raise CommandError("no usable stream in any of the files.")
     path = Path(arguments.otava)
     configuration = path.with_name(f"{path.name}.otava.yaml")
     check_output(configuration, arguments.files)
@@ -130,9 +131,3 @@ def _print(comparison: Comparison, arguments: argparse.Namespace, code: int) -> 
 def _print_skipped(skipped: SkippedInput) -> None:
     for line in skipped.describe():
         print_line(line)
-
-
-def _refuse(sentence: str) -> int:
-    """Print a sentence, and return the exit code."""
-    print_line(f"otel-itl compare: {sentence}")
-    return BAD_USAGE

@@ -8,47 +8,54 @@ from collections.abc import Iterable, Iterator
 from datetime import timezone
 from typing import Any
 
-from otel_itl.cli.exporting import NothingToWriteError, check_files, nothing_in, write_page
-from otel_itl.tools.exit_codes import BAD_USAGE, NOTHING_FOUND
+from otel_itl.cli.exporting import check_files, nothing_in, write_page
+from otel_itl.tools.command_error import CommandError
+from otel_itl.tools.exit_codes import NOTHING_FOUND
 from otel_itl.tools.explain.explaining import explain
 from otel_itl.tools.explain.findings import Explanation
 from otel_itl.tools.explain.render.json import explanation_to_json
 from otel_itl.tools.explain.render.page import describe_for_page
 from otel_itl.tools.explain.render.words import describe_short_input, describe_too_few
 from otel_itl.tools.explain.trials import MIN_STREAMS
-from otel_itl.tools.output import CannotWriteError
-from otel_itl.tools.report.reading.lines import UnreadableSourceError, check_readable
+from otel_itl.tools.report.reading.lines import check_readable
 from otel_itl.tools.report.reading.skipped_input import SkippedInput, SkipReason
 from otel_itl.tools.report.reading.streams import StoredStream, read_streams
 from otel_itl.tools.stderr import print_line
 from otel_itl.tools.view.document import describe_stream
 
 
+class TooFewStreamsError(CommandError):
+    """No model of the input has enough streams; the message is one sentence."""
+
+    exit_code = NOTHING_FOUND
+
+
 def run_explain(arguments: argparse.Namespace) -> int:
-    """Run `otel-itl report --explain`, and return its exit code."""
+    """Run `otel-itl report --explain`, and return its exit code.
+
+    Raises:
+        CommandError: the input cannot be explained, or the output cannot be written.
+    """
     skipped = SkippedInput()
     described: list[dict[str, Any]] = []
-    try:
-        if arguments.html is not None:
-            check_files(arguments.files, arguments.html)
-        for source in arguments.files:
-            check_readable(source)
-        streams = read_streams(arguments.files, skipped)
-        if arguments.html is not None:
-            streams = _describe_each(streams, described)
-        explanation = explain(streams, arguments.zone or timezone.utc, includes_buffered=arguments.include_buffered)
-        _print_warnings(explanation, skipped)
-        if not explanation.streams and not explanation.set_aside:
-            raise nothing_in(arguments.files, skipped)
-        if not any(facts.tested.values() for facts in explanation.models):
-            return _refuse(describe_too_few(explanation, MIN_STREAMS), NOTHING_FOUND)
-        if arguments.html is not None:
-            more = {"skipped": skipped.summarize(), "explanation": describe_for_page(explanation)}
-            print(write_page(described, arguments.files, arguments.html, more))
-        else:
-            _print(explanation, skipped, is_json=arguments.json)
-    except (UnreadableSourceError, CannotWriteError, NothingToWriteError) as error:
-        return _refuse(str(error), BAD_USAGE)
+    if arguments.html is not None:
+        check_files(arguments.files, arguments.html)
+    for source in arguments.files:
+        check_readable(source)
+    streams = read_streams(arguments.files, skipped)
+    if arguments.html is not None:
+        streams = _describe_each(streams, described)
+    explanation = explain(streams, arguments.zone or timezone.utc, includes_buffered=arguments.include_buffered)
+    _print_warnings(explanation, skipped)
+    if not explanation.streams and not explanation.set_aside:
+        raise nothing_in(arguments.files, skipped)
+    if not any(facts.tested.values() for facts in explanation.models):
+        raise TooFewStreamsError(describe_too_few(explanation, MIN_STREAMS))
+    if arguments.html is not None:
+        more = {"skipped": skipped.summarize(), "explanation": describe_for_page(explanation)}
+        print(write_page(described, arguments.files, arguments.html, more))
+    else:
+        _print(explanation, skipped, is_json=arguments.json)
     return 0
 
 
@@ -77,9 +84,3 @@ def _print(explanation: Explanation, skipped: SkippedInput, *, is_json: bool) ->
     from otel_itl.tools.report.render.terminal import open_terminal  # noqa: PLC0415 - likewise
 
     print_explanation(explanation, open_terminal())
-
-
-def _refuse(sentence: str, code: int) -> int:
-    """Print a sentence, and return the exit code."""
-    print(f"otel-itl report: {sentence}", file=sys.stderr)
-    return code
