@@ -78,7 +78,8 @@ Traceloop.init(app_name="app", exporter=spans, disable_batch=True, instruments={
         f"""
 from azure.monitor.opentelemetry import configure_azure_monitor
 configure_azure_monitor(
-    connection_string={LOCAL!r}, span_processors=[SimpleSpanProcessor(spans)], disable_offline_storage=True
+    connection_string={LOCAL!r}, span_processors=[SimpleSpanProcessor(spans)], sampling_ratio=1.0,
+    disable_offline_storage=True
 )
 """,
         "configure_azure_monitor()",
