@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from weakref import ref
 
 from otel_itl.core.conventions import Where
+from otel_itl.recording.evidence.connection import Source, make_source
 from otel_itl.recording.internal_errors import InternalErrors
 
 
@@ -52,17 +53,17 @@ class SocketAborter(ABC):
         return None
 
     @abstractmethod
-    def find_socket(self) -> Any:
-        """Return what has the descriptor of the socket; None where it cannot be reached."""
+    def find_source(self) -> Source | None:
+        """Return what the stream is read from; None where it cannot be reached."""
 
     def shut_down(self) -> bool:
         """Shut the socket down; returns False where it is shared, or cannot be reached."""
         if self.is_shared:
             return False
-        connected = self.find_socket()
-        if connected is None:
+        source = self.find_source()
+        if source is None:
             return False
-        shut_down_socket(connected.fileno())
+        shut_down_socket(source.socket.fileno())
         return True
 
     def has_interrupted(self, _: BaseException) -> bool:
@@ -98,25 +99,44 @@ class HTTPAborter(SocketAborter):
         """The body of a response over HTTP/2; None over HTTP/1.x."""
         return getattr(self._response(), "stream", None) if self.is_shared else None
 
-    def find_socket(self) -> Any:
-        """Return the socket of the connection; None where it cannot be reached."""
-        return _find_socket(self._response())
+    def find_source(self) -> Source | None:
+        """Return what the response is read from; None where it cannot be reached."""
+        source = _find_source(self._response())
+        if source is None:
+            return None
+        has_read_ahead, find_response = source.is_ready, self._response
+        return Source(
+            source.socket,
+            lambda: (
+                (has_read_ahead is not None and has_read_ahead())
+                or getattr(find_response(), "is_closed", False) is True
+            ),
+        )
 
     def make_error(self, message: str) -> Exception:
         """Make the SDK's timeout error with this message."""
         return self._make_error(self._request, message)
 
 
-def _find_socket(response: Any) -> Any:
-    """Return the socket that a response is read from; None where it cannot be reached."""
+def _find_source(response: Any) -> Source | None:
+    """Return what a response is read from; None where it cannot be reached."""
     stream = getattr(response, "extensions", {}).get("network_stream")
     if stream is not None:
-        return stream.get_extra_info("socket")
+        return make_source(stream)
     response = _find_aiohttp_response(response)
     if hasattr(response, "raw"):  # of requests: urllib3's response, which has the descriptor of its socket
-        return response.raw
-    transport = getattr(getattr(response, "connection", None), "transport", None)  # aiohttp's, which is HTTP/1.1 only
-    return None if transport is None else transport.get_extra_info("socket")
+        return Source(response.raw)
+    return find_aiohttp_source(response)
+
+
+def find_aiohttp_source(response: Any) -> Source | None:
+    """Return what a response of aiohttp, which is HTTP/1.1 only, is read from; None where it cannot be reached."""
+    transport = getattr(getattr(response, "connection", None), "transport", None)
+    connected = None if transport is None else transport.get_extra_info("socket")
+    if connected is None:
+        return None
+    body = getattr(response, "content", None)
+    return Source(connected, None if body is None else lambda: getattr(body, "_size", 0) > 0)
 
 
 def _find_aiohttp_response(response: Any) -> Any:

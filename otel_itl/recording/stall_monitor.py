@@ -268,7 +268,7 @@ class StreamStallMonitor:
                 self._report(stall, is_over=False)
             elif stall.cause is not Cause.UPSTREAM and not silence.is_over and stream.evidence.is_free(now):
                 # What came while the caller did not run was no output: it had all the time since then to hand it out.
-                cause, evidence = stream.evidence.find_stall_cause(silence, now, has_chunk=False)
+                cause, evidence = stream.evidence.find_stall_cause(silence, now)
                 stall = replace(stall, cause=cause, evidence=evidence)
             stall = replace(stall, duration=silence.waited / SECOND, is_alive=silence.is_alive)
             if silence.is_over and stall.end is None:
@@ -303,8 +303,13 @@ class StreamStallMonitor:
 
     def _make_stall(self, stream: MonitoredStream, silence: Silence, now: int) -> Stall:
         """Describe a silence that reached its threshold as a `Stall`, with the cause by the evidence at `now` (ns)."""
-        has_chunk = silence.is_over and not (stream.is_over and silence.until == stream.ended)
-        cause, evidence = stream.evidence.find_stall_cause(silence, now, has_chunk=has_chunk)
+        is_last = silence.is_over and stream.is_over and silence.until == stream.ended
+        cause, evidence = stream.evidence.find_stall_cause(
+            silence,
+            now,
+            has_chunk=silence.is_over and not is_last,
+            is_complete=is_last and stream.outcome is Outcome.COMPLETED,
+        )
         return Stall(
             request=stream.request,
             number=len(self._stalls) + 1,

@@ -97,8 +97,8 @@ class StreamFacts:
         """Set how the stream is aborted, and with it the connection that it is read from."""
         self._abort.enable(aborter)
         if isinstance(aborter, SocketAborter):
-            self.evidence.set_connection(aborter.find_socket, is_shared=aborter.is_shared)
-            self.evidence.follow_frames(aborter.shared_body, self.log)
+            self.evidence.set_connection(aborter.find_source, is_shared=aborter.is_shared)
+            self.evidence.follow_frames(aborter.shared_body)
 
     def count_attempt(self) -> None:
         """Count one more HTTP request for this stream, where each of them is seen."""

@@ -16,7 +16,8 @@ from weakref import WeakKeyDictionary, ref
 from wrapt import ObjectProxy
 
 from otel_itl.core.conventions import Where
-from otel_itl.recording.abort import SocketAborter
+from otel_itl.recording.abort import SocketAborter, find_aiohttp_source
+from otel_itl.recording.evidence.connection import Source
 from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
@@ -132,13 +133,12 @@ class EventStreamAborter(SocketAborter):
         self._stream = ref(stream)
         self._is_async = hasattr(stream, "__aiter__")
 
-    def find_socket(self) -> Any:
-        """Return what has the descriptor of the socket; None where the connection has been given back already."""
+    def find_source(self) -> Source | None:
+        """Return what the events are read from; None where the connection has been given back already."""
         raw: Any = getattr(self._stream(), "_raw_stream", None)
-        if not self._is_async:
-            return raw
-        transport = getattr(getattr(raw, "connection", None), "transport", None)
-        return None if transport is None else transport.get_extra_info("socket")
+        if raw is None:
+            return None
+        return find_aiohttp_source(raw) if self._is_async else Source(raw)
 
     def make_error(self, message: str) -> Exception:
         """Make the SDK's own timeout error."""

@@ -199,6 +199,23 @@ def test_a_connection_that_counts_nothing_shows_whether_bytes_are_unread() -> No
     assert judge(3_000, None, nothing) == BY_CONNECTION
 
 
+def test_what_the_loop_has_read_and_not_handed_out_is_the_loops() -> None:
+    now = reading(2_500, -900)._replace(is_ready=True)
+    assert judge(2_500, None, now, blocked=((-500, 2_500),)) == LOOP_BY_BYTES
+
+
+def test_the_end_of_a_response_that_had_come_before_the_silence_waited_for_the_loop() -> None:
+    now = reading(2_500, -900)._replace(is_established=True)
+    found = judge(2_500, None, now, blocked=((0, 2_500),), is_over=True, has_chunk=False, is_complete=True)
+    assert found == LOOP_BY_BYTES
+
+
+def test_the_end_of_a_response_that_is_the_end_of_its_connection_came_when_it_was_read() -> None:
+    now = reading(2_500, -900)
+    found = judge(2_500, None, now, blocked=((2_400, 2_500),), is_over=True, has_chunk=False, is_complete=True)
+    assert found == BY_CONNECTION
+
+
 def test_a_reader_that_gets_no_cpu_right_after_a_stop_goes_on_to_be_stopped() -> None:
     assert judge(2_500, stopped=((100, 2_050), (2_100, 2_480))) == PROCESS_BY_RUN_QUEUE
 

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from time import perf_counter_ns
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from otel_itl.recording.evidence import connection as module
-from otel_itl.recording.evidence.connection import MILLISECOND, RESOLUTION, Connection, Reading
+from otel_itl.recording.evidence.connection import MILLISECOND, RESOLUTION, Connection, Reading, Source, make_source
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows when data came")
 
@@ -30,7 +32,7 @@ def ends() -> Iterator[Ends]:
 
 
 def read(connected: Any) -> Reading:
-    reading = Connection(lambda: connected, perf_counter_ns).read()
+    reading = Connection(lambda: Source(connected), perf_counter_ns).read()
     assert reading is not None
     return reading
 
@@ -83,7 +85,7 @@ def test_what_has_the_descriptor_alone_is_read_by_it(ends: Ends) -> None:
 def test_a_process_that_is_stopped_while_it_reads_does_not_take_data_for_older(ends: Ends) -> None:
     send(ends, b"chunk")
     moments = iter((0, 3_000 * MILLISECOND))
-    reading = Connection(lambda: ends[0], moments.__next__).read()
+    reading = Connection(lambda: Source(ends[0]), moments.__next__).read()
     assert reading is not None
     assert reading.last_data is not None
     assert (reading.moment, reading.last_data > 2_000 * MILLISECOND) == (0, True)
@@ -91,7 +93,7 @@ def test_a_process_that_is_stopped_while_it_reads_does_not_take_data_for_older(e
 
 def test_a_connection_that_is_closed_shows_nothing(ends: Ends) -> None:
     ends[0].close()
-    assert Connection(lambda: ends[0], perf_counter_ns).read() is None
+    assert Connection(lambda: Source(ends[0]), perf_counter_ns).read() is None
 
 
 def test_a_socket_of_another_family_shows_its_unread_bytes_alone() -> None:
@@ -105,12 +107,12 @@ def test_a_socket_of_another_family_shows_its_unread_bytes_alone() -> None:
 def test_another_system_shows_its_unread_bytes_alone(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     send(ends, b"chunk")
     monkeypatch.setattr(module, "TCP_INFO", None)
-    assert read(ends[0])[1:] == (5, None, None, None)
+    assert read(ends[0]) == Reading(moment=ANY, unread=5)
 
 
 def test_windows_shows_nothing(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIONREAD", None)
-    assert Connection(lambda: ends[0], perf_counter_ns).read() is None
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert Connection(lambda: Source(ends[0]), perf_counter_ns).read() is None
 
 
 def test_a_kernel_that_does_not_count_segments_shows_the_rest(ends: Ends) -> None:
@@ -129,3 +131,25 @@ def test_the_socket_is_looked_for_once(ends: Ends) -> None:
     searches: list[None] = []
     connection = Connection(lambda: searches.append(None), perf_counter_ns)
     assert (connection.read(), connection.read(), len(searches)) == (None, None, 1)
+
+
+def test_a_connection_that_its_server_has_closed_is_not_established(ends: Ends) -> None:
+    before = read(ends[0]).is_established
+    ends[1].close()
+    while ends[0].recv(1):
+        pass
+    assert (before, read(ends[0]).is_established) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("queue", "ciphertext", "expected"), [([b"read"], 0, True), ([], 9, True), ([], 0, False)], ids=str
+)
+def test_what_an_event_loop_has_read_makes_its_reader_ready(
+    queue: list[bytes], ciphertext: int, expected: bool, ends: Ends
+) -> None:
+    transport = SimpleNamespace(_protocol=SimpleNamespace(read_queue=queue))
+    secure = SimpleNamespace(transport_stream=transport, _read_bio=SimpleNamespace(pending=ciphertext))
+    source = make_source(SimpleNamespace(_stream=secure, get_extra_info=lambda _: ends[0]))
+    reading = Connection(lambda: source, perf_counter_ns).read()
+    assert reading is not None
+    assert (reading.is_ready, reading.is_readable) == (expected, expected)

@@ -174,14 +174,3 @@ def test_where_threads_wait_for_the_gil_a_chunk_may_be_late_by_its_turns() -> No
 
 
 # --- A connection that several streams read by turns -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("turns", "expected"), [(1, [6]), (4, [24])])
-def test_a_chunk_may_have_waited_for_each_stream_of_its_connection(turns: int, expected: list[float]) -> None:
-    assert late(moments(0), moments(60), waits=[window(0, 100, 6)], turns=turns) == expected
-
-
-def test_a_chunk_may_have_waited_for_as_many_iterations_as_streams_read_the_connection() -> None:
-    lags = [lag(start, start + 8) for start in range(0, 80, 10)]
-    found = [late(moments(0), moments(79), *lags, turns=turns) for turns in (1, 2)]
-    assert found == [[39], [79]]

@@ -17,7 +17,7 @@ import pytest
 
 from otel_itl.recording.chunk_log import ChunkLog
 from otel_itl.recording.evidence import pulls as judging
-from otel_itl.recording.evidence.connection import Connection, Reading
+from otel_itl.recording.evidence.connection import Connection, Reading, Source
 from otel_itl.recording.evidence.pulls import PullEvidence, make_pull_evidence
 from otel_itl.recording.internal_errors import InternalErrors
 from otel_itl.recording.stream_iterators import record_iterator
@@ -32,11 +32,11 @@ MAX_BYTECODES_OF_A_BACKLOG = 110
 class Stream:
     """A stream whose consumer has just asked for a chunk, and its own evidence."""
 
-    def __init__(self, find_socket: Callable[[], Any] = lambda: None) -> None:
+    def __init__(self, find_source: Callable[[], Any] = lambda: None) -> None:
         self.log = ChunkLog()
         self.clock: Callable[[], int] = perf_counter_ns
         self.errors = InternalErrors()
-        self._connection = Connection(find_socket, perf_counter_ns)
+        self._connection = Connection(find_source, perf_counter_ns)
 
     @property
     def evidence(self) -> Stream:
@@ -48,7 +48,7 @@ class Stream:
 
 def judged(pull: Callable[[], Any], connected: Any = None) -> bool:
     """Whether one pull was judged to have blocked."""
-    stream = Stream(lambda: connected)
+    stream = Stream(lambda: None if connected is None else Source(connected))
     stream.log.asked.append(perf_counter_ns())
     judge = PullEvidence(stream, pull)
     judge.pull()
@@ -56,7 +56,7 @@ def judged(pull: Callable[[], Any], connected: Any = None) -> bool:
 
 
 def judged_on_loop(pull: Callable[[], Any], connected: Any = None) -> bool:
-    stream = Stream(lambda: connected)
+    stream = Stream(lambda: None if connected is None else Source(connected))
     judge = PullEvidence(stream, pull)
 
     async def one_pull() -> bool:

@@ -34,6 +34,8 @@ class Readings(NamedTuple):
     """What came may have been another stream's."""
     has_chunk: bool = False
     """A chunk has ended the silence, rather than the end of the stream."""
+    is_complete: bool = False
+    """The end of the response has ended it, rather than its reader or a failure."""
     frames: FrameEvidence | None = None
     """What its own frames show, where other streams are read from the connection as well; None: not known."""
 
@@ -112,23 +114,24 @@ def _judge_readings(silence: Silence, readings: Readings) -> _ConnectionEvidence
 def _judge_connection(silence: Silence, readings: Readings) -> _ConnectionEvidence:
     """Return what the connection showed of a silence."""
     since, until = silence.since, silence.until
-    before, now, is_shared, has_chunk, _ = readings
-    if now is None or (now.unread and is_shared):
+    before, now, is_shared = readings[:3]
+    if now is None or (now.is_readable and is_shared):
         return _ConnectionEvidence(since, until, is_unread=None)
-    is_unread = None if silence.is_over else now.unread > 0
+    is_unread = None if silence.is_over else now.is_readable
     if now.last_data is None:
         return _ConnectionEvidence(since, until, is_unread)
     if _is_quiet(now, since):
-        if is_unread or has_chunk:  # it was there from the start
+        # It was there from the start. Where the connection ends with the response, its end is no data.
+        if is_unread or readings.has_chunk or (readings.is_complete and now.is_established):
             return _ConnectionEvidence(since, since, is_unread)
         return _ConnectionEvidence(min(now.moment, until), until, is_unread)
     quiet_until, unread_since = since, until
-    if before is not None and before.moment > since and _is_quiet(before, since) and not before.unread:
+    if before is not None and before.moment > since and _is_quiet(before, since) and not before.is_readable:
         quiet_until = min(before.moment, until)
     if is_unread:
         unread_since = min(now.last_data, until)
     if before is not None and not is_shared:
-        if not before.unread and _count_segments(before, now) == 1:  # it came when the last data did
+        if not before.is_readable and _count_segments(before, now) == 1:  # it came when the last data did
             quiet_until = max(quiet_until, min(now.last_data - PROMPT_NS, until))
         elif is_unread and before.moment >= since and before.unread and _is_untouched(before, now):
             unread_since = before.moment

@@ -2,7 +2,8 @@
 
 httpcore reads a shared connection with whichever of its readers has the lock, and puts the events of each stream into a
 list, where they lie until the reader of that stream has got the lock in turn: for up to a tenth of a second where eight
-threads read at a time. A list that notes the moments shows when a chunk was there, however late it was handed out.
+threads read at a time. A list that notes the moments shows when a chunk was there, however late it was handed out; and
+whether anything was there when the client began to read shows if it had come before.
 """
 
 from __future__ import annotations
@@ -14,14 +15,11 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from operator import ior
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, cast
 
+from otel_itl.recording.evidence.connection import Source, count_unread, make_source
 from otel_itl.recording.evidence.lateness import MIN_LATENESS_NS
 
-MIN_WAIT_NS: Final = 5_000_000
-"""A reader that has asked for so long waits for the connection: decoding what it has takes less."""
-SAME_READ_NS: Final = 500_000
-"""Events of one read come at shorter intervals than this."""
 MAX_UNASKED: Final = 16
 """Frames that are kept of a stream before its reader is known: it may be a download."""
 _HAS_WHOLE_STATEMENTS: Final = sys.version_info >= (3, 11)
@@ -32,34 +30,20 @@ MAX_LAYERS: Final = 8
 """Bodies within one another: of httpx, of its transport, of the connection pool, of the connection."""
 
 
-class Reader(Protocol):
-    """What is known of the reader of a stream while it runs: a `ChunkLog`."""
-
-    asked: array[int]
-    """When it asked for each chunk (ns)."""
-
-    @property
-    def is_pulling(self) -> bool:
-        """Whether it is waiting for a chunk right now."""
-        ...
-
-
 class Frame(NamedTuple):
     """One event of a stream, as its client read it from the connection."""
 
     came: int
     """When it was read (ns)."""
-    read_before: int
-    """When the last event of the read before came, of any stream (ns; 0: there was none): it was not there yet."""
+    empty_at: int
+    """When the connection was last seen with nothing to read before that (ns; 0: never)."""
     is_awaited: bool
-    """The reader of another stream of the connection had waited for a while: the connection was being read."""
-    is_awaited_by_own: bool
-    """So had the reader of this stream."""
+    """Nothing was there when the client began to read: it came when it was read."""
 
     @property
     def since(self) -> int:
-        """From when on it may have been there, as far as no reader read the connection (ns)."""
-        return self.came if self.is_awaited or self.is_awaited_by_own else self.read_before
+        """From when on it may have been there (ns)."""
+        return self.came if self.is_awaited else self.empty_at
 
 
 class FrameEvidence(NamedTuple):
@@ -72,51 +56,71 @@ class FrameEvidence(NamedTuple):
 
 
 class _Reads:
-    """When a connection was read: with one read come several events."""
+    """The reads of a connection by its client, one at a time.
 
-    __slots__ = ("before", "last")
+    Args:
+        source: what is read; None: it cannot be reached.
+        clock: the streams' clock, in nanoseconds.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_clock", "_source", "empty_at", "is_awaited", "last")
+
+    def __init__(self, source: Source | None, clock: Callable[[], int]) -> None:
+        self._source = source
+        self._clock = clock
+        self.empty_at = 0
+        """When the connection was last seen with nothing to read (ns; 0: never)."""
+        self.is_awaited = False
+        """It was, when the read that is under way began, or the last one."""
         self.last = 0
         """When the last event was read (ns)."""
-        self.before = 0
-        """When the last event of the read before was (ns)."""
 
-    def note(self, now: int) -> int:
-        """Note an event that is read now (ns); return when the connection was read before."""
-        if now - self.last >= SAME_READ_NS:
-            self.before = self.last
-        self.last = now
-        return self.before
+    def begin(self) -> None:
+        """Note that the client is about to read."""
+        now, source = self._clock(), self._source
+        unread = None if source is None else count_unread(source.socket)
+        is_ready = source is not None and source.is_ready is not None and source.is_ready()
+        self.is_awaited = unread == 0 and not is_ready
+        self.empty_at = now if self.is_awaited else max(self.empty_at, self.last)
+
+
+class _NotedRead:
+    """Reads a connection, in place of the function of its network stream that does.
+
+    That returns bytes, or what is awaited for them: before either, the client is about to read.
+    """
+
+    __slots__ = ("_read", "reads")
+
+    def __init__(self, read: Callable[..., Any], reads: _Reads) -> None:
+        self._read = read
+        self.reads = reads
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        self.reads.begin()
+        return self._read(*arguments, **keywords)
 
 
 class FrameLog(list[Any]):
     """The list of the events of one stream that were read and not handed out, which notes when each came.
 
     Args:
-        events: the lists of the connection, by the stream's number.
         reads: of the connection.
         clock: the stream's clock, in nanoseconds.
         former: the list whose place it takes; what is in it is handed out first.
     """
 
-    __slots__ = ("_clock", "_events", "_former", "_opened", "_waiting", "frames", "reader", "reads", "streams", "taken")
+    __slots__ = ("_clock", "_former", "_waiting", "frames", "is_asked_for", "reads", "taken")
 
-    def __init__(
-        self, events: dict[int, list[Any]], reads: _Reads, clock: Callable[[], int], former: list[Any]
-    ) -> None:
+    def __init__(self, reads: _Reads, clock: Callable[[], int], former: list[Any]) -> None:
         super().__init__()
-        self._events = events
         self._clock = clock
-        self._opened = clock()
         self.reads = reads
         # Not copied: another reader may be about to add to it.
         self._former = former
         self._waiting: deque[Frame] = deque()
-        self.reader: Reader | None = None
-        """Who reads the stream; None: its frames are not asked for yet."""
-        self.streams = len(events)
-        """As many as were read from the connection at a time: each takes its turn at reading it."""
+        self.is_asked_for = False
+        """The frames are those of a stream that is measured."""
         self.frames: list[Frame | None] = []
         """Of what was handed out; None: it was there before it was followed."""
         self.taken = array("q")
@@ -127,15 +131,15 @@ class FrameLog(list[Any]):
 
     def append(self, event: Any) -> None:
         """Add an event. Called by whichever reader has the lock."""
-        now = self._clock()
-        self.streams = max(self.streams, len(self._events))
+        reads, now = self.reads, self._clock()
         # Before the event: the reader of this stream may take it at once.
-        self._waiting.append(Frame(now, self.reads.note(now), self._is_awaited(now), self.has_waited(now)))
+        self._waiting.append(Frame(now, reads.empty_at, reads.is_awaited))
+        reads.last = now
         super().append(event)
 
     def pop(self, index: Any = -1) -> Any:
         """Hand an event out. Called by the reader of the stream, with 0: the oldest."""
-        if self.reader is None and len(self.frames) >= MAX_UNASKED:
+        if not self.is_asked_for and len(self.frames) >= MAX_UNASKED:
             self.frames.clear()
             del self.taken[:]
         if self._former:
@@ -154,30 +158,15 @@ class FrameLog(list[Any]):
         """
         if handed is not None:
             frame = self.find(handed)
-            return None if frame is None else FrameEvidence(frame.read_before, frame.came)
+            return None if frame is None else FrameEvidence(frame.empty_at, frame.came)
         if self._waiting:
-            return FrameEvidence(self._waiting[0].read_before, self._waiting[0].came)
-        return None if self._former else FrameEvidence(self.reads.last, None)
+            return FrameEvidence(self._waiting[0].empty_at, self._waiting[0].came)
+        return None if self._former else FrameEvidence(max(self.reads.last, self.reads.empty_at), None)
 
     def find(self, handed: int) -> Frame | None:
         """Return the last frame of a chunk that was handed out at a moment (ns); None: not known."""
         last = bisect_right(self.taken, handed) - 1
         return self.frames[last] if last >= 0 else None
-
-    def _is_awaited(self, now: int) -> bool:
-        """Return whether the reader of another stream had been waiting for the connection: the event has just come.
-
-        How long this stream's own reader has waited is judged as over a connection of its own.
-        """
-        others = (other for other in tuple(self._events.values()) if other is not self)
-        return any(isinstance(other, FrameLog) and other.has_waited(now) for other in others)
-
-    def has_waited(self, now: int) -> bool:
-        """Return whether its reader, or at first its request, has waited for an event for a while, until now (ns)."""
-        reader = self.reader
-        if reader is None:  # for its headers
-            return not self.frames and not self._former and now - self._opened >= MIN_WAIT_NS
-        return reader.is_pulling and bool(reader.asked) and now - reader.asked[-1] >= MIN_WAIT_NS
 
 
 class _FollowedEvents(dict[int, list[Any]]):
@@ -190,7 +179,7 @@ class _FollowedEvents(dict[int, list[Any]]):
 
     def __setitem__(self, stream_id: int, events: list[Any]) -> None:
         is_new = type(events) is list
-        super().__setitem__(stream_id, FrameLog(self, self.reads, self.clock, events) if is_new else events)
+        super().__setitem__(stream_id, FrameLog(self.reads, self.clock, events) if is_new else events)
 
 
 class DatedChunks(NamedTuple):
@@ -198,23 +187,22 @@ class DatedChunks(NamedTuple):
 
     asked: array[int]
     """When each was asked for (ns). For one that was read before that: when the chunk before it came (for the first one
-    the headers) if another reader was waiting for the connection, else when it came itself."""
+    the headers) if the connection was being read, else when it came itself."""
     arrived: array[int]
     """When each came (ns)."""
     since: array[int]
-    """From when on each may have been there (ns): the connection was not read then, or its frames were not noted."""
+    """From when on each may have been there (ns): nobody read the connection, or its frames were not noted."""
     headers: int | None
     """When the response headers came (ns); None: not known."""
 
 
-def follow_frames(body: Any, reader: Reader, clock: Callable[[], int]) -> FrameLog | None:
+def follow_frames(body: Any, clock: Callable[[], int]) -> FrameLog | None:
     """Have the events of an HTTP/2 stream noted from now on; None where they cannot be reached.
 
     So are those of all other streams of its connection: their frames may come before they are asked for.
 
     Args:
         body: the body of the response, as httpx holds it.
-        reader: of the stream.
         clock: the stream's clock, in nanoseconds.
     """
     for _ in range(MAX_LAYERS if _HAS_LOCK else 0):
@@ -224,7 +212,7 @@ def follow_frames(body: Any, reader: Reader, clock: Callable[[], int]) -> FrameL
             log = _follow_connection(connection, clock).get(stream_id)
             if not isinstance(log, FrameLog):
                 return None
-            log.reader = reader
+            log.is_asked_for = True
             return log
         body = getattr(body, "_httpcore_stream", None) or getattr(body, "_stream", None)
     return None
@@ -235,18 +223,15 @@ def _follow_connection(connection: Any, clock: Callable[[], int]) -> dict[int, l
 
     Returns the lists of the events of each stream.
     """
+    # httpcore has no other place for either.
+    reads, events = _follow_reads(connection._network_stream, clock), connection._events  # noqa: SLF001
     # Each swap is one call into C: no other thread opens or ends a stream within it.
-    events = connection._events  # noqa: SLF001 - httpcore has no other place
     if type(events) is dict and _HAS_WHOLE_STATEMENTS:
         followed = _FollowedEvents()
-        followed.clock, followed.reads = clock, _Reads()
+        followed.clock, followed.reads = clock, reads
         _run_at_once(map(setattr, (connection,), ("_events",), map(ior, (followed,), (events,))))
         events = followed
-    found = tuple(events.items())
-    reads = (
-        next((log.reads for _, log in found if isinstance(log, FrameLog)), getattr(events, "reads", None)) or _Reads()
-    )
-    logs = {number: FrameLog(events, reads, clock, former) for number, former in found if type(former) is list}
+    logs = {number: FrameLog(reads, clock, former) for number, former in tuple(events.items()) if type(former) is list}
     _run_at_once(
         map(
             dict.__setitem__,
@@ -256,6 +241,14 @@ def _follow_connection(connection: Any, clock: Callable[[], int]) -> dict[int, l
         )
     )
     return cast("dict[int, list[Any]]", events)
+
+
+def _follow_reads(stream: Any, clock: Callable[[], int]) -> _Reads:
+    """Have the reads of a network stream of httpcore noted from now on."""
+    if not isinstance(stream.read, _NotedRead):
+        stream.read = _NotedRead(stream.read, _Reads(make_source(stream), clock))
+    reads: _Reads = stream.read.reads
+    return reads
 
 
 def _run_at_once(calls: Iterable[object]) -> None:
@@ -290,5 +283,7 @@ def date_chunks(
             placed.since[index] = max(min(frame.since, came), requested)
             if asked[index] > came:  # where nothing read the connection, it was found when another reader came to it
                 placed.asked[index] = before if frame.is_awaited else came
+        else:  # before it was asked for, its own caller kept it waiting, as over a connection of its own
+            placed.since[index] = min(max(frame.since, asked[index]), handed)
         before = placed.arrived[index]
     return placed

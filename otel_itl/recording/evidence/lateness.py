@@ -47,8 +47,6 @@ class Delays(NamedTuple):
     """Intervals with the longest that a chunk can have taken to pass through the loop, which never slept, in them."""
     is_on_loop: bool = False
     """The reader is an event loop, which reads other streams as well."""
-    turns: int = 1
-    """As many streams read one connection by turns: a chunk may have waited for each of them."""
 
 
 def find_lateness(asked: array[int], arrived: array[int], requested: int, delays: Delays) -> array[int]:
@@ -107,8 +105,6 @@ class _Reaches:
     """
 
     def __init__(self, delays: Delays) -> None:
-        self._turns = delays.turns
-        self._iterations = MAX_ITERATIONS * delays.turns
         self._lags = _Spans([(lag.start, _find_end_of_catching_up(lag), lag) for lag in delays.lags])
         self._since: dict[int, int] = {}
         """The earliest moment at which a chunk can have come that was handed out right after a lag, by its index."""
@@ -132,7 +128,7 @@ class _Reaches:
         """Return the earliest moment (ns) at which a chunk may have come that arrived then."""
         reach = min(self._find_by_windows(arrived), self._find_by_lags(arrived))
         for index in self._waits.find_around(arrived):
-            reach = min(reach, arrived - self._turns * self._waits.delays[index].excess)
+            reach = min(reach, arrived - self._waits.delays[index].excess)
         return reach
 
     def _find_by_lags(self, arrived: int) -> int:
@@ -143,7 +139,7 @@ class _Reaches:
         reach = arrived
         for index in self._lags.find_around(arrived):
             if index not in self._since:
-                self._since[index] = find_earliest_before(self._lags.delays, index, self._iterations)
+                self._since[index] = find_earliest_before(self._lags.delays, index, MAX_ITERATIONS)
             reach = min(reach, self._since[index])
         return reach
 
@@ -186,7 +182,7 @@ class _Reaches:
         least = self._find_longest_hops(arrived, arrived)
         least = self._find_longest_hops(arrived - least, arrived)
         last = self._lags.count_before(arrived)
-        return least + self._lagged[last] - self._lagged[max(last - self._iterations, 0)]
+        return least + self._lagged[last] - self._lagged[max(last - MAX_ITERATIONS, 0)]
 
     def _find_longest_hops(self, start: int, end: int) -> int:
         """Return how long a chunk may have taken (ns) in an interval, besides lags, to pass through the loop."""

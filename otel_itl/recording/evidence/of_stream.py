@@ -5,19 +5,19 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from itertools import repeat
-from operator import sub
+from operator import add, sub
 from typing import Any, Final, NamedTuple, Protocol
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.causes import Readings, find_stall_cause
-from otel_itl.recording.evidence.connection import Connection, Reading
-from otel_itl.recording.evidence.frames import DatedChunks, FrameLog, Reader, date_chunks, follow_frames
+from otel_itl.recording.evidence.connection import Connection, FindSource, Reading
+from otel_itl.recording.evidence.frames import DatedChunks, FrameLog, date_chunks, follow_frames
 from otel_itl.recording.evidence.host_delay import HostDelay
 from otel_itl.recording.evidence.lags import Lag
 from otel_itl.recording.evidence.lateness import Delays, find_lateness
-from otel_itl.recording.evidence.loops import FEW_STREAMS, LoopLag, find_headers_moment
+from otel_itl.recording.evidence.loops import LoopLag, find_headers_moment
 from otel_itl.recording.evidence.of_process import ProcessEvidence
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
 
@@ -76,24 +76,23 @@ class StreamEvidence:
         """Where failures of our own are reported."""
         return self._process.errors
 
-    def set_connection(self, find_socket: Callable[[], Any], *, is_shared: bool) -> None:
+    def set_connection(self, find_source: FindSource, *, is_shared: bool) -> None:
         """Set what the stream is read from.
 
         Args:
-            find_socket: returns its socket; None where it cannot be reached.
+            find_source: finds it.
             is_shared: other streams are read from it as well.
         """
-        self.connection = Connection(find_socket, self._clock, is_shared=is_shared)
+        self.connection = Connection(find_source, self._clock, is_shared=is_shared)
 
     @never_raises(Where.STREAM_READ, None)
-    def follow_frames(self, body: Any, reader: Reader) -> None:
+    def follow_frames(self, body: Any) -> None:
         """Note when the frames of the stream come, where other streams are read from its connection as well.
 
         Args:
             body: the body of a response over a shared connection; None: it is read from one of its own.
-            reader: shows when the stream is read.
         """
-        self._frames = None if body is None else follow_frames(body, reader, self._clock)
+        self._frames = None if body is None else follow_frames(body, self._clock)
 
     @never_raises(Where.STREAM_READ, None)
     def read_connection(self) -> Reading | None:
@@ -123,18 +122,21 @@ class StreamEvidence:
         self._last_reading = self.read_connection()
 
     @never_raises(Where.STALL_WATCH, (Cause.UPSTREAM, Evidence.NONE))
-    def find_stall_cause(self, silence: Silence, now: int, *, has_chunk: bool) -> tuple[Cause, Evidence]:
+    def find_stall_cause(
+        self, silence: Silence, now: int, *, has_chunk: bool = False, is_complete: bool = False
+    ) -> tuple[Cause, Evidence]:
         """Find the cause of a silence that has reached its threshold, at `now` (ns), and what showed it.
 
         Args:
             silence: the silence.
             now: the moment of the check (ns).
             has_chunk: a chunk has ended it, rather than the end of the stream.
+            is_complete: the end of the response has, rather than its reader or a failure.
         """
         reading = self.read_connection()
         is_shared = self.connection is not None and self.connection.is_shared
         frames = None if self._frames is None else self._frames.show(silence.until if has_chunk else None)
-        readings = Readings(self._last_reading, reading, is_shared, has_chunk, frames)
+        readings = Readings(self._last_reading, reading, is_shared, has_chunk, is_complete, frames)
         stopped = self._process.wakes.find_pauses(silence.since, now)
         if self.loop_lag is None:
             return find_stall_cause(silence, readings, [*stopped, *self.host.find_stops(silence.since)], ())
@@ -190,21 +192,13 @@ class StreamEvidence:
             waits += queues.find_process_windows(self._requested)
         if queues is not None and self.host.passes_threads:
             waits += queues.find_relay_windows(self._requested)
-        delays = Delays(
-            *(lags, windows, waits, passages), is_on_loop=self.loop_lag is not None, turns=self._count_turns()
-        )
+        delays = Delays(lags, windows, waits, passages, is_on_loop=self.loop_lag is not None)
         if headers is not None:
             headers = max(find_headers_moment(headers, lags), self._requested)
         chunks = find_lateness(asked, arrived, self._requested, delays)
         if self._since:
-            chunks = array("q", map(max, map(sub, arrived, self._since), chunks or repeat(0)))
+            chunks = array("q", map(add, map(sub, arrived, self._since), chunks or repeat(0)))
         return Lateness(headers, chunks)
-
-    def _count_turns(self) -> int:
-        """Return how many streams a chunk may have waited for, each for its turn at reading the connection."""
-        streams = 1 if self._frames is None else self._frames.streams
-        # An iteration of a loop reads a few of them at once.
-        return 1 if self.loop_lag is not None and streams <= FEW_STREAMS else streams
 
     def _find_lags(self, ended: int) -> list[Lag]:
         """Return the intervals up to `ended` (ns) in which the loop, or the process, did not run, in no order."""

@@ -151,7 +151,7 @@ class PullEvidence:
     def _take_evidence(self, *, is_sync: bool) -> Before | None:
         """Return the evidence of this moment; None where it cannot be taken."""
         found = self._stream.evidence.read_connection()
-        shows_all = found is not None and (found.unread or found.received is not None)
+        shows_all = found is not None and (found.is_readable or found.received is not None)
         return Before(found, None if shows_all or not is_sync else _read_thread_times())
 
     @never_raises(Where.STREAM_READ, None)
@@ -170,7 +170,7 @@ class PullEvidence:
     def _has_waited(self, before: Before, *, is_sync: bool) -> bool:
         """Return whether a pull has waited for the network; True where that is not known."""
         then = before.reading
-        if then is not None and then.unread:
+        if then is not None and then.is_readable:
             return False
         if then is not None and then.received is not None:
             now = self._stream.evidence.read_connection()
