@@ -174,3 +174,8 @@ def test_where_threads_wait_for_the_gil_a_chunk_may_be_late_by_its_turns() -> No
 
 
 # --- A connection that several streams read by turns -----------------------------------------------------------------
+
+
+def test_what_happened_within_a_lag_is_no_further_lag() -> None:
+    lags = [Lag(0, 40 * MS), Lag(20 * MS, 21 * MS), Lag(30 * MS, 31 * MS), Lag(41 * MS, 79 * MS)]
+    assert late(moments(0), moments(80), *lags) == [80]

@@ -15,7 +15,7 @@ from otel_itl.core.stall_detector import Silence
 from otel_itl.core.stalls import Cause, Evidence
 from otel_itl.recording.evidence.connection import RESOLUTION, Reading
 from otel_itl.recording.evidence.frames import FrameEvidence
-from otel_itl.recording.evidence.lags import Lag, find_earliest_before
+from otel_itl.recording.evidence.lags import Lag, drop_contained, find_earliest_before
 
 HAND_OUT_NS: Final = 100_000_000
 """What did not run may take this long to hand a chunk out when it runs again."""
@@ -65,7 +65,7 @@ def find_stall_cause(
     shown = _judge_readings(silence, readings)
     half = (silence.until - silence.since) / 2
     quiet = shown.quiet_until - silence.since
-    stops, blocks = sorted(stopped), sorted(blocked)
+    stops, blocks = drop_contained(stopped), drop_contained(blocked)
     held_up = (
         Lag(find_earliest_before(stops, index, MAX_CHAINED_STOPS, HAND_OUT_NS), stop.end)
         for index, stop in enumerate(stops)

@@ -191,7 +191,7 @@ class DatedChunks(NamedTuple):
     arrived: array[int]
     """When each came (ns)."""
     since: array[int]
-    """From when on each may have been there (ns): nobody read the connection, or its frames were not noted."""
+    """From when on each may have been there (ns): the connection was not read, or its frames were not noted."""
     headers: int | None
     """When the response headers came (ns); None: not known."""
 

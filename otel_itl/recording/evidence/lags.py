@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 CATCH_UP_NS: Final = 5_000_000
@@ -27,6 +27,15 @@ class Lag(NamedTuple):
     def earliest(self) -> int:
         """The earliest moment since which it may not have run."""
         return self.start if self.ran_at is None else min(self.ran_at, self.start)
+
+
+def drop_contained(lags: Iterable[Lag]) -> list[Lag]:
+    """Return the lags that lie in no other one, in order of time: what happened within a lag is no further one."""
+    found: list[Lag] = []
+    for lag in sorted(lags, key=lambda lag: (lag.earliest, -lag.end)):
+        if not found or lag.end > found[-1].end:
+            found.append(lag)
+    return found
 
 
 def find_earliest_before(

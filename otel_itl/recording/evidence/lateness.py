@@ -20,6 +20,7 @@ from otel_itl.recording.evidence.lags import (
     CATCH_UP_NS,
     MAX_ITERATIONS,
     Lag,
+    drop_contained,
     find_earliest_before,
 )
 from otel_itl.recording.evidence.windows import SATURATED, Window, end_of
@@ -105,7 +106,7 @@ class _Reaches:
     """
 
     def __init__(self, delays: Delays) -> None:
-        self._lags = _Spans([(lag.start, _find_end_of_catching_up(lag), lag) for lag in delays.lags])
+        self._lags = _Spans([(lag.start, _find_end_of_catching_up(lag), lag) for lag in drop_contained(delays.lags)])
         self._since: dict[int, int] = {}
         """The earliest moment at which a chunk can have come that was handed out right after a lag, by its index."""
         self._waits = _Spans([(wait.start, wait.end + CATCH_UP_NS, wait) for wait in delays.waits])
