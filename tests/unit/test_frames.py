@@ -151,9 +151,14 @@ def test_a_chunk_that_waited_behind_the_frames_of_others_may_have_come_since_the
     assert date_chunks(log, ms(10, 20), ms(20, 40.1), headers=0, requested=0).since == ms(20, 20)
 
 
-def test_a_chunk_that_is_handed_out_at_once_came_no_sooner_than_it_was_asked_for(wire: Wire) -> None:
+def test_a_chunk_that_is_handed_out_at_once_after_a_hold_came_no_sooner_than_it_was_asked_for(wire: Wire) -> None:
     log = log_of(wire, (10, 20, 20), (None, 40, 40.1))
     assert date_chunks(log, ms(10, 35), ms(20, 40.1), headers=0, requested=0).since == ms(20, 35)
+
+
+def test_a_chunk_that_is_asked_for_at_once_may_have_come_before_that(wire: Wire) -> None:
+    log = log_of(wire, (10, 20, 39), (None, 40, 40.1))
+    assert date_chunks(log, ms(10, 39.2), ms(39, 40.1), headers=0, requested=0).since == ms(20, 20)
 
 
 def connection_of(wire: Wire | None, events: Any) -> Any:

@@ -164,3 +164,14 @@ def test_after_a_fork_no_pause_is_known(wake: Callable[[int], Wakes]) -> None:
     wakes = wake(5 * SECOND)
     wakes.forget_after_fork()
     assert wakes.find_pauses(0, 9 * SECOND) == []
+
+
+@pytest.mark.parametrize(("took_ms", "expected"), [(5, []), (6, [Lag(20 * MS, 26 * MS)])])
+def test_a_watchdog_that_took_long_for_its_work_may_have_held_the_interpreter(
+    took_ms: int, expected: list[Lag]
+) -> None:
+    wakes = Wakes(lambda: None)
+    wakes.begin_sleep(0, 0.02)
+    wakes.end_sleep(20 * MS)
+    wakes.begin_sleep((20 + took_ms) * MS, 0.02)
+    assert wakes.find_gil_holds(0) == expected

@@ -283,7 +283,8 @@ def date_chunks(
             placed.since[index] = max(min(frame.since, came), requested)
             if asked[index] > came:  # where nothing read the connection, it was found when another reader came to it
                 placed.asked[index] = before if frame.is_awaited else came
-        else:  # before it was asked for, its own caller kept it waiting, as over a connection of its own
-            placed.since[index] = min(max(frame.since, asked[index]), handed)
+        else:  # what its own caller kept it waiting for is judged as over a connection of its own
+            is_held = asked[index] - (arrived[index - 1] if index else requested) >= MIN_LATENESS_NS
+            placed.since[index] = min(max(frame.since, asked[index] if is_held else requested), handed)
         before = placed.arrived[index]
     return placed

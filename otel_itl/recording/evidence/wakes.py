@@ -26,7 +26,8 @@ MAX_WAITS: Final = 512
 PAUSE_NS: Final = 200_000_000
 """A round that comes this late shows that the process did not run."""
 MIN_GIL_HOLD_NS: Final = 5_000_000
-"""A wake that is later than this shows by itself that no thread ran that waited for the interpreter."""
+"""A wake that is later than this shows by itself that no thread ran that waited for the interpreter. So does one after
+which the watchdog took longer than this for its work."""
 WAKES_PER_WAIT: Final = 16
 """As many wakes show what threads usually wait: by the second latest, as one alone shows when nothing ran."""
 MIN_WAKES: Final = 3
@@ -114,8 +115,11 @@ class Wakes:
         return [Window(self._wait_began, now, TURNS_PER_CHUNK * late, busy)] if late >= MIN_EXCESS_NS else []
 
     def rest(self, now: int) -> None:
-        """Note that the thread has done at `now` (ns) what it woke up for: what took long was interrupted."""
-        self._pauses.extend(self._find_overdue(now))
+        """Note that the thread has done at `now` (ns) what it woke up for: if that took long, it was interrupted."""
+        pauses, began = self._find_overdue(now), self._awake_since
+        self._pauses.extend(pauses)
+        if now - began > MIN_GIL_HOLD_NS and not pauses:  # it got no CPU, and may have held the GIL
+            self._held.append(Lag(began, now))
         self._awake_since = NEVER
 
     def find_waits(self, moment: int) -> list[Window]:
