@@ -115,6 +115,24 @@ def test_a_wait_that_began_before_its_window_counts_in_full() -> None:
     assert late(moments(0, 10), moments(10, 505), window(15, 510, 500)) == [0, 495]
 
 
+def test_a_wait_after_a_run_of_which_nothing_was_slept_adds_to_one_before() -> None:
+    assert late(moments(0, 10), moments(10, 100), window(40, 70, 6), window(65, 105, 40, busy=1.0)) == [0, 46]
+
+
+def test_a_wait_for_other_threads_that_fills_its_interval_may_have_begun_in_the_one_before() -> None:
+    waits = (window(20, 40, 12), window(40, 60, 20))
+    assert late(moments(0, 10), moments(10, 50), waits=waits) == [0, 32]
+
+
+def test_what_filled_many_intervals_is_not_followed_further() -> None:
+    waits = tuple(window(20 * index, 20 * index + 20, 20) for index in range(1, 40))
+    assert late(moments(0, 10), moments(10, 790), waits=waits) == [0, 40]
+
+
+def test_a_wait_for_a_cpu_may_have_gone_before_a_wait_for_the_interpreter() -> None:
+    assert late(moments(0, 10), moments(10, 100), lag(80, 99), window(50, 81, 30)) == [0, 50]
+
+
 def test_the_waits_of_a_long_silence_are_not_added_up() -> None:
     """Of 5 s in which 94 of every 100 ms were waited for a CPU, with a sleep in each window."""
     windows = [window(100 * index, 100 * index + 100, 80) for index in range(50)]

@@ -261,18 +261,18 @@ class Schedule:
         return [(one.start / MS, one.end / MS, one.excess / MS, round(one.busy, 2)) for one in self.thread.since(-1)]
 
 
-def test_a_window_has_what_a_thread_waited_above_the_ordinary() -> None:
+def test_a_window_has_all_that_a_thread_waited_where_it_was_more_than_ordinary() -> None:
     schedule = Schedule()
     schedule.end(100, 0.02, 1)
     schedule.end(100, 30.02, 1, 10)
     schedule.end(100, 0.02, 1)
-    assert schedule.windows == [(100, 200, 30, 0.4)]
+    assert schedule.windows == [(100, 200, 30.02, 0.4)]
 
 
 def test_the_window_that_is_not_over_counts_as_well() -> None:
     schedule = Schedule()
     schedule.run(50, 30.02, 1, 10)
-    assert schedule.windows == [(0, 50, 30, 0.8)]
+    assert schedule.windows == [(0, 50, 30.02, 0.8)]
 
 
 def test_a_wait_that_is_over_in_a_window_may_have_begun_before_it() -> None:

@@ -31,6 +31,8 @@ MIN_LATENESS_NS: Final = 1_000_000
 """Less than this is no lateness."""
 MAX_UNSEEN_NS: Final = 25_000_000
 """A loop's own timer shows what keeps the loop from running for longer than this."""
+MAX_CHAINED_WAITS: Final = 2
+"""A wait for other threads that is found in one interval may have begun in the one before."""
 MAX_DRAINING_WAIT_NS: Final = 2_000_000
 """A chunk that took less than this to be handed out, after a late one, may have come with it."""
 
@@ -126,10 +128,32 @@ class _Reaches:
             self._awake_since.append(self._follow(index - 1, window.start)[0])
 
     def find(self, arrived: int) -> int:
-        """Return the earliest moment (ns) at which a chunk may have come that arrived then."""
-        reach = min(self._find_by_windows(arrived), self._find_by_lags(arrived))
-        for index in self._waits.find_around(arrived):
-            reach = min(reach, arrived - self._waits.delays[index].excess)
+        """Return the earliest moment (ns) at which a chunk may have come that arrived then.
+
+        Where a thread waited for a CPU, it or another one may have waited right before, or after, a lag.
+        """
+        lagged, waited = self._find_by_lags(arrived), self._find_by_thread(arrived)
+        if self._is_on_loop:
+            return min(lagged, waited)
+        return min(self._find_by_thread(lagged), self._find_by_lags(waited))
+
+    def _find_by_thread(self, moment: int) -> int:
+        return min(self._find_by_windows(moment), self._find_by_waits(moment))
+
+    def _find_by_waits(self, arrived: int) -> int:
+        """Return the start of what a chunk may have waited for, up to its arrival.
+
+        Where that fills its interval from the start on, the chunk may have waited in the interval before as well.
+        """
+        reach = arrived
+        for _ in range(MAX_CHAINED_WAITS):
+            moment, is_filled = reach, False
+            for index in self._waits.find_around(moment):
+                wait = self._waits.delays[index]
+                reach = min(reach, moment - wait.excess)
+                is_filled = is_filled or moment - wait.excess <= wait.start
+            if not is_filled:
+                break
         return reach
 
     def _find_by_lags(self, arrived: int) -> int:
@@ -164,7 +188,7 @@ class _Reaches:
             last: index of the last window that is looked at.
             moment: the moment.
         """
-        reach = moment
+        reach, awake_since = moment, NEVER
         for index in range(last, -1, -1):
             window = self._windows[index]
             if window.start >= moment:
@@ -173,10 +197,10 @@ class _Reaches:
                 break
             reach -= min(window.excess, self._max_excess)
             if window.busy >= SATURATED:
-                return min(reach, self._awake_since[index]), True
-            if reach > window.start:
+                awake_since = min(awake_since, self._awake_since[index])
+            elif reach > window.start:
                 break
-        return reach, False
+        return min(reach, awake_since), awake_since < NEVER
 
     def _find_longest_passage(self, arrived: int) -> int:
         """Return how long a chunk may take (ns) to pass through a loop that never sleeps: its last lags, and others."""

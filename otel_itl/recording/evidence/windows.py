@@ -15,7 +15,7 @@ MAX_ORDINARY_NS: Final = 100_000
 FIRST_ORDINARY_NS: Final = 20_000
 """What a turn is taken to wait before any were seen."""
 MIN_EXCESS_NS: Final = 1_000_000
-"""A window with less than this above the ordinary is quiet."""
+"""A window with less than this above twice the ordinary is quiet."""
 SATURATED: Final = 0.9
 """A thread that was on a CPU or ready for this share of a window may not have slept in it."""
 SAMPLED_WINDOWS: Final = 64
@@ -37,7 +37,7 @@ class Window(NamedTuple):
     start: int
     end: int
     excess: int
-    """How much longer than ordinary it waited; 0: no longer."""
+    """How long it waited, where that is longer than ordinary, any part of which may have been one turn's; else 0."""
     busy: float
     """The share of the window in which it was on a CPU, or ready."""
 
@@ -97,9 +97,8 @@ class OrdinaryDelay:
             self.ns = int(median(self._seen))
 
     def find_excess(self, turns: Turns) -> int:
-        """Return how much longer than ordinary (ns) the turns of one window waited; 0: not much longer."""
-        ordinary = turns.number * self.ns
-        return turns.delay - ordinary if turns.delay > 2 * ordinary + MIN_EXCESS_NS else 0
+        """Return for how long (ns) the turns of one window waited where that is more than ordinary; else 0."""
+        return turns.delay if turns.delay > 2 * turns.number * self.ns + MIN_EXCESS_NS else 0
 
 
 class ReaderThread:
