@@ -40,10 +40,14 @@ class Wire:
         except BlockingIOError:
             return b""
 
+    def arrive(self, count: int) -> None:
+        """Have so many bytes come, of which one read takes 100."""
+        self._theirs.send(bytes(count))
+
     def bring(self, log: Any, came_ms: float, *, began_ms: float | None = None) -> None:
         """Have a frame read: one that was there already or, where the read `began` before, one that it waited for."""
         if began_ms is None:
-            self._theirs.send(b"x")
+            self.arrive(1)
         self.clock.now_ns = round((came_ms if began_ms is None else began_ms) * MS)
         self.read()
         self.clock.now_ns = round(came_ms * MS)
@@ -109,6 +113,17 @@ def test_a_frame_was_awaited_if_nothing_was_there_when_the_read_began(
     began: float | None, expected: bool, wire: Wire
 ) -> None:
     assert [frame and frame.is_awaited for frame in log_of(wire, (began, 20, 21)).frames] == [expected]
+
+
+def test_what_a_read_leaves_was_there_when_it_began(wire: Wire) -> None:
+    log = follow_frames(body_of(connection_of(wire, {3: []})), wire.clock)
+    assert log is not None
+    wire.bring(log, 20, began_ms=10)
+    wire.arrive(200)
+    for came in (30, 40, 50):
+        wire.bring(log, came, began_ms=came)
+        log.pop(0)
+    assert [frame and frame.empty_at // MS for frame in log.frames] == [10, 20, 20]
 
 
 def test_bytes_that_an_event_loop_has_read_were_there(wire: Wire) -> None:

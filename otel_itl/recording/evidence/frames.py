@@ -63,25 +63,39 @@ class _Reads:
         clock: the streams' clock, in nanoseconds.
     """
 
-    __slots__ = ("_clock", "_source", "empty_at", "is_awaited", "last")
+    __slots__ = ("_clock", "_is_reading", "_source", "empty_at", "is_awaited", "seen_empty")
 
     def __init__(self, source: Source | None, clock: Callable[[], int]) -> None:
         self._source = source
         self._clock = clock
-        self.empty_at = 0
+        self._is_reading = False
+        self.seen_empty = 0
         """When the connection was last seen with nothing to read (ns; 0: never)."""
+        self.empty_at = 0
+        """The same when the read began that is under way, or was the last one."""
         self.is_awaited = False
-        """It was, when the read that is under way began, or the last one."""
-        self.last = 0
-        """When the last event was read (ns)."""
+        """It was empty then."""
 
     def begin(self) -> None:
         """Note that the client is about to read."""
-        now, source = self._clock(), self._source
-        unread = None if source is None else count_unread(source.socket)
-        is_ready = source is not None and source.is_ready is not None and source.is_ready()
-        self.is_awaited = unread == 0 and not is_ready
-        self.empty_at = now if self.is_awaited else max(self.empty_at, self.last)
+        now = self._clock()
+        self.is_awaited = self._is_empty()
+        if self.is_awaited:
+            self.seen_empty = now
+        self.empty_at, self._is_reading = self.seen_empty, True
+
+    def note_event(self, now: int) -> None:
+        """Note that an event was read (ns): over TLS, and of much that came, one read does not bring all there is."""
+        if self._is_reading:
+            self._is_reading = False
+            if self._is_empty():
+                self.seen_empty = now
+
+    def _is_empty(self) -> bool:
+        source = self._source
+        if source is None or count_unread(source.socket) != 0:
+            return False
+        return source.is_ready is None or not source.is_ready()
 
 
 class _NotedRead:
@@ -134,8 +148,8 @@ class FrameLog(list[Any]):
         reads, now = self.reads, self._clock()
         # Before the event: the reader of this stream may take it at once.
         self._waiting.append(Frame(now, reads.empty_at, reads.is_awaited))
-        reads.last = now
         super().append(event)
+        reads.note_event(now)
 
     def pop(self, index: Any = -1) -> Any:
         """Hand an event out. Called by the reader of the stream, with 0: the oldest."""
@@ -161,7 +175,7 @@ class FrameLog(list[Any]):
             return None if frame is None else FrameEvidence(frame.empty_at, frame.came)
         if self._waiting:
             return FrameEvidence(self._waiting[0].empty_at, self._waiting[0].came)
-        return None if self._former else FrameEvidence(max(self.reads.last, self.reads.empty_at), None)
+        return None if self._former else FrameEvidence(self.reads.seen_empty, None)
 
     def find(self, handed: int) -> Frame | None:
         """Return the last frame of a chunk that was handed out at a moment (ns); None: not known."""
