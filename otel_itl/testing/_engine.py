@@ -17,7 +17,7 @@ from . import faults
 from ._http import Connection, ConnectionOverError, PeerLeftError, Received
 from ._player import Player
 from ._wires import WIRES, find_model, find_wire, make_values
-from .exchange import Exchange, Progress
+from .exchange import Exchange, Progress, Record
 from .script import Script
 
 if TYPE_CHECKING:
@@ -27,17 +27,16 @@ HOST = "127.0.0.1"
 _STOP_SECONDS = 5.0
 
 
-class Engine:
+class Engine(Record):
     """A server in threads of this process."""
 
     def __init__(self) -> None:
         """Make a server that is not running yet."""
+        super().__init__()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._queued: defaultdict[str | None, deque[Script]] = defaultdict(deque)
         self._standing: dict[str | None, Script] = {}
-        self._exchanges: list[Exchange] = []
-        self._progress: dict[int, Progress] = {}
         self._numbers = itertools.count()
         self._connections: dict[threading.Thread, Connection] = {}
         self._listener: socket.socket | None = None
@@ -67,10 +66,12 @@ class Engine:
         port_in_use: int = self._listener.getsockname()[1]
         return port_in_use
 
-    def stop(self) -> None:
-        """Drop all connections and end all threads. Stopping twice is stopping once."""
+    def stop(self) -> Record:
+        """Drop all connections and end all threads; returns what stays readable. Stopping twice is stopping once."""
+        record = Record()
+        record.by_number = self.by_number
         if self._listener is None or self._acceptor is None:
-            return
+            return record
         self._stopping.set()
         # Closing a listener does not wake its accept() everywhere; a visitor does.
         with contextlib.suppress(OSError):
@@ -85,6 +86,7 @@ class Engine:
             connection.drop()
         for thread in open_now:
             thread.join(max(0.0, deadline - time.monotonic()))
+        return record
 
     def play(self, scripts: Iterable[Script], model: str | None) -> None:
         """Queue scripts, each for one request (of this model)."""
@@ -99,30 +101,8 @@ class Engine:
     def clear(self) -> None:
         """Forget all scripts and exchanges."""
         with self._lock:
-            for known in (self._queued, self._standing, self._exchanges, self._progress):
+            for known in (self._queued, self._standing, self.by_number):
                 known.clear()
-
-    def snapshot(self) -> tuple[list[Exchange], dict[int, Progress]]:
-        """Return all exchanges, and by their number how far their answers have come."""
-        with self._lock:
-            return list(self._exchanges), dict(self._progress)
-
-    def exchanges(self) -> list[Exchange]:
-        """Return the exchanges so far, in order of arrival."""
-        return self.snapshot()[0]
-
-    def count(self) -> int:
-        """Return how many exchanges there are so far."""
-        return len(self._exchanges)
-
-    def progress(self, number: int) -> Progress | None:
-        """Return how far the answer to request `number` has come; None where it was cleared."""
-        return self._progress.get(number)
-
-    def has_ended(self, number: int) -> bool:
-        """Return whether the exchange has ended, or was cleared."""
-        progress = self._progress.get(number)
-        return progress is None or progress.ended_ns is not None
 
     def _accept(self, listener: socket.socket) -> None:
         """Accept connections until the server stops, and start a thread for each. Runs on the acceptor's thread."""
@@ -180,14 +160,14 @@ class Engine:
                 reused=reused,
                 wire=wire,
                 model=model,
+                last=progress,
             )
-            self._exchanges.append(exchange)
-            self._progress[exchange.number] = progress
+            self.by_number[exchange.number] = exchange
             script = self._choose(exchange, progress)
         try:
             values = make_values(wire, exchange.number, model, response_id)
             sequence = int(parse_qs(url.query).get("starting_after", ["-1"])[0]) + 1
-            player = Player(connection, progress, arrived_ns=received.arrived_ns, values=values, sequence=sequence)
+            player = Player(connection, progress, received.arrived_ns, values, sequence)
             headers = dict.fromkeys(("x-request-id", "request-id", "x-amzn-requestid"), f"req_{exchange.number}")
             player.play(script, headers, WIRES[wire].content_type if wire else "application/json")
         except PeerLeftError:

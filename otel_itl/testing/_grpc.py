@@ -37,14 +37,6 @@ def decode_request(body: bytes) -> dict[str, Any]:
     return fields
 
 
-def read_model(body: bytes) -> str | None:
-    """Return the model that a request asks for; None: it names none, or is no such request."""
-    try:
-        return decode_request(body).get("model")
-    except ValueError:
-        return None
-
-
 def _messages() -> Any:
     """Return the SDK's module of message classes."""
     return import_module("xai_sdk.proto").chat_pb2

@@ -7,6 +7,7 @@ import math
 import time
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ._http import Connection, ConnectionOverError, PeerLeftError
@@ -19,28 +20,19 @@ if TYPE_CHECKING:
 _GZIP = 16 + zlib.MAX_WBITS
 
 
+@dataclass(slots=True)
 class Player:
     """The answer to one request."""
 
-    def __init__(
-        self,
-        connection: Connection | HTTP2Stream,
-        progress: Progress,
-        *,
-        arrived_ns: int,
-        values: dict[str, str],
-        sequence: int = 0,
-    ) -> None:
-        """Make a player for a request that arrived at `arrived_ns`.
-
-        `progress` is kept up to date; `values` are what stands for `ID`, `MODEL`, … in events, and `sequence` is the
-        first event's number.
-        """
-        self._connection = connection
-        self._progress = progress
-        self._due: int | None = arrived_ns
-        self._values = values
-        self._sequence = sequence
+    connection: Connection | HTTP2Stream
+    progress: Progress
+    """Is kept up to date."""
+    due_ns: int | None
+    """When the next write is due: at first, when the request arrived. None: never."""
+    values: dict[str, str]
+    """What stands for `ID`, `MODEL`, … in events."""
+    sequence: int
+    """The number of the next event."""
 
     def play(self, script: Script, headers: dict[str, str], content_type: str) -> None:
         """Send the script's response, with these headers unless the script has its own.
@@ -63,17 +55,17 @@ class Player:
             **({} if refusal is None else dict(refusal.event.trailers)),
         }
         self._wait(script.headers_delay + (0.0 if refusal is None else refusal.delay))
-        self._progress.status = script.status
-        self._progress.headers_ns = time.perf_counter_ns()
+        self.progress.status = script.status
+        self.progress.headers_ns = time.perf_counter_ns()
         whole = gzip.compress(body) if script.gzip else body
-        self._connection.begin(script.status, fields, None if streams else whole)
+        self.connection.begin(script.status, fields, None if streams else whole)
         if streams:
             self._play_steps(script)
 
     def _play_steps(self, script: Script) -> None:
         """Send the steps of a script, each when it is due, then the end of the body."""
         compressor = zlib.compressobj(wbits=_GZIP) if script.gzip else None
-        frame = self._connection.frame
+        frame = self.connection.frame
         trailers: tuple[tuple[str, str], ...] = ()
         for batch in _writes(script.steps):
             first = batch[0][1]
@@ -88,15 +80,15 @@ class Player:
                 break
         end = frame(compressor.flush()) if compressor is not None else b""
         try:
-            self._connection.finish(trailers, end)
+            self.connection.finish(trailers, end)
         except PeerLeftError:
             # Everything was sent: a client that hangs up on the last event has not left early.
             raise ConnectionOverError from None
 
     def _encode(self, step: Step) -> bytes:
-        self._values[SEQUENCE] = str(self._sequence)
-        self._sequence += SEQUENCE in step.event.data
-        return step.event.encode(self._values)
+        self.values[SEQUENCE] = str(self.sequence)
+        self.sequence += SEQUENCE in step.event.data
+        return step.event.encode(self.values)
 
     def _send(self, data: bytes, step: Step, entries: list[Sent]) -> None:
         """Write the data when it is due, in pieces if the step asks for that, and note the times in the entries."""
@@ -106,13 +98,13 @@ class Player:
             now = time.perf_counter_ns()
             if at == 0:
                 for entry in entries:
-                    entry.at_ns, entry.due_ns = now, self._due or now
+                    entry.at_ns, entry.due_ns = now, self.due_ns or now
             if at + size >= len(data):
                 for entry in entries:
                     entry.complete_ns = now
                 # Before the write: who has received an event finds it in the list.
-                self._progress.sent += entries
-            self._connection.write(data[at : at + size])
+                self.progress.sent += entries
+            self.connection.write(data[at : at + size])
 
     def _act(self, step: Step) -> None:
         """Do to the connection what a step asks for: close it, reset it, or keep it open in silence.
@@ -121,13 +113,13 @@ class Player:
             ConnectionOverError: always, as the connection is not to be used again.
         """
         self._wait(math.inf if step.event.kind == "hold" else step.delay)
-        self._connection.drop(is_reset=step.event.kind == "reset")
+        self.connection.drop(is_reset=step.event.kind == "reset")
         raise ConnectionOverError
 
     def _wait(self, delay: float) -> None:
         """Wait for the next deadline, `delay` seconds after the one before."""
-        self._due = None if self._due is None or math.isinf(delay) else self._due + round(delay * 1e9)
-        self._connection.wait_until(self._due)
+        self.due_ns = None if self.due_ns is None or math.isinf(delay) else self.due_ns + round(delay * 1e9)
+        self.connection.wait_until(self.due_ns)
 
 
 def _writes(steps: Iterable[Step]) -> Iterator[list[tuple[int, Step]]]:

@@ -11,13 +11,11 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ._engine import Engine
-from .exchange import Exchange, Progress
-from .script import Script
+from .exchange import Record
 
 _STOP_SECONDS = 10.0
 _ROOT = str(Path(__file__).resolve().parents[2])
@@ -31,56 +29,22 @@ class ChildEngine:
     def __init__(self) -> None:
         """Start the process; it does not listen yet."""
         self._lock = threading.Lock()
-        self._exchanges: list[Exchange] = []
-        self._progress: dict[int, Progress] = {}
         # In a session of its own, a Ctrl-C in the terminal does not reach it: this process's end is its end.
         self._child = subprocess.Popen(  # noqa: S603 - our own interpreter, our own code
             [sys.executable, "-I", "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         self._end = weakref.finalize(self, _end, self._child)
 
-    def start(self, port: int) -> int:
-        """See `Engine.start`."""
-        started: int = self._ask("start", port)
-        return started
-
-    def stop(self) -> None:
-        """End the child process, after a last look at what it knows, which stays readable."""
+    def stop(self) -> Record:
+        """End the child process; returns what it knows, which stays readable."""
+        record = Record()
         if self._end.alive:
             with contextlib.suppress(RuntimeError):
-                self._ask("stop")
-                self._exchanges, self._progress = self._ask("snapshot")
+                record = self.ask("stop")
             self._end()
+        return record
 
-    def play(self, scripts: Iterable[Script], model: str | None) -> None:
-        """See `Engine.play`."""
-        self._ask("play", list(scripts), model)
-
-    def always(self, script: Script, model: str | None) -> None:
-        """See `Engine.always`."""
-        self._ask("always", script, model)
-
-    def clear(self) -> None:
-        """See `Engine.clear`."""
-        self._ask("clear")
-
-    def exchanges(self) -> list[Exchange]:
-        """See `Engine.exchanges`."""
-        return self._ask("exchanges") if self._end.alive else list(self._exchanges)
-
-    def count(self) -> int:
-        """See `Engine.count`."""
-        return self._ask("count") if self._end.alive else len(self._exchanges)
-
-    def progress(self, number: int) -> Progress | None:
-        """See `Engine.progress`."""
-        return self._ask("progress", number) if self._end.alive else self._progress.get(number)
-
-    def has_ended(self, number: int) -> bool:
-        """See `Engine.has_ended`."""
-        return not self._end.alive or self._ask("has_ended", number)
-
-    def _ask(self, method: str, *arguments: object) -> Any:
+    def ask(self, method: str, *arguments: object) -> Any:
         """Call a method of the engine in the child process, and return what it returns.
 
         Raises:
@@ -136,7 +100,7 @@ def serve() -> None:
         except EOFError:
             break
         try:
-            answer = (False, getattr(engine, method)(*arguments))
+            answer = (False, engine.ask(method, *arguments))
         except Exception as error:  # noqa: BLE001 - the parent raises it
             answer = (True, error)
         try:

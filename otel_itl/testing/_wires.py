@@ -23,7 +23,7 @@ from . import (
     text_generation,
     xai,
 )
-from ._grpc import read_model
+from .exchange import decode_body
 from .script import CREATED, ID, MODEL, Script, Wire
 
 _SSE: Final = "text/event-stream; charset=utf-8"
@@ -80,10 +80,8 @@ def find_wire(path: str) -> tuple[Wire | None, str | None]:
 
 def find_model(wire: Wire | None, body: bytes, path: str) -> str | None:
     """Return the model that a request asks for, in its body or (Azure, AWS, Gemini) in its path; None: none."""
-    if wire == "xai":
-        return read_model(body)
     try:
-        return str(json.loads(body)["model"])
+        return str(decode_body(wire, body)["model"])
     except (ValueError, LookupError, TypeError):
         found = _MODEL_IN_PATH.search(path)
         return unquote(found[1] or found[2]) if found else None

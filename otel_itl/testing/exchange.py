@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from ._grpc import decode_request
 from .script import Event, Kind, Wire
@@ -53,18 +53,6 @@ class Progress:
     error: str | None = None
 
 
-class ProgressSource(Protocol):
-    """The engine of a server, in this process or in another."""
-
-    def progress(self, number: int) -> Progress | None:
-        """Return how far the answer to request `number` has come; None where it was cleared."""
-        ...
-
-    def has_ended(self, number: int) -> bool:
-        """Return whether the exchange has ended, or was cleared."""
-        ...
-
-
 @dataclass(eq=False, repr=False)
 class Exchange:
     """A request and its answer. Readable at any time, also while the answer is being sent. Servers make these."""
@@ -89,8 +77,8 @@ class Exchange:
     """The wire format that the path asked for; None for a path that the server does not know."""
     model: str | None
     """The model that the request asked for, in its body or in its path; None: none."""
-    source: ProgressSource | None = None
-    """Where `progress` is found."""
+    ask: Callable[..., Any] | None = None
+    """Calls a method of the server's record, by its name; None: `last` is kept up to date."""
     last: Progress = field(default_factory=Progress)
     """The progress that was seen last: it stays readable when the server has ended."""
 
@@ -103,8 +91,8 @@ class Exchange:
     @property
     def progress(self) -> Progress:
         """How far the answer has come."""
-        if self.last.ended_ns is None and self.source is not None:
-            self.last = self.source.progress(self.number) or self.last
+        if self.last.ended_ns is None and self.ask is not None:
+            self.last = self.ask("progress", self.number) or self.last
         return self.last
 
     @property
@@ -115,7 +103,7 @@ class Exchange:
             ValueError: it is not JSON, or no such message.
 
         """
-        return decode_request(self.body) if self.wire == "xai" else json.loads(self.body)
+        return decode_body(self.wire, self.body)
 
     @property
     def status(self) -> int | None:
@@ -169,10 +157,48 @@ class Exchange:
             TimeoutError: it lasts longer than `timeout` seconds.
 
         """
-        source = self.source
-        if source is not None and not wait_for(lambda: source.has_ended(self.number), timeout):
+        ask = self.ask
+        if ask is not None and not wait_for(lambda: bool(ask("has_ended", self.number)), timeout):
             raise TimeoutError(f"{self!r} was not done after {timeout} s")
         return self
+
+
+class Record:
+    """The exchanges of a server. Its engine is one; what it leaves when it stops is one of plain data."""
+
+    def __init__(self) -> None:
+        self.by_number: dict[int, Exchange] = {}
+
+    def ask(self, method: str, *arguments: object) -> Any:
+        """Call a method, and return what it returns."""
+        return getattr(self, method)(*arguments)
+
+    def exchanges(self) -> list[Exchange]:
+        """Return the exchanges so far, in order of arrival."""
+        return list(self.by_number.values())
+
+    def count(self) -> int:
+        """Return how many exchanges there are so far."""
+        return len(self.by_number)
+
+    def progress(self, number: int) -> Progress | None:
+        """Return how far the answer to request `number` has come; None where it was cleared."""
+        exchange = self.by_number.get(number)
+        return None if exchange is None else exchange.last
+
+    def has_ended(self, number: int) -> bool:
+        """Return whether the exchange has ended, or was cleared."""
+        progress = self.progress(number)
+        return progress is None or progress.ended_ns is not None
+
+
+def decode_body(wire: Wire | None, body: bytes) -> Any:
+    """Decode the body of a request, which is JSON; that of a gRPC request is the message, by the names of its fields.
+
+    Raises:
+        ValueError: it is not JSON, or no such message.
+    """
+    return decode_request(body) if wire == "xai" else json.loads(body)
 
 
 def wait_for(condition: Callable[[], bool], timeout: float | None) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.util import find_spec
+from typing import Any
 
 from ._engine import HOST, Engine
 from ._process import ChildEngine
-from .exchange import Exchange, wait_for
+from .exchange import Exchange, Record, wait_for
 from .script import Script
 
 
@@ -41,8 +42,8 @@ class ScriptedServer:
         self._script = script
         self._wanted_port = port
         self._process = process
-        # The last engine that was started; kept when it stops, as its exchanges stay readable.
-        self._engine: Engine | ChildEngine | None = None
+        # What answers: the last engine that was started, and when it has stopped the record that it has left.
+        self._engine: Engine | ChildEngine | Record | None = None
         self._running = False
         self._port = 0
 
@@ -67,20 +68,20 @@ class ScriptedServer:
             raise RuntimeError("the scripted server is running already")
         engine = ChildEngine() if self._process else Engine()
         try:
-            self._port = engine.start(self._wanted_port)
+            self._port = engine.ask("start", self._wanted_port)
         except BaseException:
             engine.stop()
             raise
         self._engine, self._running = engine, True
         if self._script is not None:
-            engine.always(self._script, None)
+            engine.ask("always", self._script, None)
         return self
 
     def stop(self) -> None:
         """Drop open connections and end; `exchanges` stays readable. Stopping twice is stopping once."""
-        if self._running and self._engine is not None:
+        if self._running and isinstance(self._engine, (Engine, ChildEngine)):
             self._running = False
-            self._engine.stop()
+            self._engine = self._engine.stop()
 
     @property
     def port(self) -> int:
@@ -121,21 +122,20 @@ class ScriptedServer:
 
     def play(self, *scripts: Script, model: str | None = None) -> None:
         """Queue scripts: each answers one request, in the order of arrival (only requests for `model`, if given)."""
-        self._steerable().play(scripts, model)
+        self._steer("play", scripts, model)
 
     def always(self, script: Script, *, model: str | None = None) -> None:
         """Set the script that answers whenever none is queued (only requests for `model`, if given)."""
-        self._steerable().always(script, model)
+        self._steer("always", script, model)
 
     def clear(self) -> None:
         """Forget the scripts, queued and standing, and the exchanges."""
-        self._steerable().clear()
+        self._steer("clear")
 
     @property
     def exchanges(self) -> list[Exchange]:
         """The exchanges so far, in order of arrival."""
-        engine = self._started()
-        return [replace(exchange, source=engine) for exchange in engine.exchanges()]
+        return [replace(exchange, ask=self._ask) for exchange in self._ask("exchanges")]
 
     def wait_for(self, count: int, timeout: float | None = 5.0) -> list[Exchange]:
         """Wait until `count` requests have arrived and their exchanges have ended, and return all.
@@ -143,18 +143,22 @@ class ScriptedServer:
         Raises:
             TimeoutError: after `timeout` seconds, for arriving and ending each.
         """
-        engine = self._started()
-        if not wait_for(lambda: engine.count() >= count, timeout):
-            raise TimeoutError(f"{engine.count()} requests arrived within {timeout} s, not {count}")
+        if not wait_for(lambda: bool(self._ask("count") >= count), timeout):
+            raise TimeoutError(f"{self._ask('count')} requests arrived within {timeout} s, not {count}")
         return [exchange.wait_done(timeout) for exchange in self.exchanges]
 
-    def _started(self) -> Engine | ChildEngine:
-        if self._engine is None:
-            raise RuntimeError("the scripted server has not been started: use it in a `with` block, or call start()")
-        return self._engine
-
-    def _steerable(self) -> Engine | ChildEngine:
+    def _steer(self, method: str, *arguments: object) -> None:
+        """Call a method of the engine, which has to be running."""
         engine = self._started()
         if not self._running:
             raise RuntimeError("the scripted server is stopped")
-        return engine
+        engine.ask(method, *arguments)
+
+    def _ask(self, method: str, *arguments: object) -> Any:
+        """Call a method of the record, that of the running engine or what it has left, and return what it returns."""
+        return self._started().ask(method, *arguments)
+
+    def _started(self) -> Engine | ChildEngine | Record:
+        if self._engine is None:
+            raise RuntimeError("the scripted server has not been started: use it in a `with` block, or call start()")
+        return self._engine

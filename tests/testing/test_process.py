@@ -88,11 +88,12 @@ def test_a_dead_process_is_reported_in_a_sentence(remote: ScriptedServer) -> Non
 
 
 def test_stopping_with_a_held_stream_leaves_no_process(remote: ScriptedServer) -> None:
+    child = remote._engine._child  # type: ignore[union-attr]
     remote.always(faults.never())
     with socket.create_connection(("127.0.0.1", remote.port)) as client:
         client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\n\r\n")
         remote.stop()
-    assert remote._engine._child.poll() == 0  # type: ignore[union-attr]
+    assert child.poll() == 0
 
 
 def test_the_process_ends_when_its_parent_is_killed() -> None:
