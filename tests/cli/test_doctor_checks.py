@@ -19,7 +19,6 @@ TRACES = SignalFacts(
 )
 OPENAI = SDKFacts(name="openai", requirement="openai>=1.40", version="3.0.0", is_imported=True, is_hooked=True)
 FINE = Facts(
-    pid=1,
     python="/usr/bin/python3",
     python_version="3.12.1",
     packages={

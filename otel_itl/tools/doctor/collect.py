@@ -7,13 +7,12 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Any, Final
 
 from opentelemetry import _logs, metrics, trace
 
-from otel_itl.config import load
+from otel_itl.config import load, logger
 from otel_itl.export.sdk_internals.outlets import find_outlets
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
@@ -50,7 +49,6 @@ def collect_facts(stream: StreamFacts | None, streams: int | None = None) -> Fac
         streams: the streams that the program has made; None: this process is the command's own.
     """
     facts = Facts(
-        pid=os.getpid(),
         python=sys.executable,
         python_version=platform.python_version(),
         packages={name: _version(name) for name in PACKAGES},
@@ -66,7 +64,7 @@ def collect_facts(stream: StreamFacts | None, streams: int | None = None) -> Fac
         stream=stream,
     )
     # Without a listener, an exporter would try for seconds.
-    if stream is not None and any(exporter.is_accepted for exporter in facts.exporters_of("traces")):
+    if stream is not None and any(exporter.is_accepted for exporter in facts.signals[0].exporters or ()):
         flush_span()
     return facts
 
@@ -149,25 +147,16 @@ def _describe_sampler(sampler: Any) -> str:
 
 def _refused_variables() -> list[str]:
     """Return what `instrument()` warns of in the `OTEL_ITL_*` variables."""
-    with _captured_warnings() as sentences:
-        load({}, sdk_names=SDK_NAMES)
-    return sentences
-
-
-@contextmanager
-def _captured_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of our own logger in the `with` block, which get nowhere else."""
     sentences: list[str] = []
 
-    class Collector(logging.Filter):
-        def filter(self, record: logging.LogRecord) -> bool:
-            """Keep a warning, and drop it."""
-            sentences.append(record.getMessage())
-            return False
+    def collect(record: logging.LogRecord) -> bool:
+        """Keep a warning, which gets nowhere else."""
+        sentences.append(record.getMessage())
+        return False
 
-    collector, logger = Collector(), logging.getLogger("otel_itl")
-    logger.addFilter(collector)
+    logger.addFilter(collect)
     try:
-        yield sentences
+        load({}, sdk_names=SDK_NAMES)
     finally:
-        logger.removeFilter(collector)
+        logger.removeFilter(collect)
+    return sentences

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import socket
-import ssl
 from collections.abc import Iterator
-from http.client import HTTPException
 from typing import Any, Final
 
 from otel_itl.export.sdk_internals.outlets import Answer, endpoint_of, is_otlp, send_empty
@@ -15,7 +12,18 @@ TIMEOUT: Final = 3.0
 """Seconds that an endpoint has to answer."""
 
 _MAX_CAUSES: Final = 32
-_GRPC_TLS_WORDS: Final = ("ssl", "tls", "certificate", "handshake")
+_WORDS: Final = {
+    "refused": ("refused",),
+    "tls": ("ssl", "tls", "certificate", "handshake"),
+    "dns": ("gaierror", "dns", "name resolution", "domain name"),
+    "timeout": ("timeout",),
+    "closed": (
+        *("http1", "http/1", "http2", "settings", "closed"),  # as gRPC writes it
+        *("connectionreset", "connectionaborted", "brokenpipe", "disconnected", "badstatusline", "incompleteread"),
+    ),
+}
+"""Kind of a failure → what its description has, in the order in which they are looked for."""
+_GRPC_WITHOUT_ANSWER: Final = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL"})
 
 
 def describe_outlet(outlet: Any, signal: str) -> ExporterFacts:
@@ -42,41 +50,17 @@ def describe_outlet(outlet: Any, signal: str) -> ExporterFacts:
 
 
 def _classify(answer: Answer) -> str | None:
-    """Return the kind of a failure; None where the status says it all."""
+    """Return the kind of a failure by the text that gRPC gives, else by the classes of errors; None: see the status."""
     if answer.error is None:
         return None
     details = str(getattr(answer.error, "details", lambda: "")() or "").lower() if answer.status is not None else ""
-    if details:
-        return _classify_grpc(str(answer.status), details)
-    kinds: tuple[tuple[type[BaseException], str], ...] = (
-        (ssl.SSLError, "tls"),
-        (ConnectionRefusedError, "refused"),
-        (socket.gaierror, "dns"),
-        (TimeoutError, "timeout"),
-        (ConnectionError, "closed"),
-        (HTTPException, "closed"),  # an answer that is not HTTP
-    )
-    causes = list(_causes(answer.error))
-    for kind, name in kinds:
-        if any(isinstance(cause, kind) for cause in causes):
-            return name
-    names = " ".join(type(cause).__name__ for cause in causes)
-    return "timeout" if "Timeout" in names else "tls" if "SSL" in names else type(answer.error).__name__
-
-
-def _classify_grpc(status: str, details: str) -> str | None:
-    """Return the kind of a failure by the text that gRPC gives, which is all that it gives."""
-    if status not in {"UNAVAILABLE", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL"}:
+    if details and answer.status not in _GRPC_WITHOUT_ANSWER:
         return None
-    if "refused" in details:
-        return "refused"
-    if any(word in details for word in _GRPC_TLS_WORDS):
-        return "tls"
-    if "dns" in details or "name resolution" in details or "domain name" in details:
-        return "dns"
-    if "http1" in details or "http/1" in details or "settings" in details or "closed" in details or "http2" in details:
-        return "closed"
-    return "timeout" if status == "DEADLINE_EXCEEDED" else None
+    described = details or " ".join(type(cause).__name__ for cause in _causes(answer.error)).lower()
+    found = next((kind for kind, words in _WORDS.items() if any(word in described for word in words)), None)
+    if found is None and details:
+        return "timeout" if answer.status == "DEADLINE_EXCEEDED" else None
+    return found or type(answer.error).__name__
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

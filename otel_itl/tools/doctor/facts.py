@@ -75,7 +75,6 @@ class StreamFacts:
 class Facts:
     """One process."""
 
-    pid: int
     python: str
     python_version: str
     packages: dict[str, str | None]
@@ -96,7 +95,3 @@ class Facts:
     internal_errors: dict[str, int] = field(default_factory=dict)
     stream: StreamFacts | None = None
     """None: no scripted stream was sent, as no SDK is there to do it."""
-
-    def exporters_of(self, signal: str) -> list[ExporterFacts]:
-        """Return the exporters of a signal that are known."""
-        return [exporter for found in self.signals if found.name == signal for exporter in found.exporters or ()]

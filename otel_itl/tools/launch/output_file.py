@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -37,13 +37,8 @@ class OutputFile:
     @property
     def parts(self) -> list[Path]:
         """The file and those that it was rotated to (`<name>.1`, …), the oldest first."""
-        rotated = []
-        for number in range(1, _MAX_ROTATED):
-            candidate = self.path.with_name(f"{self.path.name}.{number}")
-            if not _is_regular(candidate):
-                break
-            rotated.append(candidate)
-        return [*reversed(rotated), self.path]
+        numbered = (self.path.with_name(f"{self.path.name}.{number}") for number in range(1, _MAX_ROTATED))
+        return [*reversed(list(takewhile(_is_regular, numbered))), self.path]
 
     @property
     def part_names(self) -> list[str]:
@@ -103,11 +98,9 @@ class OutputFile:
         """
         if self.name in {"", "-"}:
             raise CannotLaunchError(f"{self.name!r} is not the name of a file: give --output one.")
-        try:
-            mode = os.lstat(self.path).st_mode
-        except FileNotFoundError:
+        if not os.path.lexists(self.path):
             return
-        if not stat.S_ISREG(mode):
+        if not _is_regular(self.path):
             raise CannotLaunchError(f"{self.name} is not a regular file: give --output a new name.")
         if not _is_ours(self.path):
             raise CannotLaunchError(
@@ -149,19 +142,15 @@ def _lock(descriptor: int, *, exclusively: bool) -> None:
 
 def _is_regular(path: Path) -> bool:
     """Return whether there is a regular file of this path: no link, no pipe, no directory."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
+    return path.is_file() and not path.is_symlink()
 
 
 def _is_ours(path: Path) -> bool:
     """Return whether a file holds OTLP JSON lines, ours among them, and nothing else; or nothing at all."""
-    has_ours, is_empty = False, True
+    has_ours = path.stat().st_size == 0
     with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
         for line in file:
-            is_empty = False
             if not OTLP_LINE.match(line):
                 return False
             has_ours = has_ours or _OURS.search(line) is not None
-    return has_ours or is_empty
+    return has_ours

@@ -13,15 +13,11 @@ from typing import Final
 from otel_itl.tools.launch.command import CANNOT_EXECUTE, CannotLaunchError, Command
 from otel_itl.tools.launch.group_witness import GroupWitness, run_witness
 
-_NOT_FORWARDED: Final = frozenset(
-    getattr(signal, name)
-    for name in (
-        *("SIGKILL", "SIGSTOP"),  # which no process gets to see
-        *("SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"),  # of job control: they stop and continue this process, too
-        *("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"),  # of a fault of this process
-        *("SIGCHLD", "SIGPIPE", "SIGXFSZ"),  # of what this process does itself
-    )
-    if hasattr(signal, name)
+_NOT_FORWARDED: Final = (
+    *("SIGKILL", "SIGSTOP"),  # which no process gets to see
+    *("SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT"),  # of job control: they stop and continue this process, too
+    *("SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"),  # of a fault of this process
+    *("SIGCHLD", "SIGPIPE", "SIGXFSZ"),  # of what this process does itself
 )
 _SENT_BY_KERNEL: Final = 0x80
 """`si_code` of a signal that the terminal sends: the program, which is in our process group, has it already."""
@@ -90,7 +86,7 @@ def _run_on_posix(command: Command, environ: Mapping[str, str], stdout: int | No
     """Run a program with our signals blocked, so that none is lost between its start and our waiting for it."""
     forwarded = {
         int(number)
-        for number in signal.valid_signals() - _NOT_FORWARDED
+        for number in signal.valid_signals() - {getattr(signal, name) for name in _NOT_FORWARDED}
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would leave no exit code
