@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.demo.sdks import DEFAULT_SDKS, SDKS
-from otel_itl.tools.demo.start import Interrupts, Stage, StartLine
+from otel_itl.tools.demo.start import Interrupts, StartLine
 from otel_itl.tools.exit_codes import INTERRUPTED
 
 
@@ -27,7 +27,7 @@ def run_demo_command(arguments: argparse.Namespace) -> int:
         print(f"left out: {_describe_missing(missing)}", flush=True)
     line = StartLine(is_shown=not arguments.quiet)
     interrupts = Interrupts(line)
-    interrupts.install()
+    interrupts.end_process("a stream was measured")
     line.show("loading OpenTelemetry")
     from otel_itl.tools.demo.run import Demo  # noqa: PLC0415 - after the first sign of life
     from otel_itl.tools.demo.scenarios import plan_requests  # noqa: PLC0415 - likewise
@@ -35,13 +35,13 @@ def run_demo_command(arguments: argparse.Namespace) -> int:
     try:
         Demo(plan_requests(arguments.seed, arguments.seconds, sdks), line, interrupts, arguments).run()
     except CommandError as error:
-        interrupts.stage = Stage.OVER
+        interrupts.end_process()
         error.exit_code = INTERRUPTED if interrupts.is_requested else error.exit_code
         raise
     finally:
         line.stop()
     sys.stdout.flush()
-    interrupts.stage = Stage.OVER
+    interrupts.end_process()
     return INTERRUPTED if interrupts.is_requested else 0
 
 

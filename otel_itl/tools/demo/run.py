@@ -15,7 +15,7 @@ from otel_itl.core.stalls import Stall
 from otel_itl.testing import ScriptedServer
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.demo.scenarios import Plan
-from otel_itl.tools.demo.start import Interrupts, Stage, StartLine
+from otel_itl.tools.demo.start import Interrupts, StartLine
 from otel_itl.tools.demo.telemetry import Telemetry
 from otel_itl.tools.demo.truth import Deviation, compare_with_truth
 from otel_itl.tools.demo.workload import Workload
@@ -68,10 +68,9 @@ class Demo:
         with ExitStack() as pages:
             page = self._measure(pages)
             if page is not None and sys.stderr.isatty() and not interrupts.is_requested:
-                with interrupts.cleaning_up(page.end):
-                    interrupts.stage = Stage.SHOWING
-                    page.wait_for_reader()
-                interrupts.stage = Stage.OVER
+                interrupts.call(page.end)
+                page.wait_for_reader()
+                interrupts.end_process()
 
     def _measure(self, pages: ExitStack) -> PageProcess | None:
         """Measure the streams and print the report; return the page that shows them until `pages` is closed, if any."""
@@ -86,9 +85,9 @@ class Demo:
 
                 self._line.stop()
                 page = pages.enter_context(shown_by_process(telemetry.path, opens=not arguments.no_open))
-            with self._interrupts.cleaning_up(telemetry.close):
-                self._send_requests(server, telemetry)
-                measured = list(telemetry.finish(skipped))  # those of a demo are few
+            self._interrupts.clean_up = telemetry.close
+            self._send_requests(server, telemetry)
+            measured = list(telemetry.finish(skipped))  # those of a demo are few
             smooth_models = {plan.model for plan in self._plans if plan.scenario.is_smooth}
             deviation = compare_with_truth(measured, server.exchanges, smooth_models)
         report = summarize(measured, skipped)
@@ -97,7 +96,7 @@ class Demo:
                 raise NothingMeasuredError("interrupted before a stream was measured.")
             reason = skipped.summarize() or "OTEL_* variables switch it off"
             raise NothingMeasuredError(f"no stream was measured: {reason}.")
-        self._interrupts.stage = Stage.REPORTING
+        self._interrupts.call(lambda: None)  # the report is printed to its end
         if self._interrupts.is_requested and not self._is_quiet:
             print_to(self._terminal, "interrupted: what was measured so far")
         print_report(report, self._terminal)
@@ -118,7 +117,7 @@ class Demo:
         while not workload.is_ready and not workload.wait(REFRESH_INTERVAL):
             pass
         self._line.stop()
-        self._interrupts.stage = Stage.MEASURING
+        self._interrupts.call(self._interrupts.request_end)
         if not self._is_quiet:
             requests = pluralize(sum(len(plan.scripts) for plan in self._plans), "request")
             models = pluralize(len(self._plans), "scripted model")
@@ -126,7 +125,7 @@ class Demo:
         with Progress(workload.lanes, self._terminal, shown=not self._is_quiet) as progress:
             while not self._interrupts.is_requested and not workload.wait(REFRESH_INTERVAL):
                 progress.update()
-        self._interrupts.stage = Stage.ENDING
+        self._interrupts.end_process("the report was made")
         if self._interrupts.is_requested:
             workload.stop()
 

@@ -6,9 +6,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from enum import Enum, auto
+from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -74,81 +73,41 @@ class StartLine:
             os.write(2, (line or f"{_CLEAR_LINE}{spinner} {self._text}, {seconds:.0f} s").encode())
 
 
-class Stage(Enum):
-    """How far the demo is, which decides what Ctrl-C does."""
-
-    STARTING = auto()
-    """Nothing is measured yet: one sentence, and the process ends."""
-    MEASURING = auto()
-    """No more requests are sent, and what was measured so far is reported."""
-    ENDING = auto()
-    """The streams are ended and read back. One sentence instead of the report, and the process ends."""
-    REPORTING = auto()
-    """The report is being printed: it is printed to its end."""
-    SHOWING = auto()
-    """The page stays: it is ended, and the process ends as it would without a page."""
-    OVER = auto()
-    """Exporters may still be sending: the process ends at once."""
-
-
-_LAST_SENTENCES: Final = {
-    Stage.STARTING: "otel-itl demo: interrupted before a stream was measured.\n",
-    Stage.ENDING: "otel-itl demo: interrupted before the report was made.\n",
-    Stage.OVER: "",
-}
-"""Stage at which Ctrl-C ends the process → what is printed."""
-
-
 class Interrupts:
-    """Handles Ctrl-C from the demo's first moment to the end of the process.
+    """Handles Ctrl-C from the demo's first moment to the end of the process; what it does changes as the demo goes on.
 
     A `KeyboardInterrupt` would come out wherever the program happens to be: in an import that catches everything, in a
-    finalizer, between starting a process and remembering it.
+    finalizer, between starting a process and remembering it. What is called by the main thread changes the handling.
 
     Args:
         line: is stopped before a sentence is printed.
     """
 
     def __init__(self, line: StartLine) -> None:
-        self.stage = Stage.STARTING
         self.is_requested = False
         """Ctrl-C was pressed while streams were measured."""
+        self.clean_up: Callable[[], object] = lambda: None
+        """Called where the process ends by Ctrl-C."""
         self._line = line
-        self._clean_ups: list[Callable[[], object]] = []
 
-    def install(self) -> None:
-        """Handle SIGINT from here on. Called in the main thread; elsewhere it does nothing."""
+    def call(self, react: Callable[[], object]) -> None:
+        """Have Ctrl-C call a function from here on. Outside of the main thread, this does nothing."""
         with suppress(ValueError):
-            signal.signal(signal.SIGINT, lambda *_: self._handle())
+            signal.signal(signal.SIGINT, lambda *_: react())
 
-    @contextmanager
-    def cleaning_up(self, clean_up: Callable[[], object]) -> Iterator[None]:
-        """Call a function where the process ends by Ctrl-C inside of the `with` block."""
-        self._clean_ups.append(clean_up)
-        try:
-            yield
-        finally:
-            self._clean_ups.remove(clean_up)
+    def end_process(self, before: str = "") -> None:
+        """Have Ctrl-C end the process from here on, whatever its threads do; a sentence says `before` what that was."""
+        self.call(lambda: self._leave(f"otel-itl demo: interrupted before {before}.\n" if before else ""))
 
-    def _handle(self) -> None:
-        """Do what Ctrl-C does at this stage."""
-        if self.stage is Stage.MEASURING:
-            self.is_requested = True
-            self.stage = Stage.ENDING
-        elif self.stage is Stage.SHOWING:
-            self._clean_up()
-        elif self.stage in _LAST_SENTENCES:
-            self._leave(_LAST_SENTENCES[self.stage])
-
-    def _clean_up(self) -> None:
-        for clean_up in self._clean_ups:
-            with suppress(Exception):
-                clean_up()
+    def request_end(self) -> None:
+        """Note that Ctrl-C was pressed while streams were measured; the next one ends the process without a report."""
+        self.is_requested = True
+        self.end_process("the report was made")
 
     def _leave(self, sentence: str) -> None:
-        """Print a sentence and end the process, whatever its threads are doing."""
         self._line.stop()
-        self._clean_up()
+        with suppress(Exception):
+            self.clean_up()
         with suppress(OSError):
             self._line.show_cursor()
             os.write(2, sentence.encode())

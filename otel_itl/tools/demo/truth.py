@@ -32,27 +32,18 @@ def compare_with_truth(
     Returns:
         None where no stream of these models was completed.
     """
-    compared = 0
-    ttft = p99 = 0.0
-    by_model: dict[str, list[StoredStream]] = {model: [] for model in models}
-    for stream in streams:
-        if stream.model in by_model:
-            by_model[stream.model].append(stream)
-    for model, measured in by_model.items():
-        measured.sort(key=lambda stream: stream.timeline.request_unix_ns)
+    compared: list[tuple[float, float]] = []
+    by_request = sorted(streams, key=lambda stream: stream.timeline.request_unix_ns)
+    for model in models:
+        measured = [stream for stream in by_request if stream.model == model]
         served = [exchange for exchange in exchanges if exchange.model == model]
         for stream, exchange in zip(measured, served, strict=False):
-            first, sent = exchange.first_output_ns, exchange.output_times_ns
-            measures = stream.measures
-            if (
-                stream.timeline.outcome is not Outcome.COMPLETED
-                or first is None
-                or measures.time_to_first_token is None
-                or measures.itl_p99 is None
-            ):
+            first, measures = exchange.first_output_ns, stream.measures
+            if stream.timeline.outcome is not Outcome.COMPLETED or first is None:
                 continue
-            compared += 1
-            gaps = sorted(after - before for before, after in pairwise(sent))
-            ttft = max(ttft, abs(measures.time_to_first_token - (first - exchange.arrived_ns) / SECOND))
-            p99 = max(p99, abs(measures.itl_p99 - percentile(gaps, 99) / SECOND))
-    return Deviation(compared, ttft, p99) if compared else None
+            if measures.time_to_first_token is None or measures.itl_p99 is None:
+                continue
+            gaps = sorted(after - before for before, after in pairwise(exchange.output_times_ns))
+            ttft = abs(measures.time_to_first_token - (first - exchange.arrived_ns) / SECOND)
+            compared.append((ttft, abs(measures.itl_p99 - percentile(gaps, 99) / SECOND)))
+    return Deviation(len(compared), *map(max, zip(*compared, strict=True))) if compared else None
