@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from . import faults
-from ._http import Connection, ConnectionOverError, PeerLeftError, Received
+from ._http import Connection, ConnectionOverError, PeerLeftError
 from ._player import Player
 from ._wires import WIRES, find_model, find_wire, make_values
-from .exchange import Exchange, Progress, Record
+from .exchange import Exchange, Progress, Received, Record
 from .script import Script
 
 if TYPE_CHECKING:
@@ -150,12 +150,8 @@ class Engine(Record):
         progress = Progress()
         with self._lock:
             exchange = Exchange(
+                **vars(received),
                 number=next(self._numbers),
-                method=received.method,
-                path=received.path,
-                headers=received.headers,
-                body=received.body,
-                arrived_ns=received.arrived_ns,
                 connection=number,
                 reused=reused,
                 wire=wire,

@@ -10,7 +10,8 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from .exchange import Received
 
 _LONGEST_LINE = 1 << 16
 _MOST_LINES = 1 << 10
@@ -26,17 +27,6 @@ class ConnectionOverError(Exception):
 
 class PeerLeftError(ConnectionOverError):
     """The client closed the connection, or the server is stopping."""
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A request as it came over the wire."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: bytes
-    arrived_ns: int
 
 
 class Connection:

@@ -17,7 +17,8 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.exceptions import ProtocolError
 
-from ._http import SLEEP_NS, Connection, ConnectionOverError, PeerLeftError, Received
+from ._http import SLEEP_NS, Connection, ConnectionOverError, PeerLeftError
+from .exchange import Received
 
 _SUCCESS: Final = ("grpc-status", "0")
 """In the trailers of a gRPC call that succeeded, or in its headers where it has no body."""

@@ -54,11 +54,9 @@ class Progress:
 
 
 @dataclass(eq=False, repr=False)
-class Exchange:
-    """A request and its answer. Readable at any time, also while the answer is being sent. Servers make these."""
+class Received:
+    """A request as it came over the wire."""
 
-    number: int
-    """0 for the first exchange of the server, and so on."""
     method: str
     """`POST` or `GET`."""
     path: str
@@ -69,6 +67,14 @@ class Exchange:
     """The request's body, byte for byte."""
     arrived_ns: int
     """When the last byte of the request was there. The script's schedule counts from here."""
+
+
+@dataclass(eq=False, repr=False)
+class Exchange(Received):
+    """A request and its answer. Readable at any time, also while the answer is being sent. Servers make these."""
+
+    number: int
+    """0 for the first exchange of the server, and so on."""
     connection: int
     """The number of the TCP connection, 0 for the server's first."""
     reused: bool

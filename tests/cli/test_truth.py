@@ -49,7 +49,7 @@ def exchange(number: int, *moments: float, model: str = "smooth-1") -> Exchange:
     ]
     progress = Progress(sent=sent)
     path, wire = "/v1/chat/completions", "chat"
-    return Exchange(number, "POST", path, {}, b"", arrived, 0, reused=False, wire=wire, model=model, last=progress)
+    return Exchange("POST", path, {}, b"", arrived, number, 0, reused=False, wire=wire, model=model, last=progress)
 
 
 def test_the_largest_differences_are_found() -> None:

@@ -7,6 +7,7 @@ import errno
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -15,6 +16,7 @@ from otel_itl.core.stalls import Stall
 from otel_itl.testing import ScriptedServer
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.demo.scenarios import Plan
+from otel_itl.tools.demo.sdks import SDKS
 from otel_itl.tools.demo.start import Interrupts, StartLine
 from otel_itl.tools.demo.telemetry import Telemetry
 from otel_itl.tools.demo.truth import Deviation, compare_with_truth
@@ -109,12 +111,12 @@ class Demo:
         """Send all requests, or those before Ctrl-C."""
         workload = Workload(self._plans, server)
         telemetry.instrument(None if self._is_quiet else self._print_stall)
-        for sdk in workload.sdks:
+        for sdk in dict.fromkeys(plan.sdk for plan in self._plans):
             self._line.show(f"loading {sdk}")
-            workload.load(sdk)
+            import_module(SDKS[sdk].module)  # once, and before several threads need it
         self._line.show("warming up the clients")
         workload.start()
-        while not workload.is_ready and not workload.wait(REFRESH_INTERVAL):
+        while not workload.is_ready.is_set() and not workload.wait(REFRESH_INTERVAL):
             pass
         self._line.stop()
         self._interrupts.call(self._interrupts.request_end)

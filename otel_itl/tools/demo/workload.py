@@ -7,7 +7,6 @@ import gc
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext, suppress
-from importlib import import_module
 from typing import Any
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
@@ -55,27 +54,13 @@ class Workload:
             if not lane.plan.scenario.is_async
         ]
         self._ready = threading.Barrier(len(self._threads), action=self._begin)
-        self._is_ready = threading.Event()
-
-    @property
-    def sdks(self) -> list[str]:
-        """The names of the SDKs of the plans."""
-        return list(dict.fromkeys(lane.plan.sdk for lane in self.lanes))
-
-    @staticmethod
-    def load(sdk: str) -> None:
-        """Import an SDK: once, and before several threads need it."""
-        import_module(SDKS[sdk].module)
+        self.is_ready = threading.Event()
+        """All clients are warm, and the first requests are sent."""
 
     def start(self) -> None:
         """Start; clients are made and warmed up first, so that the loading of libraries is not measured."""
         for thread in self._threads:
             thread.start()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all clients are warm, and the first requests are sent."""
-        return self._is_ready.is_set()
 
     def wait(self, seconds: float) -> bool:
         """Wait up to these seconds; return whether all is done."""
@@ -100,7 +85,7 @@ class Workload:
         """Note that all clients are warm. Called once, before their threads go on."""
         gc.collect()
         gc.freeze()  # what is loaded is left out of collections, which would stop all threads for 0.2 s
-        self._is_ready.set()
+        self.is_ready.set()
 
     def _cancel(self) -> None:
         for task in self._tasks:
