@@ -37,7 +37,6 @@ class HTTP2Connection:
         self._connection = connection
         self._answer = answer
         self._streams: dict[int, HTTP2Stream] = {}
-        self._requests: dict[int, tuple[dict[str, str], bytearray]] = {}
         self.protocol: Any = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         self.changed = threading.Condition()
         """Guards `protocol`, and is notified when a stream may go on, or was left."""
@@ -53,8 +52,8 @@ class HTTP2Connection:
                     requests = [self._take(event) for event in self.protocol.receive_data(data)]
                     self.change(lambda _: None)
                     self.changed.notify_all()
-                for stream, received in filter(None, requests):
-                    thread = threading.Thread(target=self._run, args=(stream, received), daemon=True)
+                for stream in filter(None, requests):
+                    thread = threading.Thread(target=self._run, args=(stream,), daemon=True)
                     threads.append(thread)
                     thread.start()
         finally:
@@ -65,32 +64,32 @@ class HTTP2Connection:
             for thread in threads:
                 thread.join()
 
-    def _take(self, event: Any) -> tuple[HTTP2Stream, Received] | None:
-        """Take an event of the protocol; returns a request that is complete by it."""
+    def _take(self, event: Any) -> HTTP2Stream | None:
+        """Take an event of the protocol; returns the stream whose request is complete by it."""
         number = getattr(event, "stream_id", None) or 0
+        stream = self._streams.get(number)
         if isinstance(event, events.RequestReceived):
-            self._requests[number] = (dict(event.headers), bytearray())  # type: ignore[arg-type]  # decoded above
+            fields: dict[str, str] = dict(event.headers)  # type: ignore[arg-type]  # decoded above
+            headers = {**fields, "host": fields.get(":authority", "")}
+            request = Received(fields.get(":method", ""), fields.get(":path", ""), headers, b"", 0)
+            self._streams[number] = HTTP2Stream(self, number, self._connection, request)
         elif isinstance(event, events.DataReceived):
-            if number in self._requests:
-                self._requests[number][1].extend(event.data)
+            if stream is not None:
+                stream.request.body += event.data
             self.protocol.acknowledge_received_data(event.flow_controlled_length, number)
-        elif isinstance(event, events.StreamReset):
-            self._requests.pop(number, None)
-            if number in self._streams:
-                self._streams[number].is_left = True
-        elif isinstance(event, events.StreamEnded) and number in self._requests:
-            headers, body = self._requests.pop(number)
-            headers["host"] = headers.get(":authority", "")
-            stream = self._streams[number] = HTTP2Stream(self, number, self._connection)
-            method, path = headers.get(":method", ""), headers.get(":path", "")
-            return stream, Received(method, path, headers, bytes(body), time.perf_counter_ns())
+        elif isinstance(event, events.StreamReset) and stream is not None:
+            del self._streams[number]
+            stream.is_left = True
+        elif isinstance(event, events.StreamEnded) and stream is not None:
+            stream.request.arrived_ns = time.perf_counter_ns()
+            return stream
         return None
 
-    def _run(self, stream: HTTP2Stream, received: Received) -> None:
+    def _run(self, stream: HTTP2Stream) -> None:
         """Answer one request, which its client may leave, and forget its stream. Runs on the stream's thread."""
         try:
             with contextlib.suppress(ConnectionOverError, ValueError):
-                self._answer(stream, received)
+                self._answer(stream, stream.request)
         finally:
             with self.changed:
                 self._streams.pop(stream.number, None)
@@ -112,10 +111,12 @@ class HTTP2Connection:
 class HTTP2Stream:
     """One request and its response on a connection of HTTP/2: does for the player what `Connection` does for HTTP/1."""
 
-    def __init__(self, owner: HTTP2Connection, number: int, connection: Connection) -> None:
+    def __init__(self, owner: HTTP2Connection, number: int, connection: Connection, request: Received) -> None:
         self._owner = owner
         self._connection = connection
         self.number = number
+        self.request = request
+        """Complete when the client has ended it."""
         self.is_left = False
         """The client has reset the stream, or closed the connection."""
 

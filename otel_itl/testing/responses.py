@@ -8,7 +8,7 @@ The output of a response is a list of items (reasoning, message, tool call), eac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from ._pace import Gaps, Tokens, ToolCall, called, encode, logprob_entries, paced, texts
 from .script import CREATED, ID, MODEL, SEQUENCE, Event, Kind, Script, Step
@@ -149,13 +149,12 @@ def message(
     """Make the steps of a message as the output item number `index`, and the finished item."""
     pieces = texts(tokens)
     opened = {"id": f"msg_{index}", "type": "message", "role": "assistant", "status": "in_progress", "content": []}
-    place = _part_of(f"msg_{index}", index)
     if refuse:
         deltas = [refusal(piece, index=index) for piece in pieces]
-        return _fill_item(opened, "content", place, {"type": "refusal", "refusal": "".join(pieces)}, deltas)
+        return _fill_item(opened, "content", {"type": "refusal", "refusal": "".join(pieces)}, deltas, index)
     deltas = [text(piece, index=index, logprobs=[piece] if logprobs else ()) for piece in pieces]
     part = {"type": "output_text", "text": "".join(pieces), "annotations": [], "logprobs": []}
-    return _fill_item(opened, "content", place, part, deltas)
+    return _fill_item(opened, "content", part, deltas, index)
 
 
 def thoughts(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
@@ -163,8 +162,7 @@ def thoughts(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, o
     pieces = texts(tokens)
     opened = {"id": f"rs_{index}", "type": "reasoning", "summary": [], "content": []}
     deltas = [reasoning(piece, index=index) for piece in pieces]
-    part = {"type": "reasoning_text", "text": "".join(pieces)}
-    return _fill_item(opened, "content", _part_of(f"rs_{index}", index), part, deltas)
+    return _fill_item(opened, "content", {"type": "reasoning_text", "text": "".join(pieces)}, deltas, index)
 
 
 def summary(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
@@ -172,8 +170,7 @@ def summary(tokens: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, ob
     pieces = texts(tokens)
     opened = {"id": f"rs_{index}", "type": "reasoning", "summary": []}
     deltas = [reasoning_summary(piece, index=index) for piece in pieces]
-    part = {"type": "summary_text", "text": "".join(pieces)}
-    return _fill_item(opened, "summary", _part_of(f"rs_{index}", index, "summary_index"), part, deltas)
+    return _fill_item(opened, "summary", {"type": "summary_text", "text": "".join(pieces)}, deltas, index)
 
 
 def function_call(name: str, arguments: Tokens, *, index: int = 0) -> tuple[list[Step], dict[str, object]]:
@@ -193,30 +190,31 @@ def function_call(name: str, arguments: Tokens, *, index: int = 0) -> tuple[list
 
 
 def _fill_item(
-    opened: Mapping[str, object], member: str, place: Mapping[str, Any], part: Mapping[str, object], deltas: list[Step]
+    opened: Mapping[str, object], member: str, part: Mapping[str, object], deltas: list[Step], index: int
 ) -> tuple[list[Step], dict[str, object]]:
     """Make the steps of an output item with one part, and the finished item.
 
     Args:
         opened: the item at its start.
         member: the item's list that gets the part.
-        place: which part this is.
         part: the whole part; its text, and how the events of its end are named, follow from its type.
         deltas: the steps that carry the text.
+        index: the number of the item.
     """
     field = "refusal" if part["type"] == "refusal" else "text"
+    place = _part_of(str(opened["id"]), index, f"{member}_index")
     group, kind = (
         ("reasoning_summary_part", "reasoning_summary_text") if member == "summary" else ("content_part", part["type"])
     )
     over = {**place, field: part[field], **({"logprobs": []} if "logprobs" in part else {})}
     finished = {**opened, member: [part], **({"status": "completed"} if "status" in opened else {})}
     steps = [
-        item_added(opened, index=place["output_index"]),
+        item_added(opened, index=index),
         event("lifecycle", f"response.{group}.added", {**place, "part": {**part, field: ""}}),
         *deltas,
         event("lifecycle", f"response.{kind}.done", over),
         event("lifecycle", f"response.{group}.done", {**place, "part": part}),
-        item_done(finished, index=place["output_index"]),
+        item_done(finished, index=index),
     ]
     return steps, finished
 
