@@ -66,10 +66,6 @@ class CapturedTelemetry:
     Needs the OpenTelemetry SDK, 1.37 or later.
     """
 
-    tracer_provider: TracerProvider
-    meter_provider: MeterProvider
-    logger_provider: LoggerProvider
-
     def __init__(
         self,
         *,
@@ -102,7 +98,11 @@ class CapturedTelemetry:
             preferred_aggregation=dict(aggregation) if aggregation else None,
         )
         self.meter_provider = MeterProvider(metric_readers=[self._reader], views=views, shutdown_on_exit=False)
-        self.logger_provider, self._log_exporter = _log_pipeline()
+        # Renamed in the life of 1.x; the old name warns for as long as it stays.
+        log_exporter: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or log_export.InMemoryLogExporter
+        self._log_exporter = log_exporter()
+        self.logger_provider = LoggerProvider(shutdown_on_exit=False)
+        self.logger_provider.add_log_record_processor(log_export.SimpleLogRecordProcessor(self._log_exporter))
 
     @property
     def spans(self) -> list[ReadableSpan]:
@@ -167,16 +167,6 @@ class CapturedTelemetry:
 
 capture_telemetry = CapturedTelemetry
 """Makes a `CapturedTelemetry` (see there for the arguments) that is shut down with the `with` block."""
-
-
-def _log_pipeline() -> tuple[LoggerProvider, Any]:
-    """Make a logger provider and the in-memory exporter that it writes to."""
-    # Renamed in the life of 1.x; the old name warns for as long as it stays.
-    exporter_type: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or log_export.InMemoryLogExporter
-    exporter = exporter_type()
-    provider = LoggerProvider(shutdown_on_exit=False)
-    provider.add_log_record_processor(log_export.SimpleLogRecordProcessor(exporter))
-    return provider, exporter
 
 
 def _point(metric: Any, point: Any) -> Point:

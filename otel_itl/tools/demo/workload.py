@@ -44,7 +44,7 @@ class Workload:
         self._server_url = server.url
         self._stopping = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._all_async: asyncio.Task[None] | None = None
         for plan in plans:
             server.play(*plan.scripts, model=plan.model)
         self._threads = [threading.Thread(target=self._run_event_loop, daemon=True)]
@@ -74,9 +74,9 @@ class Workload:
         """Leave the open streams, and send no more requests."""
         self._stopping.set()
         self._ready.abort()
-        if self._loop is not None:
+        if self._loop is not None and self._all_async is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._cancel)
+                self._loop.call_soon_threadsafe(self._all_async.cancel)
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join(_STOP_TIMEOUT)
@@ -86,10 +86,6 @@ class Workload:
         gc.collect()
         gc.freeze()  # what is loaded is left out of collections, which would stop all threads for 0.2 s
         self.is_ready.set()
-
-    def _cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
 
     def _run_sync(self, lane: Lane) -> None:
         """Send the requests of one lane, in a thread of its own."""
@@ -116,7 +112,7 @@ class Workload:
 
     async def _run_all_async(self) -> None:
         """Send the requests of all async lanes, after a warm-up of their clients."""
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._all_async = asyncio.get_running_loop(), asyncio.current_task()
         lanes = [lane for lane in self.lanes if lane.plan.scenario.is_async]
         async with AsyncExitStack() as clients:
             requesters: dict[str, Callable[[str], Coroutine[Any, Any, Any]]] = {}
@@ -128,8 +124,8 @@ class Workload:
             with suppress(threading.BrokenBarrierError):
                 self._ready.wait()
             if not self._stopping.is_set():
-                self._tasks = [asyncio.create_task(self._run_async(lane, requesters[lane.plan.sdk])) for lane in lanes]
-                await asyncio.gather(*self._tasks, return_exceptions=True)
+                running = (self._run_async(lane, requesters[lane.plan.sdk]) for lane in lanes)
+                await asyncio.gather(*running, return_exceptions=True)
 
     async def _run_async(self, lane: Lane, request: Callable[[str], Coroutine[Any, Any, Any]]) -> None:
         """Send the requests of one async lane."""

@@ -32,7 +32,7 @@ class GroupWitness:
     def __init__(self, pid: int, reports: int) -> None:
         self.pid = pid
         self._reports = reports
-        self._seen = bytearray()
+        self._seen: set[int] = set()
 
     def has_got(self, number: int) -> bool:
         """Return whether the witness got a signal that this process has just got; waits for `SECONDS` at most."""
@@ -41,23 +41,21 @@ class GroupWitness:
             left = deadline - monotonic()
             if left <= 0 or not self._read(left):
                 return False
-        # Of several that came together, this process gets one.
-        self._seen = bytearray(seen for seen in self._seen if seen != number)
+        self._seen.discard(number)
         return True
 
     def forget_but(self, pending: Iterable[int]) -> None:
         """Forget the signals that the witness got and this process did not: only the pending ones are still to come."""
         while self._read(0):
             pass
-        kept = set(pending)
-        self._seen = bytearray(seen for seen in self._seen if seen in kept)
+        self._seen.intersection_update(pending)
 
     def _read(self, seconds: float) -> bool:
         """Read what the witness reports within some seconds; returns False where that is nothing, or it has ended."""
         if not select.select([self._reports], [], [], seconds)[0]:
             return False
         read = os.read(self._reports, _MAX_SIGNALS)
-        self._seen += read
+        self._seen.update(read)  # of several that came together, this process gets one
         return bool(read)
 
 
