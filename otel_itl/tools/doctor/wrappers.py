@@ -65,10 +65,8 @@ def _origins(value: Any, top: str) -> Iterator[str]:
 
 def _wrapped(value: Any) -> Any:
     """Return what a wrapper wraps; None: it is no wrapper. An object of wrapt is an instance of what it wraps, too."""
-    if issubclass(type(value), FunctionWrapper):
+    if issubclass(type(value), FunctionWrapper | staticmethod | classmethod):
         return value.__wrapped__
-    if isinstance(value, (staticmethod, classmethod)):
-        return value.__func__
     return vars(value).get("__wrapped__") if isinstance(value, FunctionType) else None
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from otel_itl.core.option_values import OFF
 from otel_itl.tools.launch.command import resolve_command
@@ -20,9 +19,6 @@ from otel_itl.tools.report.reading.lines import UnreadableSourceError
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.report.summary import summarize
-
-if TYPE_CHECKING:
-    from otel_itl.tools.view.showing import ShownFile
 
 FILE_VARIABLE = "OTEL_ITL_FILE"
 PROGRESS_VARIABLE = "OTEL_ITL_PROGRESS"
@@ -49,7 +45,11 @@ def run_command(arguments: argparse.Namespace) -> int:
     file = OutputFile(named if is_named else DEFAULT_OUTPUT if output is None else output)
     file.begin(append=arguments.append or is_named)
     with open_notes() as notes, ExitStack() as stack:
-        page = _show(file, stack, opens=not arguments.no_open) if arguments.view else None
+        page = None
+        if arguments.view:
+            from otel_itl.tools.view.showing import shown_file  # noqa: PLC0415 - needs the extra `view`
+
+            page = stack.enter_context(shown_file(file.path, "run", opens=not arguments.no_open))
         environ = {**launch_environment(os.environ, notes.path), FILE_VARIABLE: str(file.path)}
         if page is not None:
             environ.setdefault(PROGRESS_VARIABLE, PROGRESS_SECONDS)
@@ -64,13 +64,6 @@ def run_command(arguments: argparse.Namespace) -> int:
             if page is not None and sys.stderr.isatty():
                 page.wait_for_reader()
     return end_like(exit_code)
-
-
-def _show(file: OutputFile, stack: ExitStack, *, opens: bool) -> ShownFile:
-    """Show the file of a run on a page until the stack is closed; `opens` a browser."""
-    from otel_itl.tools.view.showing import shown_file  # noqa: PLC0415 - needs the extra `view`
-
-    return stack.enter_context(shown_file(file.path, "run", opens=opens))
 
 
 def _show_program(words: Sequence[str], module: str | None) -> str:
