@@ -105,6 +105,7 @@ class Interrupts:
         self.end_process("the report was made")
 
     def _leave(self, sentence: str) -> None:
+        """Clean up, print a sentence and end the process, whatever its threads are doing."""
         self._line.stop()
         with suppress(Exception):
             self.clean_up()
