@@ -46,7 +46,7 @@ class Demo:
     Args:
         plans: the requests; their SDKs are installed.
         line: shows the start; stopped when requests are sent.
-        interrupts: Ctrl-C; gets the stage that the demo is in.
+        interrupts: Ctrl-C; gets what it does in each part of the demo.
         arguments: of `otel-itl demo`.
     """
 

@@ -77,7 +77,7 @@ class Interrupts:
     """Handles Ctrl-C from the demo's first moment to the end of the process; what it does changes as the demo goes on.
 
     A `KeyboardInterrupt` would come out wherever the program happens to be: in an import that catches everything, in a
-    finalizer, between starting a process and remembering it. What is called by the main thread changes the handling.
+    finalizer, between starting a process and remembering it.
 
     Args:
         line: is stopped before a sentence is printed.
@@ -96,7 +96,7 @@ class Interrupts:
             signal.signal(signal.SIGINT, lambda *_: react())
 
     def end_process(self, before: str = "") -> None:
-        """Have Ctrl-C end the process from here on, whatever its threads do; a sentence says `before` what that was."""
+        """Have Ctrl-C end the process from here on, with a sentence that names what it came `before`, if given."""
         self.call(lambda: self._leave(f"otel-itl demo: interrupted before {before}.\n" if before else ""))
 
     def request_end(self) -> None:
