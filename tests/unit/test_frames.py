@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+from weakref import ref
 
 import pytest
 
@@ -242,6 +243,17 @@ def test_the_reads_of_a_connection_are_noted_once(wire: Wire) -> None:
     connection = connection_of(wire, {1: [], 3: []})
     logs = [follow_frames(body_of(connection, number), wire.clock) for number in (1, 3)]
     assert len({id(log.reads) for log in logs if log is not None}) == 1
+
+
+def test_a_network_stream_whose_reads_are_noted_is_freed_with_its_last_reference(clock: FakeClock) -> None:
+    wire = Wire(clock)
+    follow_frames(body_of(connection_of(wire, {3: []})), clock)
+    wire.read()
+    kept = ref(wire)
+    with closing(wire):
+        pass
+    del wire
+    assert kept() is None
 
 
 def test_of_a_download_that_nobody_asks_for_a_few_frames_are_kept(wire: Wire) -> None:

@@ -15,7 +15,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from operator import ior
+from types import MethodType
 from typing import Any, Final, NamedTuple, cast
+from weakref import WeakMethod
 
 from otel_itl.recording.evidence.connection import Source, count_unread, make_source
 from otel_itl.recording.evidence.lateness import MIN_LATENESS_NS
@@ -104,15 +106,16 @@ class _NotedRead:
     That returns bytes, or what is awaited for them: before either, the client is about to read.
     """
 
-    __slots__ = ("_read", "reads")
+    __slots__ = ("_find_read", "reads")
 
-    def __init__(self, read: Callable[..., Any], reads: _Reads) -> None:
-        self._read = read
+    def __init__(self, read: Any, reads: _Reads) -> None:
+        # Weakly: a network stream that held itself would be closed by the garbage collector alone.
+        self._find_read: Callable[[], Any] = WeakMethod(read) if isinstance(read, MethodType) else lambda: read
         self.reads = reads
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         self.reads.begin()
-        return self._read(*arguments, **keywords)
+        return self._find_read()(*arguments, **keywords)
 
 
 class FrameLog(list[Any]):
