@@ -10,19 +10,13 @@ from opentelemetry.instrumentation.instrumentor import (  # type: ignore[attr-de
     BaseInstrumentor,
 )
 
-from otel_itl.config import is_disabled, load
+from otel_itl.config import PROVIDERS, is_disabled, load
 from otel_itl.export.providers import Providers
 from otel_itl.runtime import runtime
 from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
 
 logger = logging.getLogger("otel_itl")
 
-_PROVIDER_METHODS: Final = {
-    "tracer_provider": "get_tracer",
-    "meter_provider": "get_meter",
-    "logger_provider": "get_logger",
-}
-"""Option → the method that its value must have."""
 _BASE_OPTIONS: Final = frozenset({"skip_dep_check", "raise_exception_on_conflict"})
 """Options that `BaseInstrumentor.instrument()` takes and that mean nothing here."""
 
@@ -49,7 +43,7 @@ class _StreamInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base c
             ValueError: a value that an option does not take.
         """
         given = {name: value for name, value in options.items() if name not in _BASE_OPTIONS}
-        providers = {name: given.pop(name) for name in _PROVIDER_METHODS if name in given}
+        providers = {name: given.pop(name) for name in PROVIDERS if name in given}
         self._instrument(_check_providers(providers), given)
 
     def uninstrument(self, **_: Any) -> None:
@@ -61,7 +55,7 @@ class _StreamInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base c
         if is_disabled():
             return
         if options or providers.are_given or runtime.config is None:
-            runtime.start(load(options, sdk_names=SDK_NAMES), providers)
+            runtime.start(load(options), providers)
         self._install(is_required=False)
 
     def _uninstrument(self, **_: Any) -> None:
@@ -77,7 +71,7 @@ class _StreamInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base c
             is_required: the SDKs were asked for by name, so that a missing one is worth a warning.
         """
         config = runtime.config
-        asked = [name for name in self.sdk_names if config is None or config.sdks is None or name in config.sdks]
+        asked = [name for name in self.sdk_names if config is None or name in config.sdks]
         installed = [runtime.installer.install(name, is_required=is_required) for name in asked]
         if asked and not any(installed) and len(self.sdk_names) > 1:
             logger.warning("otel_itl measures nothing here: none of %s can be instrumented.", ", ".join(asked))
@@ -102,7 +96,7 @@ class ITLInstrumentor(_StreamInstrumentor):
         if runtime.is_started_by_code:
             self._warn_of_late_options(providers, options)
             return
-        config = load(options, sdk_names=SDK_NAMES)
+        config = load(options)
         if is_disabled():
             logger.info("otel_itl measures nothing: OTEL_ITL_DISABLED or OTEL_SDK_DISABLED is true.")
             return
@@ -110,8 +104,8 @@ class ITLInstrumentor(_StreamInstrumentor):
         self._install(is_required="sdks" in options)
 
     def _warn_of_late_options(self, providers: Providers, options: dict[str, Any]) -> None:
-        load(options, sdk_names=SDK_NAMES)
-        given = [*options, *(name for name in _PROVIDER_METHODS if getattr(providers, name) is not None)]
+        load(options)
+        given = [*options, *(name for name in PROVIDERS if getattr(providers, name) is not None)]
         if given:
             logger.warning("instrument() was called before: %s will not count until uninstrument().", ", ".join(given))
 
@@ -138,7 +132,7 @@ def _check_providers(given: dict[str, Any]) -> Providers:
         TypeError: one that lacks the method of its kind.
     """
     for name, value in given.items():
-        method = _PROVIDER_METHODS[name]
+        method = PROVIDERS[name]
         if value is not None and not hasattr(value, method):
             message = f"instrument({name}={value!r}) is not accepted: it takes a provider, with a {method}() method."
             raise TypeError(message)

@@ -17,7 +17,6 @@ from typing import Any, Final
 from otel_itl.config import is_disabled, load
 from otel_itl.export.providers import Providers
 from otel_itl.runtime import runtime
-from otel_itl.sdks.registry import SDK_NAMES
 
 NOTES_VARIABLE: Final = "_OTEL_ITL_NOTES"
 """Environment variable: the file to which each process appends lines for the command. `sitecustomize` has it, too."""
@@ -33,9 +32,9 @@ def start() -> None:
     if runtime.config is not None:
         return
     if not is_disabled():
-        config = load({}, sdk_names=SDK_NAMES)
+        config = load({})
         runtime.start(config, Providers())
-        for name in config.sdks or ():
+        for name in config.sdks:
             runtime.installer.install(name, is_required=False)
     write_note({"pid": os.getpid(), "python": sys.executable, "sdks": sorted(runtime.installer.installed)})
     inspector = os.environ.get(INSPECTOR_VARIABLE)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Final, Literal, TypeVar, overload
 
 from otel_itl.config import load
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.conventions import Where
-from otel_itl.core.option_values import NotAcceptedError, check_callback
+from otel_itl.core.option_values import Form, NotAcceptedError, callback, check_callback
 from otel_itl.core.request import Request
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.export.providers import Providers
@@ -21,11 +20,9 @@ from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.session_scope import MAX_ID_LENGTH
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream, proxy_stream
 from otel_itl.runtime import runtime
-from otel_itl.sdks.driver import Description
 from otel_itl.sdks.duck_typing import classify_by_shape
 from otel_itl.sdks.first_pull import FirstPull
-from otel_itl.sdks.open_call import OpenCall
-from otel_itl.sdks.registry import SDK_NAMES
+from otel_itl.sdks.open_call import Description
 from otel_itl.sdks.response_facts import ResponseFacts
 from otel_itl.sdks.values import request_parameters
 
@@ -109,23 +106,30 @@ def observe(  # noqa: PLR0913 - what describes the request
     if not hasattr(stream, "__aiter__") and not hasattr(stream, "__iter__"):
         message = f"observe() takes an iterator or an async iterator of chunks: got {type(stream).__qualname__}."
         raise TypeError(message)
-    request = Request(
-        operation=operation,
-        provider=provider,
-        model=model,
-        server_address=server_address,
-        server_port=server_port,
-        session_id=session_id,
-    )
+    given = locals()
     try:
-        refusal = _find_refusal(request, classify, parameters, sent, abort)
+        refusals = (form.find_refusal("observe", name, given[name]) for name, form in _ARGUMENTS.items())
+        refusal = next(filter(None, refusals), "")
         observed = stream
         if not refusal and not _is_recorded(stream):
             body = parameters or {}
-            request = replace(request, parameters=request_parameters(body))
-            description = Description(request, _make_classify(classify), body)
+            request = Request(
+                operation=operation,
+                provider=provider,
+                model=model,
+                server_address=server_address,
+                server_port=server_port,
+                session_id=session_id,
+                parameters=request_parameters(body),
+            )
             is_lazy = _is_generator_function(stream) if sent is None else sent == "first_pull"
-            observed = _record(stream, description, abort, is_lazy=is_lazy)
+            description = Description(
+                request,
+                _make_classify(classify),
+                body,
+                on_open=None if abort is None else partial(_enable_abort, abort),
+            )
+            observed = _record(stream, description, is_lazy=is_lazy)
     except Exception as error:  # noqa: BLE001 - the guard
         runtime.errors.report(Where.STREAM_OPEN, error)
         return stream
@@ -134,54 +138,52 @@ def observe(  # noqa: PLR0913 - what describes the request
     return observed
 
 
-def _find_refusal(request: Request, classify: object, parameters: object, sent: object, abort: object) -> str:
-    """Return which argument is not accepted and why, in one sentence; empty where all are."""
-    port: object = request.server_port
-    session: object = request.session_id
-    is_session = session is None or (isinstance(session, str) and 0 < len(session) <= MAX_ID_LENGTH)
-    of_chunks = "a function of one chunk that returns flags of otel_itl.Kind, which is not async"
-    unfit_classify, unfit_abort = (
-        _find_misfit(classify, of_chunks, "the chunk"),
-        _find_misfit(abort, "a function without arguments, which is not async"),
-    )
-    if unfit_classify and classify is not None and not _find_misfit(classify, "", "the chunk", "the response"):
-        unfit_classify = ""
-    checks: tuple[tuple[str, object, bool, str], ...] = (
-        ("provider", request.provider, _is_name(request.provider), "it takes a name such as 'mistral_ai'."),
-        ("model", request.model, _is_name(request.model, None), "it takes a name such as 'ministral-8b', or None."),
-        ("operation", request.operation, _is_name(request.operation), "it takes a name such as 'chat'."),
-        (
-            *("server_address", request.server_address, _is_name(request.server_address, None)),
-            "it takes the name of a host, or None.",
-        ),
-        ("server_port", port, port is None or type(port) is int, "it takes a number, or None."),
-        ("classify", classify, not unfit_classify, unfit_classify),
-        (
-            *("parameters", parameters, parameters is None or isinstance(parameters, Mapping)),
-            "it takes a mapping such as {'max_tokens': 100}, or None.",
-        ),
-        ("session_id", session, is_session, f"it takes a text of 1 to {MAX_ID_LENGTH} characters, or None."),
-        ("sent", sent, sent in (None, "call", "first_pull"), "it takes 'call', 'first_pull', or None."),
-        ("abort", abort, not unfit_abort, unfit_abort),
-    )
-    refused = next(((name, value, why) for name, value, is_accepted, why in checks if not is_accepted), None)
-    return "" if refused is None else f"observe({refused[0]}={refused[1]!r}) is not accepted: {refused[2]}"
+def _form(accepted: str, is_accepted: Callable[[Any], bool], *, is_optional: bool = True) -> Form:
+    """Make the form of an argument that is taken as it is, or (`is_optional`) as None."""
+
+    def check(given: Any) -> None:
+        if not (is_optional and given is None) and not is_accepted(given):
+            raise NotAcceptedError
+
+    return Form(accepted, check)
 
 
-def _find_misfit(given: object, accepted: str, *parameters: str) -> str:
-    """Return why a function cannot be called with these arguments; empty where it can, and for None."""
-    if given is None:
-        return ""
+def _is_name(given: Any) -> bool:
+    return isinstance(given, str) and given != ""
+
+
+def _can_be_called(given: Any, *parameters: str) -> bool:
+    """Return whether a value is a function that is not async, and takes these arguments."""
     try:
         check_callback(given, *parameters)
-    except NotAcceptedError as error:
-        return error.describe(accepted)
-    return ""
+    except NotAcceptedError:
+        return False
+    return True
 
 
-def _is_name(value: object, *others: object) -> bool:
-    """Return whether a value is text with at least one character, or one of the others."""
-    return (isinstance(value, str) and bool(value)) or value in others
+def _check_classify(given: Any) -> None:
+    if given is not None and not _can_be_called(given, "the chunk", "the response"):
+        check_callback(given, "the chunk")
+
+
+_ARGUMENTS: Final = {
+    "provider": _form("a name such as 'mistral_ai'", _is_name, is_optional=False),
+    "model": _form("a name such as 'ministral-8b', or None", _is_name),
+    "operation": _form("a name such as 'chat'", _is_name, is_optional=False),
+    "server_address": _form("the name of a host, or None", _is_name),
+    "server_port": _form("a number, or None", lambda given: type(given) is int),
+    "classify": Form(
+        "a function of one chunk that returns flags of otel_itl.Kind, which is not async", _check_classify
+    ),
+    "parameters": _form("a mapping such as {'max_tokens': 100}, or None", lambda given: isinstance(given, Mapping)),
+    "session_id": _form(
+        f"a text of 1 to {MAX_ID_LENGTH} characters, or None",
+        lambda given: _is_name(given) and len(given) <= MAX_ID_LENGTH,
+    ),
+    "sent": _form("'call', 'first_pull', or None", lambda given: given in ("call", "first_pull")),
+    "abort": callback("a function without arguments, which is not async"),
+}
+"""Argument of `observe()` → its form."""
 
 
 def _is_generator_function(stream: Any) -> bool:
@@ -195,33 +197,28 @@ def _is_generator_function(stream: Any) -> bool:
     return bool(code.co_name != "<genexpr>")
 
 
-def _record(stream: Any, description: Description, abort: Callable[[], object] | None, *, is_lazy: bool) -> Any:
+def _record(stream: Any, description: Description, *, is_lazy: bool) -> Any:
     """Return a proxy that records the stream; the stream itself if it is not measured.
 
     Starts the runtime with the options of the environment, unless it was started or stopped before. A request that is
     sent with the first pull may go through a hooked SDK, which records it instead then.
     """
     if runtime.config is None and not runtime.was_stopped:
-        runtime.start(load({}, sdk_names=SDK_NAMES), Providers())
-    begin = partial(_begin, runtime.installer.driver.name_session(description), abort, is_lazy=is_lazy)
+        runtime.start(load({}), Providers())
+    opening = runtime.installer.driver.prepare(description, has_inner_layer=is_lazy)
     if is_lazy:
-        return proxy_stream(stream, FirstPull(begin, runtime.errors)) if runtime.config is not None else stream
-    opening = begin()
-    recorder = None if opening is None else opening.release()
+        return proxy_stream(stream, FirstPull(opening)) if runtime.config is not None else stream
+    recorder = opening.release() if opening.begin() else None
     if recorder is None:
         return stream
     recorder.record_headers(None)
     return proxy_stream(stream, recorder)
 
 
-def _begin(description: Description, abort: Callable[[], object] | None, *, is_lazy: bool) -> OpenCall | None:
-    """Open the recording of a request that is sent now; None where it is not to be measured."""
-    opening = runtime.installer.driver.begin(description, has_inner_layer=is_lazy)
-    recorder = None if opening is None else opening.recorder
-    if recorder is not None and abort is not None:
-        recorder.enable_abort(CallbackAborter(abort))
-        recorder.set_before_outcome(_clear_termination_if_aborted)
-    return opening
+def _enable_abort(abort: Callable[[], object], recorder: StreamRecorder) -> None:
+    """Have a stream aborted by a function of the application."""
+    recorder.enable_abort(CallbackAborter(abort))
+    recorder.set_before_outcome(_clear_termination_if_aborted)
 
 
 def _clear_termination_if_aborted(recorder: StreamRecorder) -> None:
@@ -245,7 +242,7 @@ def _make_classify(given: Callable[..., int] | None) -> Classify:
     """Make a `Classify` of the caller's function; by default chunks are classified by their shape."""
     if given is None:
         return classify_by_shape
-    if not _find_misfit(given, "", "the chunk"):
+    if _can_be_called(given, "the chunk"):
 
         def classify(chunk: Any, response: ResponseInfo) -> int:
             response.is_terminated = True  # where the caller's iterator ends, the stream is complete

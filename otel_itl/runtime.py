@@ -80,7 +80,6 @@ class Runtime:
         self.file = FileOutput(self.errors, self.sections)
         self.summary_lines = SummaryLines(self.errors, self.sections)
         self.measured_spans = MeasuredSpans()
-        self.installer = SDKInstaller(self)
         self.metrics = MetricsRegistry(
             self.errors,
             self.sections,
@@ -93,6 +92,8 @@ class Runtime:
         self._stall_reporting = StallReporting(self.log_threads, self.callback_threads, self.errors, self.sections)
         self._lock = RLock()
         self._is_connecting = False
+        self.session_from: SessionFrom | None = None
+        """Where a request names its session; None: nowhere."""
         self.config: Config | None = None
         """The options in force; None: nothing is recorded."""
         self.providers = Providers()
@@ -108,6 +109,7 @@ class Runtime:
         self._exports: list[Export] = []
         self.flusher = Flusher(partial(self._end_streams, PATIENCE_AT_SIGNAL), self._flush, lambda: self._exports)
         self.process_end = ProcessEnd(self.flusher, self._end_program, self.errors)
+        self.installer = SDKInstaller(self)
 
     # --- Start and stop --------------------------------------------------------------------------------------------
 
@@ -122,6 +124,7 @@ class Runtime:
         self.sections.follow_collector()
         with self.sections.current, self._lock:
             self.config, self.providers, self._pipeline = config, providers, None
+            self.session_from = config.session_from
             self.was_stopped = False
             self.is_started_by_code = by_code or self.is_started_by_code
             self.file.start(config.file)
@@ -130,7 +133,7 @@ class Runtime:
     def stop(self) -> None:
         """Stop recording; streams that are open end as abandoned."""
         with self.sections.current, self._lock:
-            self.config, self.providers = None, Providers()
+            self.config, self.session_from, self.providers = None, None, Providers()
             self.was_stopped, self.is_started_by_code = True, False
             self.connection.disable_processors()
         self.process_end.leave_signals()
@@ -140,11 +143,6 @@ class Runtime:
         self.connection.close(0)  # which goes on in the background
         self.file.start(None)
         self.sections.leave_collector()
-
-    @property
-    def session_from(self) -> SessionFrom | None:
-        """Where a request names its session; None: nowhere."""
-        return None if self.config is None else self.config.session_from
 
     # --- Open a recording ------------------------------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
-"""Parses the values of options: from an argument of `instrument()`, or the text of a variable, to a field of Config."""
+"""The forms of values that options and arguments take: what is accepted, and what it stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from inspect import iscoroutinefunction, signature
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from otel_itl.core.durations import parse_seconds
 from otel_itl.core.file_path import resolve_file_path
@@ -14,11 +14,8 @@ from otel_itl.core.spelling import did_you_mean
 from otel_itl.core.stalls import StallPolicy
 
 OFF: Final = ("off", "none")
-FILE: Final = "the path of a file that may be written, or off"
-"""Completes the sentence "it takes …"."""
 MIN_PROGRESS_SECONDS: Final = 0.05
 MAX_PROGRESS_SECONDS: Final = 60.0
-PROGRESS: Final = f"seconds from {MIN_PROGRESS_SECONDS:g} to {MAX_PROGRESS_SECONDS:g}, or off"
 _SWITCHES: Final = {"1": True, "true": True, "0": False, "false": False}
 _ALL_MODELS: Final = "*"
 
@@ -47,15 +44,34 @@ class NotAcceptedError(ValueError):
         return (self._reason or f"it takes {accepted}.") + self._hint
 
 
-def parse_one_of(*accepted: str) -> Callable[[Any], str]:
-    """Make a parser that accepts one of these texts."""
+class Form(NamedTuple):
+    """The form of a value: what is accepted, and how it is parsed."""
+
+    accepted: str
+    """Completes the sentence "it takes …"."""
+    parse: Callable[[Any], Any]
+    """Returns what a value stands for; raises `NotAcceptedError`."""
+    accepted_text: str = ""
+    """What is accepted of text alone, as a variable holds it; empty: the same."""
+
+    def find_refusal(self, call: str, name: str, value: object) -> str:
+        """Return why an argument is not accepted, with its value; empty where it is."""
+        try:
+            self.parse(value)
+        except NotAcceptedError as error:
+            return f"{call}({name}={value!r}) is not accepted: {error.describe(self.accepted)}"
+        return ""
+
+
+def one_of(*accepted: str) -> Form:
+    """Make the form of one of these texts."""
 
     def parse(value: Any) -> str:
         if value in accepted:
             return str(value)
         raise NotAcceptedError(hint=_suggest(value, accepted))
 
-    return parse
+    return Form("one of " + ", ".join(accepted), parse)
 
 
 def parse_names(value: Any) -> tuple[str, ...]:
@@ -68,8 +84,8 @@ def parse_names(value: Any) -> tuple[str, ...]:
     raise NotAcceptedError
 
 
-def parse_some_of(accepted: Sequence[str]) -> Callable[[Any], tuple[str, ...]]:
-    """Make a parser that accepts some of these names."""
+def some_of(accepted: Sequence[str]) -> Form:
+    """Make the form of some of these names, as a list or separated by commas."""
 
     def parse(value: Any) -> tuple[str, ...]:
         names = parse_names(value)
@@ -78,7 +94,7 @@ def parse_some_of(accepted: Sequence[str]) -> Callable[[Any], tuple[str, ...]]:
                 raise NotAcceptedError(hint=_suggest(name, accepted))
         return names
 
-    return parse
+    return Form("some of " + ", ".join(accepted), parse)
 
 
 def parse_positive(value: Any) -> int:
@@ -132,10 +148,11 @@ def parse_stall(value: Any) -> StallPolicy | None:
         raise NotAcceptedError from None
 
 
-def parse_callback(*parameters: str) -> Callable[[Any], Callable[..., object] | None]:
-    """Make a parser that accepts a function that is not async; None: there is none.
+def callback(accepted: str, *parameters: str) -> Form:
+    """Make the form of a function that is not async, or None.
 
     Args:
+        accepted: completes the sentence "it takes …".
         parameters: what the function is called with, by position; their names are for people to read.
     """
 
@@ -144,7 +161,7 @@ def parse_callback(*parameters: str) -> Callable[[Any], Callable[..., object] | 
             check_callback(value, *parameters)
         return cast("Callable[..., object] | None", value)
 
-    return parse
+    return Form(accepted, parse)
 
 
 def check_callback(value: Any, *parameters: str) -> None:
@@ -250,7 +267,7 @@ def parse_file(value: Any) -> str | None:
     try:
         return None if _is_off(value) else str(resolve_file_path(value))
     except ValueError as error:
-        raise NotAcceptedError(f"{error}; it takes {FILE}." if str(error) else "") from None
+        raise NotAcceptedError(f"{error}; it takes {FILE.accepted}." if str(error) else "") from None
 
 
 def parse_switch(value: Any) -> bool:
@@ -288,3 +305,26 @@ def _is_off(value: Any) -> bool:
 
 def _suggest(value: Any, known: Iterable[str]) -> str:
     return did_you_mean(value, known) if isinstance(value, str) else ""
+
+
+_STALL_TEXT: Final = (
+    "first_token=10,reasoning=10,next_token=500ms,relative=20,abort_after=60 (above 0, in seconds without a unit, or "
+    "off), or off"
+)
+_SLO_TEXT: Final = f"{', '.join(PROFILES)}, TTFT/ITL such as 0.5/0.05 (seconds), 500ms/50ms or 0.5/0.05@0.995"
+_SESSION_TEXT: Final = "a field of the request such as user, safety_identifier or metadata.session_id, header:NAME"
+
+POSITIVE: Final = Form("a whole number from 1", parse_positive)
+NAMES: Final = Form("names, as a list or separated by commas", parse_names, "names, separated by commas")
+STALL: Final = Form(f"a StallPolicy, or its values as {_STALL_TEXT}", parse_stall, f"values such as {_STALL_TEXT}")
+OBJECTIVES: Final = Form(
+    f"{_SLO_TEXT}, an SLO, or off; each may be given for models, as {{'gpt-4o*': 'chat'}} or gpt-4o*=chat,*=batch",
+    parse_objectives,
+    f"{_SLO_TEXT}, or off; each may be given for models, as gpt-4o*=chat,*=batch",
+)
+SESSION_FROM: Final = Form(
+    f"{_SESSION_TEXT}, or a function of its body and headers", parse_session_from, f"{_SESSION_TEXT}, or off"
+)
+FILE: Final = Form("the path of a file that may be written, or off", parse_file)
+SWITCH: Final = Form("true or false", parse_switch, "true or false, or 1 or 0")
+PROGRESS: Final = Form(f"seconds from {MIN_PROGRESS_SECONDS:g} to {MAX_PROGRESS_SECONDS:g}, or off", parse_progress)

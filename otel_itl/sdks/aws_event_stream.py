@@ -10,8 +10,8 @@ from __future__ import annotations
 from copy import copy
 from importlib import import_module
 from inspect import unwrap
-from typing import Any, Final, NamedTuple
-from weakref import WeakKeyDictionary, ref
+from typing import Any, Final
+from weakref import ref
 
 from wrapt import ObjectProxy
 
@@ -24,72 +24,43 @@ from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.response_body import WatchedClose
 from otel_itl.recording.stream_iterators import record_async_iterator, record_iterator
 from otel_itl.sdks.driver import Call, Driver, bind_stream
-from otel_itl.sdks.patching import Target
 
 STREAM_FIELDS: Final = ("stream", "body")
 """Fields of a response that hold its event stream: of `converse_stream`, and of a model invocation."""
-LOOPS: Final = (
-    ("botocore.eventstream", "EventStream.__iter__"),
-    ("aiobotocore.eventstream", "AioEventStream.__aiter__"),
-)
-"""Module and name of the functions that make a loop over an event stream."""
 
 
-class Recording(NamedTuple):
-    """The recording of one event stream."""
-
-    recorder: StreamRecorder
-    twin: Any
-    """A second stream object over the same response: what the recorded loops read."""
-
-
-class EventStreams:
-    """The event streams that are recorded, and what is patched for that.
-
-    Args:
-        driver: records the calls.
-    """
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._recordings: WeakKeyDictionary[Any, Recording] = WeakKeyDictionary()
-
-    def targets(self) -> tuple[Target, ...]:
-        """Return what is patched."""
-        return tuple(
-            self._driver.result_target(module, path, self._record_loop, trigger=module) for module, path in LOOPS
-        )
-
-    def bind(self, response: dict[str, Any], recorder: StreamRecorder) -> dict[str, Any]:
-        """Record the event stream in a response of the SDK; one of another make is recorded by a proxy."""
-        metadata = response.get("ResponseMetadata", {})
-        recorder.response.request_id = metadata.get("RequestId")
-        field = next((field for field in STREAM_FIELDS if field in response), None)
-        if field is None:  # made by an event handler of the caller
-            recorder.end_exhausted()
-            return response
-        stream: Any = unwrap(response[field])  # another instrumentation may have put a proxy around it
-        if not hasattr(stream, "_event_generator"):
-            response[field] = bind_stream(response[field], recorder)
-            return response
-        recorder.record_headers(metadata.get("RetryAttempts", 0) + 1)
-        recorder.add_owner(stream)
-        recorder.enable_abort(EventStreamAborter(stream))
-        twin = _take_source(stream)
-        stream._raw_stream = WatchedClose(stream._raw_stream, recorder)  # noqa: SLF001 - what `close()` closes
-        self._recordings[stream] = Recording(recorder, twin)
+def bind_response(driver: Driver, response: dict[str, Any], recorder: StreamRecorder) -> dict[str, Any]:
+    """Record the event stream in a response of the SDK; one of another make is recorded by a proxy."""
+    metadata = response.get("ResponseMetadata", {})
+    recorder.response.request_id = metadata.get("RequestId")
+    field = next((field for field in STREAM_FIELDS if field in response), None)
+    if field is None:  # made by an event handler of the caller
+        recorder.end_exhausted()
         return response
+    stream: Any = unwrap(response[field])  # another instrumentation may have put a proxy around it
+    if not hasattr(stream, "_event_generator"):
+        response[field] = bind_stream(driver, response[field], recorder)
+        return response
+    recorder.record_headers(metadata.get("RetryAttempts", 0) + 1)
+    recorder.add_owner(stream)
+    recorder.enable_abort(EventStreamAborter(stream))
+    twin = _take_source(stream)
+    stream._raw_stream = WatchedClose(stream._raw_stream, recorder)  # noqa: SLF001 - what `close()` closes
+    driver.response_recorders.add(stream, recorder)
+    driver.stream_twins[stream] = twin
+    return response
 
-    def _record_loop(self, call: Call, _: object) -> Any:
-        """Return a recorded loop over a stream, in place of the SDK's own; None where there is nothing to record."""
-        stream = call.instance
-        recording = self._recordings.get(stream)
-        if recording is None or recording.recorder.is_over:
-            return None
-        recorder = LoopRecorder(stream, recording.recorder)
-        if hasattr(stream, "__aiter__"):
-            return record_async_iterator(aiter(recording.twin), recorder)
-        return record_iterator(iter(recording.twin), recorder)
+
+def record_loop(driver: Driver, call: Call, _: object) -> Any:
+    """Return a recorded loop over a stream, in place of the SDK's own; None where there is nothing to record."""
+    stream = call.instance
+    recorder = driver.response_recorders.find(stream)
+    if recorder is None or recorder.is_over:
+        return None
+    twin, loop_recorder = driver.stream_twins[stream], LoopRecorder(stream, recorder)
+    if hasattr(stream, "__aiter__"):
+        return record_async_iterator(aiter(twin), loop_recorder)
+    return record_iterator(iter(twin), loop_recorder)
 
 
 class LoopRecorder(ObjectProxy):  # type: ignore[type-arg]  # subscripted, it would need wrapt 2

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.sdks import driver
-from otel_itl.sdks.aws_event_stream import EventStreams
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.aws_event_stream import bind_response, record_loop
+from otel_itl.sdks.driver import Call, ResultHook, StreamingCall
 from otel_itl.sdks.formats.bedrock_converse import classify_converse_event
 from otel_itl.sdks.formats.bedrock_invoke import classify_invocation_chunk
-from otel_itl.sdks.patching import Target
+from otel_itl.sdks.open_call import Description
 from otel_itl.sdks.values import fields_of, make_request, short_str
 
 MAX_BODY_BYTES: Final = 1 << 20
@@ -80,18 +79,13 @@ OPERATIONS: Final[dict[str, tuple[Classify, Callable[[Mapping[str, Any]], Mappin
 }
 """Streaming operation → how to classify its chunks, and to read the body of its request."""
 
-
-CLIENTS: Final = (("botocore.client", "BaseClient"), ("aiobotocore.client", "AioBaseClient"))
-
-
-def _targets(hooks: Driver) -> tuple[Target, ...]:
-    """Make what is patched: each waits for its own module, as `import botocore` loads none of them."""
-    streams = EventStreams(hooks)
-    calls = (
-        StreamingCall(module, f"{client}._make_api_call", describe, bind=streams.bind, is_imported_late=True)
-        for module, client in CLIENTS
-    )
-    return (*map(hooks.target, calls), *streams.targets())
-
-
-SDK = driver.SDK(name="bedrock", calls=(), more_targets=_targets)
+SDK = (
+    *(
+        StreamingCall(module, f"{client}._make_api_call", describe, bind=bind_response, is_imported_late=True)
+        for module, client in (("botocore.client", "BaseClient"), ("aiobotocore.client", "AioBaseClient"))
+    ),
+    *(
+        ResultHook(f"{package}.eventstream", path, record_loop, is_imported_late=True)
+        for package, path in (("botocore", "EventStream.__iter__"), ("aiobotocore", "AioEventStream.__aiter__"))
+    ),
+)

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any, Final
 
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Call, Description, StreamingCall
+from otel_itl.sdks.driver import Call, StreamingCall
 from otel_itl.sdks.fern import bind_block
 from otel_itl.sdks.formats.cohere import classify_event, classify_v1_event
+from otel_itl.sdks.open_call import Description
 from otel_itl.sdks.values import fields_of, make_request
 
 
@@ -31,16 +31,9 @@ CALLS: Final = (
 )
 """Module and class of a raw client, and how to classify the events of its API."""
 
-SDK = driver.SDK(
-    name="cohere",
-    calls=tuple(
-        StreamingCall(
-            module,
-            f"{client}.chat_stream",
-            partial(describe, classify=classify),
-            sent="first_pull",
-            bind_lazily=bind_block,
-        )
-        for module, client, classify in CALLS
-    ),
+SDK = tuple(
+    StreamingCall(
+        module, f"{client}.chat_stream", partial(describe, classify=classify), sent="first_pull", bind=bind_block
+    )
+    for module, client, classify in CALLS
 )

@@ -11,16 +11,16 @@ from functools import partial
 from typing import Any
 
 from otel_itl.core.conventions import Where
-from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.sdks.driver import Begin, iterate_recorded
+from otel_itl.sdks.driver import Driver, iterate_recorded
 from otel_itl.sdks.http_clients import enable_abort
 from otel_itl.sdks.open_call import OpenCall
 
 
-def bind_block(block: Any, begin: Begin, errors: InternalErrors) -> Any:
-    """Record the stream of a block from its beginning on: `StreamingCall.bind_lazily` of such an SDK."""
-    block.gen = RecordedBlock(block.gen, begin, errors)
+def bind_block(_: Driver, block: Any, opening: OpenCall) -> Any:
+    """Record the stream of a block from its beginning on: `StreamingCall.bind` of such an SDK."""
+    block.gen = RecordedBlock(block.gen, opening)
     return block
 
 
@@ -29,30 +29,28 @@ class RecordedBlock:
 
     Args:
         source: the SDK's own generator, synchronous or asynchronous; its one value is the response.
-        begin: opens the recording; None: the request is not to be measured.
-        errors: where failures of our own are reported.
+        opening: opens the recording.
     """
 
-    def __init__(self, source: Any, begin: Begin, errors: InternalErrors) -> None:
+    def __init__(self, source: Any, opening: OpenCall) -> None:
         self._source = source
-        self._begin: Begin | None = begin
+        self._opening = opening
+        self._is_entered = False
         self._recorder: StreamRecorder | None = None
-        self.errors = errors
+        self.errors = opening.errors
 
     def __next__(self) -> Any:
-        opening = self._open()
-        if opening is None:
+        if not self._enter():
             return self._leave(self._source.__next__)
-        response = opening.call(self._source.__next__)
-        self._bind(response, opening)
+        response = self._opening.call(self._source.__next__)
+        self._bind(response)
         return response
 
     async def __anext__(self) -> Any:
-        opening = self._open()
-        if opening is None:
+        if not self._enter():
             return await self._aleave(self._source.__anext__)
-        response = await opening.acall(self._source.__anext__)
-        self._bind(response, opening)
+        response = await self._opening.acall(self._source.__anext__)
+        self._bind(response)
         return response
 
     def throw(self, *error: Any) -> Any:
@@ -66,16 +64,16 @@ class RecordedBlock:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
 
-    @never_raises(Where.STREAM_OPEN, None)
-    def _open(self) -> OpenCall | None:
-        """Open the recording, the first time; None where there is none, or the block is being left."""
-        begin, self._begin = self._begin, None
-        return None if begin is None else begin()
+    @never_raises(Where.STREAM_OPEN, default=False)
+    def _enter(self) -> bool:
+        """Open the recording; False where there is none, or the block is being left."""
+        is_left, self._is_entered = self._is_entered, True
+        return not is_left and self._opening.begin()
 
     @never_raises(Where.RESPONSE_FOLLOW, None)
-    def _bind(self, response: Any, opening: OpenCall) -> None:
+    def _bind(self, response: Any) -> None:
         """Record the chunks of a response, which is about to be given to the caller."""
-        recorder = opening.release()
+        recorder = self._opening.release()
         if recorder is None:
             return
         recorder.record_headers(None)

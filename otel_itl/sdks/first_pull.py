@@ -11,7 +11,7 @@ from typing import Any, cast
 from otel_itl.core.conventions import Where
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.chunk_log import AppendTargets, record_nothing
-from otel_itl.recording.internal_errors import InternalErrors, never_raises
+from otel_itl.recording.internal_errors import never_raises
 from otel_itl.recording.ownership import Owner
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.http_clients import enable_abort
@@ -25,21 +25,14 @@ class FirstPull:
     where the first pull goes through another hooked SDK, that takes over the recording and chunks pass.
 
     Args:
-        begin: opens the recording; None: the request is not to be measured.
-        errors: where failures of our own are reported.
+        opening: opens the recording.
         find_response: returns the HTTP response once the first chunk is there; None: the stream is not aborted by it.
     """
 
-    def __init__(
-        self,
-        begin: Callable[[], OpenCall | None],
-        errors: InternalErrors,
-        find_response: Callable[[], Any] | None = None,
-    ) -> None:
-        self._begin = begin
+    def __init__(self, opening: OpenCall, find_response: Callable[[], Any] | None = None) -> None:
+        self._opening = opening
         self._find_response = find_response
-        self.errors = errors
-        self._opening: OpenCall | None = None
+        self.errors = opening.errors
         self._is_async = False
         self._recorder: StreamRecorder | None = None
         self._asked: list[int] = []
@@ -64,9 +57,7 @@ class FirstPull:
         """Open the recording."""
         self.has_reader = True
         self._is_async = hasattr(source, "__anext__")
-        self._opening = self._begin()
-        self._recorder = None if self._opening is None else self._opening.recorder
-        recorder = self._recorder
+        recorder = self._recorder = self._opening.recorder if self._opening.begin() else None
         if recorder is not None:
             self.clock, self.response = recorder.clock, recorder.response
             self.follow_running_loop = recorder.follow_running_loop
@@ -75,7 +66,7 @@ class FirstPull:
 
     def append_targets(self, pull: Callable[[], Any]) -> Iterable[AppendTargets]:
         """Yield targets that send the request with the first pull, then those of the recorder."""
-        if self._recorder is None or self._opening is None:
+        if self._recorder is None:
             yield record_nothing(pull)
             return
         send = partial(self._opening.asend if self._is_async else self._opening.send, pull)
@@ -91,7 +82,7 @@ class FirstPull:
     @never_raises(Where.STREAM_END, None)
     def end_exhausted(self) -> BaseException | None:
         """End a stream that is exhausted."""
-        if self._recorder is None or self._opening is None:
+        if self._recorder is None:
             return None
         self._opening.release()
         return self._recorder.end_exhausted()
@@ -99,7 +90,7 @@ class FirstPull:
     @never_raises(Where.STREAM_END, None)
     def end_failed(self, error: BaseException) -> BaseException | None:
         """End a stream whose SDK raised."""
-        if self._recorder is None or self._opening is None:
+        if self._recorder is None:
             return None
         self._opening.release()
         return self._recorder.end_failed(error)
@@ -114,7 +105,7 @@ class FirstPull:
 
     def _classify_first(self, chunk: Any, response: ResponseInfo) -> int:
         """Classify the first chunk, unless another layer has taken over the recording."""
-        recorder = None if self._opening is None else self._opening.release()
+        recorder = self._opening.release()
         self.is_taken_over = recorder is None
         if recorder is None:
             return 0

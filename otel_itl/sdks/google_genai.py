@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from otel_itl.core.request import Request
-from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Call, Description, HTTPAttempt, StreamingCall
+from otel_itl.sdks.driver import Call, HTTPAttempt, StreamingCall, bind_to_response
 from otel_itl.sdks.formats.gemini import classify_content
 from otel_itl.sdks.formats.gemini_interactions import classify_interaction_event
-from otel_itl.sdks.speakeasy import SpeakeasyCalls
+from otel_itl.sdks.open_call import Description
+from otel_itl.sdks.speakeasy import stream_hooks
 from otel_itl.sdks.values import fields_of, make_request
 
 
@@ -48,27 +48,23 @@ def _request(operation: str, address: Any, model: Any, parameters: dict[str, Any
     return make_request(operation, str(address or ""), "gcp.vertex_ai" if is_vertex else "gcp.gemini", name, parameters)
 
 
-_CLIENT: Final = "google.genai._api_client"
-_INTERACTIONS: Final = "google.genai._gaos.interactions"
-_fetch = partial(describe_interaction, is_fetch=True)
-
-SDK = driver.SDK(
-    name="google-genai",
-    calls=(
-        StreamingCall("google.genai.models", "Models._generate_content_stream", describe_content, sent="first_pull"),
-        StreamingCall("google.genai.models", "AsyncModels._generate_content_stream", describe_content),
-    ),
-    attempts=tuple(
-        HTTPAttempt(_CLIENT, f"BaseApiClient.{name}", lambda result: result.response_stream)
+SDK = (
+    StreamingCall("google.genai.models", "Models._generate_content_stream", describe_content, sent="first_pull"),
+    StreamingCall("google.genai.models", "AsyncModels._generate_content_stream", describe_content),
+    *(
+        HTTPAttempt("google.genai._api_client", f"BaseApiClient.{name}", lambda result: result.response_stream)
         for name in ("_request_once", "_async_request_once")
     ),
-    more_targets=SpeakeasyCalls(
-        calls=tuple(
-            StreamingCall(_INTERACTIONS, f"{owner}.{name}", describe, is_imported_late=True)
-            for owner in ("Interactions", "AsyncInteractions")
-            for name, describe in (("create", describe_interaction), ("get", _fetch))
-        ),
-        modules=("google.genai._gaos.utils.eventstreaming",),
-        streams=("Stream", "AsyncStream"),
-    ).targets,
+    *(
+        StreamingCall(
+            "google.genai._gaos.interactions",
+            f"{owner}.{name}",
+            partial(describe_interaction, is_fetch=name == "get"),
+            bind=bind_to_response,
+            is_imported_late=True,
+        )
+        for owner in ("Interactions", "AsyncInteractions")
+        for name in ("create", "get")
+    ),
+    *stream_hooks("google.genai._gaos.utils.eventstreaming", "Stream", "AsyncStream"),
 )

@@ -11,6 +11,7 @@ from weakref import ref
 from otel_itl.recording.abort import is_cancelled_below
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream
+from otel_itl.sdks.driver import Driver
 
 
 class GRPCAborter:
@@ -47,7 +48,7 @@ class GRPCAborter:
         return error
 
 
-def bind_call(call: Any, recorder: StreamRecorder) -> Any:
+def bind_call(_: Driver, call: Any, recorder: StreamRecorder) -> Any:
     """Record the responses of a call, and return what stands in for it: it behaves like the call.
 
     gRPC has no public event for the headers of a response, so that their moment is not recorded. Its responses pass

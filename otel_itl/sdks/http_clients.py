@@ -17,6 +17,11 @@ _TIMEOUTS: Final = {
     "aiohttp": "ServerTimeoutError",
 }
 """HTTP client → the error of its own read timeout, which the reader of an aborted stream gets."""
+_RETRY_COUNT: Final = "x-stainless-retry-count"
+_RETRY_COUNT_AS_SENT: Final = _RETRY_COUNT.encode()
+
+MakeError = Callable[[Any, str], Exception]
+"""Makes the error that the reader of an aborted stream gets, from the HTTP request and a message."""
 
 
 def _make_timeout(library: str, request: Any, message: str) -> Exception:
@@ -33,12 +38,20 @@ def find_response(result: Any) -> Any:
     return result if response is None else response
 
 
-def find_request(response: Any) -> Any:
+def _find_request(response: Any) -> Any:
     """Return the HTTP request of a response; None where it has none, as a response that a middleware made."""
     try:
         return response.request
     except (AttributeError, RuntimeError):
         return None
+
+
+def count_attempts(response: Any) -> int | None:
+    """Return the HTTP attempts that an SDK made, as it counts them in its requests; None where it does not."""
+    headers = getattr(_find_request(response), "headers", {})
+    # A look-up by name compares with every header in Python.
+    retries = dict(getattr(headers, "raw", ())).get(_RETRY_COUNT_AS_SENT) or headers.get(_RETRY_COUNT, "")
+    return int(retries) + 1 if retries.isdigit() else None
 
 
 def find_generators_response(generator: Any) -> Any:
@@ -57,11 +70,13 @@ def _library_of(response: Any) -> str | None:
     return next((library for library in libraries if library in _TIMEOUTS), None)
 
 
-def enable_abort(recorder: StreamRecorder, response: Any) -> None:
+def enable_abort(recorder: StreamRecorder, response: Any, make_error: MakeError | None = None) -> None:
     """Have a stream aborted by the response that it is read from, where that is of an HTTP client known here.
 
-    For SDKs that pass the errors of their HTTP client on, or make their own of them.
+    `make_error` makes the timeout error of the SDK; None: it passes the errors of its HTTP client on, or makes its own
+    of them.
     """
-    library = _library_of(response)
-    if library is not None:
-        recorder.enable_abort(HTTPAborter(response, find_request(response), partial(_make_timeout, library)))
+    if make_error is None and (library := _library_of(response)) is not None:
+        make_error = partial(_make_timeout, library)
+    if make_error is not None:
+        recorder.enable_abort(HTTPAborter(response, _find_request(response), make_error))

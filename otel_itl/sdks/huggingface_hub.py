@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
-from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.driver import Around, Call, Hook, ResultHook, StreamingCall
 from otel_itl.sdks.formats.hugging_face import (
     classify_chat_output,
     classify_generated_token,
     read_last_chat_line,
     read_last_generation_line,
 )
-from otel_itl.sdks.line_streams import LineStreams
-from otel_itl.sdks.patching import Target
+from otel_itl.sdks.line_streams import bind_lines, follow_response, parse_lines
+from otel_itl.sdks.open_call import Description
 from otel_itl.sdks.values import fields_of, make_request, short_str
 
 
@@ -45,19 +46,18 @@ CLIENTS: Final = (
 response, as its argument of this number."""
 
 
-def _targets(driver: Driver) -> tuple[Target, ...]:
-    """Make what is patched in the modules of the two clients."""
-    lines = LineStreams(driver)
-    targets: list[Target] = []
+def _hooks() -> Iterator[Hook]:
+    """Make the hooks in the modules of the two clients."""
+    late: Any = {"is_imported_late": True}
     for module, client, prefix, getter, position in CLIENTS:
-        call = StreamingCall(module, f"{client}._inner_post", describe, bind=lines.bind, is_imported_late=True)
-        targets += [
-            driver.target(call),
-            lines.parser_target(module, f"{prefix}stream_chat_completion_response", read_last_chat_line),
-            lines.parser_target(module, f"{prefix}stream_text_generation_response", read_last_generation_line),
-            lines.response_target(module, getter, position),
-        ]
-    return tuple(targets)
+        yield StreamingCall(module, f"{client}._inner_post", describe, bind=bind_lines, **late)
+        for task, read_last_line in (
+            ("chat_completion", read_last_chat_line),
+            ("text_generation", read_last_generation_line),
+        ):
+            parse = partial(parse_lines, read_last_line)
+            yield Around(module, f"{prefix}stream_{task}_response", parse, **late)
+        yield ResultHook(module, getter, partial(follow_response, position), **late)
 
 
-SDK = driver.SDK(name="huggingface-hub", calls=(), more_targets=_targets)
+SDK = tuple(_hooks())

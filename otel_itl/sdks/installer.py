@@ -62,7 +62,7 @@ class SDKInstaller:
         if name not in self._patches:
             entry = REGISTRY[name]
             by_trigger: dict[str, list[Target]] = {}
-            for target in import_module(entry.module).SDK.targets(self.driver):
+            for target in map(self.driver.target, import_module(entry.module).SDK):
                 by_trigger.setdefault(target.trigger or entry.package, []).append(target)
             self._patches[name] = tuple(PackagePatches(*each) for each in by_trigger.items())
         return self._patches[name]

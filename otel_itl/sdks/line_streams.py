@@ -18,7 +18,6 @@ from otel_itl.recording.stream_iterators import AsyncEventTap, tap_events
 from otel_itl.sdks.driver import Call, Driver, iterate_recorded
 from otel_itl.sdks.http_clients import enable_abort
 from otel_itl.sdks.open_call import current_recorder
-from otel_itl.sdks.patching import Target
 
 KEPT_LINES: Final = 4
 """The last event and the blank lines after it."""
@@ -27,51 +26,36 @@ ReadLastLine = Callable[[str, ResponseInfo], None]
 """Records what the data of the last event reveals about the response."""
 
 
-class LineStreams:
-    """The streams of such an SDK.
+def bind_lines(driver: Driver, lines: Any, recorder: StreamRecorder) -> Any:
+    """Register the recorder for the lines that a call returned, and return those unchanged."""
+    recorder.record_headers(None)
+    driver.response_recorders.add(lines, recorder)
+    return lines
 
-    Args:
-        driver: records the calls.
+
+def parse_lines(read_last_line: ReadLastLine, driver: Driver, wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+    """Return the recorded chunks that a generator function makes of lines, its first argument: for `Around`.
+
+    Where the request of the lines is not recorded, they are the SDK's own.
     """
+    try:
+        lines, *rest = args
+        recorder = driver.response_recorders.find(lines)
+        if recorder is not None:
+            last: deque[Any] = deque(maxlen=KEPT_LINES)
+            recorder.set_before_outcome(partial(_read_end, last, read_last_line))
+            tap = AsyncEventTap if hasattr(lines, "__anext__") else tap_events
+            return iterate_recorded(wrapped(tap(lines, last.append), *rest, **kwargs), recorder)
+    except Exception as error:  # noqa: BLE001 - the guard: a generator function has done nothing yet
+        driver.errors.report(Where.RESPONSE_FOLLOW, error)
+    return wrapped(*args, **kwargs)
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
 
-    def bind(self, lines: Any, recorder: StreamRecorder) -> Any:
-        """Register the recorder for the lines that a call returned, and return those unchanged."""
-        recorder.record_headers(None)
-        self._driver.response_recorders.add(lines, recorder)
-        return lines
-
-    def parser_target(self, module: str, path: str, read_last_line: ReadLastLine) -> Target:
-        """Make the patch target of a generator function that makes chunks of lines, its first argument."""
-
-        def parse(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:  # noqa: ARG001 - the signature of a wrapper
-            """Return the recorded chunks; where the request of the lines is not recorded, the SDK's own."""
-            try:
-                lines, *rest = args
-                recorder = self._driver.response_recorders.find(lines)
-                if recorder is not None:
-                    last: deque[Any] = deque(maxlen=KEPT_LINES)
-                    recorder.set_before_outcome(partial(_read_end, last, read_last_line))
-                    tap = AsyncEventTap if hasattr(lines, "__anext__") else tap_events
-                    return iterate_recorded(wrapped(tap(lines, last.append), *rest, **kwargs), recorder)
-            except Exception as error:  # noqa: BLE001 - the guard: a generator function has done nothing yet
-                self._driver.errors.report(Where.RESPONSE_FOLLOW, error)
-            return wrapped(*args, **kwargs)
-
-        return Target(module, path, parse, trigger=module)
-
-    def response_target(self, module: str, path: str, position: int) -> Target:
-        """Make the patch target of a function that gets the HTTP response of the call, as its argument `position`."""
-
-        def follow(call: Call, _: object) -> None:
-            """Note how the stream is aborted that is being opened here."""
-            recorder = current_recorder()
-            if recorder is not None:
-                enable_abort(recorder, call.args[position])
-
-        return self._driver.result_target(module, path, follow, trigger=module)
+def follow_response(position: int, _: Driver, call: Call, __: object) -> None:
+    """Note how the stream is aborted that is being opened, by the argument `position`, its HTTP response."""
+    recorder = current_recorder()
+    if recorder is not None:
+        enable_abort(recorder, call.args[position])
 
 
 def _read_end(last: deque[Any], read_last_line: ReadLastLine, recorder: StreamRecorder) -> None:

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.stream_proxy import AsyncRecordedStream, RecordedStream
-from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Call, Describe, Description, HTTPAttempt, StreamingCall
+from otel_itl.sdks.driver import Call, Describe, HTTPAttempt, StreamingCall
 from otel_itl.sdks.formats.litellm_chunks import classify_litellm_chunk, classify_response_data
 from otel_itl.sdks.litellm_names import PROVIDERS, name_error
-from otel_itl.sdks.litellm_streams import bind, bind_events, stream_targets
+from otel_itl.sdks.litellm_streams import STREAM_HOOKS, bind, bind_events
+from otel_itl.sdks.open_call import Description
 from otel_itl.sdks.values import fields_of, make_request, short_str
 
 
@@ -70,7 +70,6 @@ def _description(
 
 
 _LLMS: Final = "litellm.llms"
-_HANDLER: Final = f"{_LLMS}.custom_httpx.http_handler"
 _CLIENTS: Final = ("openai_client", "openai_aclient", "azure_client")
 _BOTH: Final = ("make_call", "make_sync_call")
 _OWN: Final = "custom_httpx.llm_http_handler"
@@ -109,15 +108,12 @@ def _calls(
         yield StreamingCall(f"{_LLMS}.{module}", path, describe, bind=tie, has_inner_layer=True, is_imported_late=True)
 
 
-SDK = driver.SDK(
-    name="litellm",
-    calls=(
-        *(call for module, paths in _ROUTES.items() for call in _calls(module, paths, describe, bind)),
-        *_calls(_OWN, _RESPONSES, describe_response, bind_events),
-    ),
-    attempts=tuple(
-        HTTPAttempt(_HANDLER, f"{client}.post", lambda response: response)
+SDK = (
+    *(call for module, paths in _ROUTES.items() for call in _calls(module, paths, describe, bind)),
+    *_calls(_OWN, _RESPONSES, describe_response, bind_events),
+    *(
+        HTTPAttempt(f"{_LLMS}.custom_httpx.http_handler", f"{client}.post", lambda response: response)
         for client in ("HTTPHandler", "AsyncHTTPHandler")
     ),
-    more_targets=stream_targets,
+    *STREAM_HOOKS,
 )

@@ -11,14 +11,14 @@ from typing import Any, Final
 from otel_itl.core.conventions import Where
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.stream_proxy import recorder_of
-from otel_itl.sdks.driver import Call, Driver
-from otel_itl.sdks.patching import Target
+from otel_itl.sdks.driver import Around, Call, Driver, ResultHook
 
 _MODULE: Final = "litellm.litellm_core_utils.streaming_handler"
-_RESPONSES: Final = "litellm.responses.streaming_iterator"
+
+Proxy = Callable[[Any, StreamRecorder], Any]
 
 
-def bind(proxy: Callable[[Any, StreamRecorder], Any], result: Any, recorder: StreamRecorder) -> Any:
+def bind(proxy: Proxy, _: Driver, result: Any, recorder: StreamRecorder) -> Any:
     """Record the stream that a route returned, alone or beside the headers of its response.
 
     Args:
@@ -33,7 +33,7 @@ def bind(proxy: Callable[[Any, StreamRecorder], Any], result: Any, recorder: Str
     return tuple(proxy(part, recorder) if _is_stream(part) else part for part in result)
 
 
-def bind_events(proxy: Callable[[Any, StreamRecorder], Any], result: Any, recorder: StreamRecorder) -> Any:
+def bind_events(proxy: Proxy, _: Driver, result: Any, recorder: StreamRecorder) -> Any:
     """Record the server-sent events that litellm's stream of the Responses API reads, and return that stream."""
     result.stream_iterator = proxy(result.stream_iterator, recorder)
     return result
@@ -43,45 +43,48 @@ def _is_stream(part: Any) -> bool:
     return hasattr(part, "__next__") or hasattr(part, "__anext__")
 
 
-def stream_targets(driver: Driver) -> tuple[Target, ...]:
-    """Make the patch targets of litellm's stream classes.
+def _handle(driver: Driver, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Have litellm handle a chunk, and end the recording where litellm has done with the stream."""
+    try:
+        return wrapped(*args, **kwargs)
+    except StopIteration:
+        _end(driver, instance.completion_stream)
+        raise
 
-    They stop reading before the end of what they read from: with a chunk without content behind a finish reason, and
-    with the last event of the Responses API. Closing one closes the stream of its route only where that can be closed.
-    """
-    errors = driver.errors
 
-    def handle(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Have litellm handle a chunk, and end the recording where litellm has done with the stream."""
-        try:
-            return wrapped(*args, **kwargs)
-        except StopIteration:
-            end(instance.completion_stream, StreamRecorder.end_exhausted)
-            raise
+def _process(driver: Driver, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    """Have litellm process an event of the Responses API, and end the recording with the last one."""
+    try:
+        return wrapped(*args, **kwargs)
+    finally:
+        if instance.finished:
+            _end(driver, instance.stream_iterator)
 
-    def process(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Have litellm process an event of the Responses API, and end the recording with the last one."""
-        try:
-            return wrapped(*args, **kwargs)
-        finally:
-            if instance.finished:
-                end(instance.stream_iterator, StreamRecorder.end_exhausted)
 
-    def end_closed(closing: Call, _: object) -> None:
-        """End the recording of a stream that is being closed."""
-        end(closing.instance.completion_stream, StreamRecorder.end_closed)
+def _end(driver: Driver, stream: Any) -> None:
+    """End the recording of a stream that is exhausted, if it is recorded."""
+    try:
+        recorder = recorder_of(stream)
+        if recorder is not None:
+            recorder.end_exhausted()
+    except Exception as error:  # noqa: BLE001 - the guard
+        driver.errors.report(Where.STREAM_END, error)
 
-    def end(stream: Any, end_recording: Callable[[Any], object]) -> None:
-        """End the recording of a stream, if it is recorded."""
-        try:
-            recorder = recorder_of(stream)
-            if recorder is not None:
-                end_recording(recorder)
-        except Exception as error:  # noqa: BLE001 - the guard
-            errors.report(Where.STREAM_END, error)
 
-    return (
-        Target(_MODULE, "CustomStreamWrapper.chunk_creator", handle),
-        driver.result_target(_MODULE, "CustomStreamWrapper.aclose", end_closed, Where.STREAM_END, is_optional=True),
-        Target(_RESPONSES, "BaseResponsesAPIStreamingIterator._process_chunk", process),
-    )
+def _end_closed(_: Driver, closing: Call, __: object) -> None:
+    """End the recording of a stream that is being closed, if it is recorded."""
+    recorder = recorder_of(closing.instance.completion_stream)
+    if recorder is not None:
+        recorder.end_closed()
+
+
+STREAM_HOOKS: Final = (
+    Around(_MODULE, "CustomStreamWrapper.chunk_creator", _handle),
+    ResultHook(_MODULE, "CustomStreamWrapper.aclose", _end_closed, Where.STREAM_END, is_optional=True),
+    Around("litellm.responses.streaming_iterator", "BaseResponsesAPIStreamingIterator._process_chunk", _process),
+)
+"""The hooks of litellm's stream classes.
+
+They stop reading before the end of what they read from: with a chunk without content behind a finish reason, and with
+the last event of the Responses API. Closing one closes the stream of its route only where that can be closed.
+"""

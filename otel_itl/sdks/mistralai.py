@@ -7,16 +7,15 @@ from functools import partial
 from typing import Any, Final
 
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.driver import Around, Call, StreamingCall, bind_to_response
 from otel_itl.sdks.formats.mistral import (
     classify_completion_event,
     classify_conversation_event,
     classify_response_frame,
 )
-from otel_itl.sdks.own_spans import span_start_target, thread_return_target
-from otel_itl.sdks.patching import Target
-from otel_itl.sdks.speakeasy import SpeakeasyCalls
+from otel_itl.sdks.open_call import Description
+from otel_itl.sdks.own_spans import enter, span_start
+from otel_itl.sdks.speakeasy import stream_hooks
 from otel_itl.sdks.values import fields_of, make_request
 
 PACKAGES: Final = {
@@ -58,30 +57,6 @@ def describe(call: Call, *, package: str, module: str, classify: Classify) -> De
     return Description(request, classify, body, headers, awaits_sdk_span=is_traced)
 
 
-def _targets(driver: Driver) -> tuple[Target, ...]:
-    """Make what is patched: the calls, the constructors of their streams, and where the SDK starts its spans."""
-    calls = tuple(
-        StreamingCall(
-            f"{package}.{module}",
-            f"{owner}.{name}{suffix}",
-            partial(describe, package=package, module=module, classify=classify),
-            is_imported_late=True,
-        )
-        for package in PACKAGES
-        for module, owner, names, classify in CALLS
-        for name in names
-        for suffix in ("", "_async")
-    )
-    streams = tuple(f"{package}.utils.eventstreaming" for package in PACKAGES)
-    speakeasy = SpeakeasyCalls(calls, streams, ("EventStream", "EventStreamAsync"))
-    tracing = [f"{package}._hooks.tracing" for package in TRACED]
-    return (
-        *speakeasy.targets(driver),
-        *(span_start_target(driver, hooks, "get_traced_request_and_span", _find_span, hooks) for hooks in tracing),
-        *(thread_return_target(driver, f"{package}.basesdk", "run_sync_in_thread") for package in TRACED),
-    )
-
-
 def _find_span(result: tuple[Any, Any]) -> Any:
     """Return the span in what `get_traced_request_and_span` returned, the request and its span; None for no span.
 
@@ -92,4 +67,31 @@ def _find_span(result: tuple[Any, Any]) -> Any:
     return None if resource is not None and resource.attributes.get("service.name") == "mistralai_sdk" else span
 
 
-SDK = driver.SDK(name="mistralai", calls=(), more_targets=_targets)
+SDK = (
+    *(
+        StreamingCall(
+            f"{package}.{module}",
+            f"{owner}.{name}{suffix}",
+            partial(describe, package=package, module=module, classify=classify),
+            bind=bind_to_response,
+            is_imported_late=True,
+        )
+        for package in PACKAGES
+        for module, owner, names, classify in CALLS
+        for name in names
+        for suffix in ("", "_async")
+    ),
+    *(
+        hook
+        for package in PACKAGES
+        for hook in stream_hooks(f"{package}.utils.eventstreaming", "EventStream", "EventStreamAsync")
+    ),
+    *(
+        span_start(f"{package}._hooks.tracing", "get_traced_request_and_span", _find_span, is_imported_late=True)
+        for package in TRACED
+    ),
+    *(
+        Around(f"{package}.basesdk", "run_sync_in_thread", enter, is_optional=True, is_imported_late=True)
+        for package in TRACED
+    ),
+)

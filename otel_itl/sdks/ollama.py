@@ -6,12 +6,11 @@ from functools import partial
 from typing import Any, Final
 
 from otel_itl.recording.chunk_log import Classify
-from otel_itl.recording.internal_errors import InternalErrors
-from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Begin, Call, Description, StreamingCall, iterate_recorded
+from otel_itl.sdks.driver import Call, Driver, StreamingCall, iterate_recorded
 from otel_itl.sdks.first_pull import FirstPull
 from otel_itl.sdks.formats.ollama import classify_chat_chunk, classify_generate_chunk
 from otel_itl.sdks.http_clients import find_generators_response
+from otel_itl.sdks.open_call import Description, OpenCall
 from otel_itl.sdks.values import fields_of, make_request
 
 ROUTES: Final[dict[Any, tuple[str, Classify]]] = {
@@ -34,22 +33,12 @@ def describe(call: Call) -> Description | None:
     return Description(request, classify, body, lambda: client.headers)
 
 
-def record_generator(generator: Any, begin: Begin, errors: InternalErrors) -> Any:
+def record_generator(_: Driver, generator: Any, opening: OpenCall) -> Any:
     """Record a generator from its first pull on; the HTTP response, which it keeps to itself, is found in it."""
-    find_response = partial(find_generators_response, generator)
-    return iterate_recorded(generator, FirstPull(begin, errors, find_response))
+    return iterate_recorded(generator, FirstPull(opening, partial(find_generators_response, generator)))
 
 
-SDK = driver.SDK(
-    name="ollama",
-    calls=tuple(
-        StreamingCall(
-            "ollama._client",
-            f"{client}._request",
-            describe,
-            sent="first_pull",
-            bind_lazily=record_generator,
-        )
-        for client in ("Client", "AsyncClient")
-    ),
+SDK = tuple(
+    StreamingCall("ollama._client", f"{client}._request", describe, sent="first_pull", bind=record_generator)
+    for client in ("Client", "AsyncClient")
 )

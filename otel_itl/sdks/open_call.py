@@ -1,8 +1,8 @@
-"""A call whose request is being sent: its span is current, and its recorder waits for the stream."""
+"""A streaming call: its recording is opened when its request is sent, and waits for the stream."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -13,7 +13,7 @@ from otel_itl.core.option_values import SessionFrom
 from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.internal_errors import InternalErrors, never_raises
-from otel_itl.recording.recorder import StreamRecorder
+from otel_itl.recording.recorder import ErrorNamer, StreamRecorder, name_class
 
 T = TypeVar("T")
 
@@ -30,74 +30,112 @@ class Moment(NamedTuple):
 class RecordingOpener(Protocol):
     """Opens recordings, and makes their spans current: the `Runtime`."""
 
-    @property
-    def errors(self) -> InternalErrors:
-        """Where failures of our own are reported."""
-        ...
+    errors: InternalErrors
+    """Where failures of our own are reported."""
+    session_from: SessionFrom | None
+    """Where a request names its session; None: nowhere."""
 
-    @property
-    def session_from(self) -> SessionFrom | None:
-        """Where a request names its session; None: nowhere."""
-        ...
-
-    @property
-    def move(self) -> Callable[[StreamRecorder, Any], object]:
-        """Has a recording that was opened on a span of the SDK report to another one, of its next attempt."""
-        ...
+    def move(self, recorder: StreamRecorder, sdk_span: Any, /) -> object:
+        """Have a recording on a span of the SDK report to another one, of its next attempt."""
 
     def read_clocks(self) -> Moment:
         """Return the present moment."""
-        ...
 
     def open(
         self, request: Request, classify: Classify, *, sent: Moment | None = None, sdk_span: Any = None
     ) -> StreamRecorder | None:
         """Open the recording of a request; None where the request is not to be measured."""
-        ...
 
     def redescribe(self, recorder: StreamRecorder, request: Request, classify: Classify) -> None:
         """Describe a recording as the layer nearer to the wire sees the request."""
-        ...
 
 
-OpenRecording = Callable[..., StreamRecorder | None]
-"""Opens a recording on the `sdk_span` that it is given, or on one of our own for None."""
+class Description(NamedTuple):
+    """What a call asks for, and how to read what it streams."""
+
+    request: Request
+    classify: Classify
+    body: Mapping[str, Any] = {}
+    """The request's parameters, where `session_from` may find the session."""
+    read_headers: Callable[[], Mapping[str, Any]] = dict
+    """Returns the request's headers, likewise: called where the option is set."""
+    awaits_sdk_span: bool = False
+    """The SDK is about to start a span of its own, or to decide that it has none: the recording is opened then."""
+    sent: Moment | None = None
+    """When the request was made; None: now."""
+    sdk_span: Any = None
+    """The span that the SDK has started for the request already; None: it has none, or starts it later."""
+    name_error: ErrorNamer = name_class
+    """Names the SDK's exceptions."""
+    on_open: Callable[[StreamRecorder], object] | None = None
+    """Is called with the recorder, when that was opened."""
 
 
 class OpenCall:
-    """A call whose request is being sent: its recorder waits for the stream.
+    """A call that streams, until there is its stream: `begin` opens the recording, `release` hands its recorder out.
 
     The request is sent by `send` or `asend`. These change the caller's context and restore it by no function of ours in
     between, so that no failure of ours leaves the caller in another context.
 
     Args:
-        recorder: records the stream; None: the recording is opened later.
+        description: of the call.
         opener: opens recordings.
-        has_inner_layer: the call may go through another hooked SDK.
-        open_later: opens the recording as soon as it is known whether the SDK starts a span of its own.
+        has_inner_layer: the call may go through another hooked SDK, which takes over the recording then.
     """
 
-    def __init__(
-        self,
-        recorder: StreamRecorder | None,
-        opener: RecordingOpener,
-        *,
-        has_inner_layer: bool,
-        open_later: OpenRecording | None = None,
-    ) -> None:
-        self._context: Any = context.get_current() if recorder is None else recorder.span_handle.context
-        self._move = opener.move
+    def __init__(self, description: Description, opener: RecordingOpener, *, has_inner_layer: bool) -> None:
         self.errors = opener.errors
         """Where failures of our own are reported."""
-        self.recorder = recorder
-        """The recorder; None: it is opened later, a layer nearer to the wire has taken it over, or the call is over."""
+        self.recorder: StreamRecorder | None = None
+        """The recorder; None: it is not open yet, a layer nearer to the wire has taken it over, or the call is over."""
+        self._description = description
+        self._opener = opener
         self._has_inner_layer = has_inner_layer
-        self._open_later = open_later
+        self._context: Any = None
+        """What is current while the request is sent; None: it is not, or not to be measured."""
+        self._sent: Moment | None = None
+        """When the request was made whose recording waits for the SDK's own span; None: it does not."""
         self._is_awaited = False
         self._is_entered_late = False
-        self._opens_late = open_later is not None
         self._error: BaseException | None = None
         """What the call raised while its recording was being opened, in another thread."""
+
+    @never_raises(Where.STREAM_OPEN, default=False)
+    def begin(self) -> bool:
+        """Open the recording, or take over that of an outer layer's call: the request is sent now.
+
+        Returns whether it is to be measured.
+        """
+        description, outer = self._description, _current_call.get()
+        recorder = None if outer is None else outer.take_over()
+        if recorder is not None:
+            self._opener.redescribe(recorder, description.request, description.classify)
+        elif description.awaits_sdk_span:
+            self._sent = self._opener.read_clocks()
+            self._context = context.get_current()
+            return True
+        else:
+            span = recording_span(description.sdk_span)
+            recorder = self._opener.open(
+                description.request, description.classify, sent=description.sent, sdk_span=span
+            )
+        return self._follow(recorder)
+
+    def _follow(self, recorder: StreamRecorder | None) -> bool:
+        """Have the stream of this call recorded by a recorder; returns False where there is none."""
+        if recorder is None:
+            return False
+        recorder.name_errors_by(self._description.name_error)
+        if self._description.on_open is not None:
+            self._description.on_open(recorder)
+        self._context = recorder.span_handle.context
+        self.recorder = recorder
+        return True
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the request was sent, or is about to be, and is to be measured."""
+        return self._context is not None
 
     def take_over(self) -> StreamRecorder | None:
         """Take the recorder for a layer nearer to the wire; None where this call is of the nearest layer itself."""
@@ -105,6 +143,8 @@ class OpenCall:
             return None
         recorder, self.recorder = self.recorder, None
         return recorder
+
+    # --- The SDK's own span ----------------------------------------------------------------------------------------
 
     @never_raises(Where.STREAM_OPEN, None)
     def open_recording(self, sdk_span: Any) -> None:
@@ -114,13 +154,13 @@ class OpenCall:
         tries again starts another span, to which the recording moves.
         """
         span = recording_span(sdk_span)
-        if self._open_later is not None:
-            self._open(span)
+        if self._sent is not None:
+            self._open_late(span)
             if span is None:
                 self._is_entered_late = True
                 self.enter_recording()
         elif span is not None and self.recorder is not None:
-            self._move(self.recorder, span)
+            self._opener.move(self.recorder, span)
 
     @never_raises(Where.STREAM_OPEN, None)
     def enter_recording(self) -> None:
@@ -128,16 +168,20 @@ class OpenCall:
         if self._is_entered_late and self.recorder is not None:
             context.attach(self.recorder.span_handle.context)
 
-    def _open(self, span: Any) -> None:
-        """Open the recording that was put off."""
-        open_later, self._open_later = self._open_later, None
-        if open_later is not None:
-            self.recorder = open_later(sdk_span=span)
-            if self._is_awaited:
-                self._follow_loop()
-            error, self._error = self._error, None
-            if error is not None:
-                self._fail(error)
+    def _open_late(self, span: Any) -> None:
+        """Open the recording that waits for the SDK's own span, if it does."""
+        sent, self._sent = self._sent, None
+        if sent is None:
+            return
+        description = self._description
+        self._follow(self._opener.open(description.request, description.classify, sent=sent, sdk_span=span))
+        if self._is_awaited and self.recorder is not None:
+            self.recorder.follow_running_loop()
+        error, self._error = self._error, None
+        if error is not None:
+            self._fail(error)
+
+    # --- Sending the request ---------------------------------------------------------------------------------------
 
     def call(self, call_sdk: Callable[[], T]) -> T:
         """Send the request by a function of the SDK that returns the stream; where it raises, the recording ends."""
@@ -189,8 +233,7 @@ class OpenCall:
     @never_raises(Where.STREAM_OPEN, None)
     def _fail(self, error: BaseException) -> None:
         """End a call that raised, or whose wait was interrupted: there is no stream."""
-        if self._opens_late:
-            self._error = error
+        self._error = error if self._description.awaits_sdk_span else None
         recorder = self.release()
         if recorder is not None:
             self._error = None
@@ -203,7 +246,7 @@ class OpenCall:
         Whatever the HTTP client started meanwhile keeps a copy of the context: it holds no recorder from here on. A
         recording that still waits for the SDK's own span is opened: the call failed before the SDK started one.
         """
-        self._open(None)
+        self._open_late(None)
         recorder, self.recorder = self.recorder, None
         return recorder
 
@@ -224,5 +267,5 @@ def current_call() -> OpenCall | None:
 
 def current_recorder() -> StreamRecorder | None:
     """Return the recorder of the call whose request is being sent here; None: there is none."""
-    call = current_call()
+    call = _current_call.get()
     return None if call is None else call.recorder

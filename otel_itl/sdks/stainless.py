@@ -11,7 +11,7 @@ server-sent events that the SDK swallows.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import import_module
@@ -19,17 +19,14 @@ from typing import Any, Final, NamedTuple
 
 from otel_itl.core.conventions import Where
 from otel_itl.core.request import Request
-from otel_itl.recording.abort import HTTPAborter
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.ownership import Owner, refer_to
 from otel_itl.recording.recorder import StreamRecorder
-from otel_itl.recording.response_body import watch_body
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.driver import Call, Driver, Hook, ResultHook, StreamingCall, bind_to_response
 from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, classify_text_completion, mark_terminated
-from otel_itl.sdks.http_clients import find_request, find_response
-from otel_itl.sdks.own_spans import span_start_target
-from otel_itl.sdks.patching import Target
+from otel_itl.sdks.open_call import Description
+from otel_itl.sdks.own_spans import span_start
 from otel_itl.sdks.provider_hosts import provider_of
 from otel_itl.sdks.registry import REGISTRY
 from otel_itl.sdks.values import request_parameters, short_str
@@ -40,8 +37,8 @@ MAX_CLIENT_CLASSES: Final = 64
 """Classes of clients that are remembered."""
 MAX_REQUESTS: Final = 256
 """Requests that are remembered: they differ in host, model and parameters."""
-_RETRY_COUNT: Final = "x-stainless-retry-count"
-_RETRY_COUNT_AS_SENT: Final = _RETRY_COUNT.encode()
+STREAMS: Final = (("Stream", record_iterator, tap_events), ("AsyncStream", record_async_iterator, AsyncEventTap))
+"""Stream class → what records its chunks, and what taps its events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,39 +105,20 @@ class StainlessSDK:
     own_spans: OwnSpans | None = None
     """The spans that newer releases of the SDK start themselves; None: none does."""
 
-    def targets(self, driver: Driver) -> tuple[Target, ...]:
-        """Return every function of the SDK that is patched: walked to install the patches, and to remove them."""
+    def __iter__(self) -> Iterator[Hook]:
+        """Yield every function of the SDK that is patched."""
         package = REGISTRY[self.name].package
         base, streaming = f"{package}._base_client", f"{package}._streaming"
-        bind = partial(_bind_to_response, driver, package)
+        bind = partial(bind_to_response, make_error=partial(_make_timeout_error, package))
         describe = RequestDescriber(self).describe
-        requests = (
-            StreamingCall(base, f"{client}.request", describe, bind=bind, replaces_code=True)
-            for client in ("SyncAPIClient", "AsyncAPIClient")
-        )
-        return (
-            *map(driver.target, requests),
-            *(() if self.own_spans is None else (span_start_target(driver, base, self.own_spans.starter),)),
-            driver.result_target(streaming, "Stream.__stream__", partial(_record, driver, record_iterator)),
-            driver.result_target(streaming, "AsyncStream.__stream__", partial(_record, driver, record_async_iterator)),
-            *(
-                driver.result_target(
-                    streaming, f"{stream}._iter_events", partial(self._watch, driver, tap), Where.SSE_READ
-                )
-                for stream, tap in (("Stream", tap_events), ("AsyncStream", AsyncEventTap))
-            ),
-        )
-
-    def _watch(self, driver: Driver, tap: Callable[[Any, Callable[[Any], None]], Any], call: Call, events: Any) -> Any:
-        """Return the events of a stream with a tap for those that the SDK does not hand out; None: it is not recorded.
-
-        `call` is that of `_iter_events()`.
-        """
-        recorder = driver.find_recorder(call.instance.response)
-        if recorder is None:
-            return None
-        see = _remember_last if self.swallowed_event.is_last else _handle_each
-        return tap(events, see(self.swallowed_event, recorder))
+        for client in ("SyncAPIClient", "AsyncAPIClient"):
+            yield StreamingCall(base, f"{client}.request", describe, bind=bind, replaces_code=True)
+        if self.own_spans is not None:
+            yield span_start(base, self.own_spans.starter)
+        for stream, record, tap in STREAMS:
+            yield ResultHook(streaming, f"{stream}.__stream__", partial(_record, record))
+            watch = partial(_watch, self.swallowed_event, tap)
+            yield ResultHook(streaming, f"{stream}._iter_events", watch, Where.SSE_READ)
 
 
 class RequestDescriber:
@@ -171,13 +149,14 @@ class RequestDescriber:
         url = client.base_url.join(path) if "://" in path else client.base_url
         parameters = request_parameters(body)
         kind: Any = type(client)
-        asked = _Asked(
+        request = self._find_request(
             *(route.operation, self._find_provider(kind), url.scheme, url.host, url.port),
             *(short_str(body.get("model")), is_resumed),
+            # 1 and 1.0 are equal.
             *(tuple(parameters.items()), tuple(map(type, parameters.values()))),
         )
         return Description(
-            self._find_request(asked),
+            request,
             route.classify,
             body,
             lambda: {**_as_mapping(client.default_headers), **_as_mapping(options.headers)},
@@ -201,61 +180,47 @@ class RequestDescriber:
         return next(filter(None, names), self._sdk.provider)
 
 
-class _Asked(NamedTuple):
-    """What distinguishes the requests of one SDK."""
-
-    operation: str
-    provider: str
-    """Where the host does not show it."""
-    scheme: str
-    host: str
-    port: int | None
-    model: str | None
-    is_resumed: bool
-    parameters: tuple[tuple[str, Any], ...]
-    types: tuple[type, ...]
-    """Of the parameters' values: 1 and 1.0 are equal."""
-
-
-def _make_request(asked: _Asked) -> Request:
-    """Make the description of a request."""
+def _make_request(  # noqa: PLR0913, PLR0917 - what distinguishes requests
+    operation: str,
+    provider: str,
+    scheme: str,
+    host: str,
+    port: int | None,
+    model: str | None,
+    is_resumed: bool,  # noqa: FBT001 - asked for by position alone
+    parameters: tuple[tuple[str, Any], ...],
+    _: tuple[type, ...],
+) -> Request:
+    """Make the description of a request, from what distinguishes the requests of one SDK."""
     return Request(
-        operation=asked.operation,
-        provider=provider_of(asked.host, asked.provider),
-        model=asked.model,
-        server_address=asked.host or None,
-        server_port=asked.port or (443 if asked.scheme == "https" else 80),
-        parameters=dict(asked.parameters),
-        is_resumed=asked.is_resumed,
+        operation=operation,
+        provider=provider_of(host, provider),
+        model=model,
+        server_address=host or None,
+        server_port=port or (443 if scheme == "https" else 80),
+        parameters=dict(parameters),
+        is_resumed=is_resumed,
     )
 
 
-def _record(driver: Driver, record: Callable[[Any, StreamRecorder, Owner], Any], call: Call, chunks: Any) -> Any:
+def _record(record: Callable[[Any, StreamRecorder, Owner], Any], driver: Driver, call: Call, chunks: Any) -> Any:
     """Return the chunks of a stream recorded; None: they are not. `call` is that of `__stream__()`."""
     recorder = driver.find_recorder(call.instance.response)
     return None if recorder is None else record(chunks, recorder, refer_to(call.instance))
 
 
-def _bind_to_response(driver: Driver, package: str, result: Any, recorder: StreamRecorder) -> Any:
-    """Bind the recorder to the HTTP response of what `request()` returned: a stream, or a raw response."""
-    response: Any = find_response(result)
-    request = find_request(response)
-    recorder.record_headers(_count_attempts(request))
-    recorder.add_owner(response)
-    driver.response_recorders.add(response, recorder)
-    recorder.enable_abort(HTTPAborter(response, request, partial(_make_timeout_error, package)))
-    watch_body(response, recorder)
-    return result
+def _watch(
+    swallowed: SwallowedEvent, tap: Callable[[Any, Callable[[Any], None]], Any], driver: Driver, call: Call, events: Any
+) -> Any:
+    """Return the events of a stream with a tap for those that the SDK does not hand out; None: it is not recorded.
 
-
-def _count_attempts(request: Any) -> int | None:
-    """Return the HTTP attempts that the SDK made; None where the response has no request, as one from a cache."""
-    if request is None:
+    `call` is that of `_iter_events()`.
+    """
+    recorder = driver.find_recorder(call.instance.response)
+    if recorder is None:
         return None
-    headers = request.headers
-    # A look-up by name compares with every header in Python.
-    retries = dict(getattr(headers, "raw", ())).get(_RETRY_COUNT_AS_SENT) or headers.get(_RETRY_COUNT, "")
-    return int(retries) + 1 if retries.isdigit() else None
+    see = _remember_last if swallowed.is_last else _handle_each
+    return tap(events, see(swallowed, recorder))
 
 
 def _make_timeout_error(package: str, request: Any, message: str) -> Exception:

@@ -9,18 +9,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from contextvars import ContextVar
-from functools import partial
 from typing import Any, Final
 
 from opentelemetry.trace import get_current_span
 
 from otel_itl.core.conventions import Where
-from otel_itl.sdks import driver
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
+from otel_itl.sdks.driver import Around, Call, Driver, ResultHook, StreamingCall
 from otel_itl.sdks.formats.xai_chat import classify_completion_chunk
 from otel_itl.sdks.grpc_calls import bind_call, name_error
-from otel_itl.sdks.open_call import Moment
-from otel_itl.sdks.patching import Target
+from otel_itl.sdks.open_call import Description, Moment
 from otel_itl.sdks.values import make_request
 
 METHOD: Final = "/xai_api.Chat/GetCompletionChunk"
@@ -75,41 +72,39 @@ _begun: ContextVar[Moment | None] = ContextVar("otel_itl_xai_begun", default=Non
 """When the SDK began the request that it sends here: an asynchronous one is sent by a task of its own, later."""
 
 
-def _more_targets(driver: Driver) -> tuple[Target, ...]:
-    """Make the targets of the functions in which a request begins, and in which a client makes its channels.
-
-    A request begins where the SDK collects the attributes of its span. A channel's host is handed on in its timeout.
-    """
-
-    def begin_request(*_: object) -> None:
-        """Note when a request begins."""
-        _begun.set(driver.read_clocks())
-
-    def make_channel(wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        """Make a channel, whose timeout holds its host."""
-        try:
-            given = inspect.signature(wrapped).bind(*args, **kwargs)
-            timeout = HostTimeout(given.arguments["timeout"])
-            timeout.api_host = str(given.arguments["api_host"])
-            given.arguments["timeout"] = timeout
-            args, kwargs = given.args, given.kwargs
-        except Exception as error:  # noqa: BLE001 - the guard
-            driver.errors.report(Where.STREAM_OPEN, error)
-        return wrapped(*args, **kwargs)
-
-    attributes = "BaseChat._make_span_request_attributes"
-    make = partial(Target, path="Client._make_grpc_channel", wrapper=make_channel, is_optional=True)
-    return (
-        driver.result_target("xai_sdk.chat", attributes, begin_request, Where.STREAM_OPEN, is_optional=True),
-        *(make(module) for module in ("xai_sdk.sync.client", "xai_sdk.aio.client")),
-    )
+def _begin_request(driver: Driver, *_: object) -> None:
+    """Note when a request begins."""
+    _begun.set(driver.read_clocks())
 
 
-SDK = driver.SDK(
-    name="xai",
-    calls=tuple(
+def _make_channel(driver: Driver, wrapped: Any, _: Any, args: Any, kwargs: Any) -> Any:
+    """Make a channel, whose timeout holds its host."""
+    try:
+        given = inspect.signature(wrapped).bind(*args, **kwargs)
+        timeout = HostTimeout(given.arguments["timeout"])
+        timeout.api_host = str(given.arguments["api_host"])
+        given.arguments["timeout"] = timeout
+        args, kwargs = given.args, given.kwargs
+    except Exception as error:  # noqa: BLE001 - the guard
+        driver.errors.report(Where.STREAM_OPEN, error)
+    return wrapped(*args, **kwargs)
+
+
+SDK = (
+    *(
         StreamingCall("xai_sdk.interceptors", f"{interceptor}.intercept_unary_stream", describe, bind=bind_call)
         for interceptor in ("TimeoutInterceptor", "UnaryStreamTimeoutAioInterceptor")
     ),
-    more_targets=_more_targets,
+    # A request begins where the SDK collects the attributes of its span.
+    ResultHook(
+        "xai_sdk.chat",
+        "BaseChat._make_span_request_attributes",
+        _begin_request,
+        Where.STREAM_OPEN,
+        is_optional=True,
+    ),
+    *(
+        Around(f"xai_sdk.{face}.client", "Client._make_grpc_channel", _make_channel, is_optional=True)
+        for face in ("sync", "aio")
+    ),
 )

@@ -25,7 +25,7 @@ from otel_itl.export.span import SpanStarter
 from otel_itl.export.stand_ins import StandIns
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.runtime import runtime
-from otel_itl.sdks import stainless
+from otel_itl.sdks import driver, http_clients
 from otel_itl.testing import CapturedTelemetry, ScriptedServer
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ STEPS: Final[dict[str, tuple[Any, str]]] = {
     "help the finalizer": (runtime.finalizer, "help"),
     "record the headers": (StreamRecorder, "record_headers"),
     "add an owner": (StreamRecorder, "add_owner"),
-    "make the aborter": (stainless, "HTTPAborter"),
-    "watch the body": (stainless, "watch_body"),
+    "make the aborter": (http_clients, "HTTPAborter"),
+    "watch the body": (driver, "watch_body"),
 }
 """What is done from the start of the span to the first chunk → the owner and the name of the function that does it."""
 BEFORE_THE_SPAN: Final = {"help the finalizer", "make the handle", "look for recorded metrics"}

@@ -31,8 +31,9 @@ from otel_itl.core.encoding import encode
 from otel_itl.core.request import Request
 from otel_itl.core.timeline import Timeline
 from otel_itl.runtime import runtime
-from otel_itl.sdks.driver import Call, Description, StreamingCall
+from otel_itl.sdks.driver import Call, StreamingCall
 from otel_itl.sdks.duck_typing import classify_by_shape
+from otel_itl.sdks.open_call import Description
 
 if TYPE_CHECKING:
     from faces import Face
@@ -44,16 +45,15 @@ SEAMS: Final = {
     "recording/internal_errors.py:guarded",  # the guard itself
     "recording/recorder.py:__del__",
     *("sdks/code_patch.py:request", "sdks/code_patch.py:__call__", "sdks/patching.py:__call__"),
-    *(f"sdks/driver.py:{name}" for name in ("wrapper", "_call", "_await", "_await_opened", "_await_attempt")),
-    "sdks/driver.py:_await_lazily",
+    *(f"sdks/driver.py:{name}" for name in ("wrap", "_begin_and_await", "_await", "_await_attempt")),
     *(f"sdks/fern.py:{name}" for name in ("__next__", "__anext__", "throw", "athrow", "_leave", "_aleave")),
     *(
         "sdks/grpc_calls.py:__iter__",
         "sdks/grpc_calls.py:__aiter__",
-        "sdks/xai.py:make_channel",
+        "sdks/xai.py:_make_channel",
         "sdks/own_spans.py:enter",
     ),
-    *("sdks/line_streams.py:parse", "sdks/first_pull.py:append_targets", "sdks/stainless.py:see"),
+    *("sdks/line_streams.py:parse_lines", "sdks/first_pull.py:append_targets", "sdks/stainless.py:see"),
     *(f"sdks/open_call.py:{name}" for name in ("call", "acall", "send", "asend")),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
     *(f"recording/stream_iterators.py:{name}" for name in ("_resume_with", "resume")),

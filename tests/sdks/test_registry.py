@@ -41,7 +41,7 @@ def _lines_of(sdk: SDKEntry) -> int:
 
 @every
 def test_the_file_of_an_sdk_describes_the_sdk_of_its_name(sdk: SDKEntry) -> None:
-    assert import_module(sdk.module).SDK.name == sdk.name
+    assert any(hook.module.startswith(sdk.package) for hook in import_module(sdk.module).SDK)
 
 
 @every
@@ -60,7 +60,7 @@ def test_no_file_describes_an_sdk_that_is_not_in_the_registry() -> None:
 
 
 def test_every_sdk_is_instrumented_by_default() -> None:
-    assert load({}, {}, sdk_names=SDK_NAMES).sdks == SDK_NAMES
+    assert load({}, {}).sdks == SDK_NAMES
 
 
 @every

@@ -11,9 +11,10 @@ from otel_itl.core.chunk_code import unpack_codes
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import Kind
 from otel_itl.sdks.bedrock import MAX_BODY_BYTES, describe, name_error
-from otel_itl.sdks.driver import Call, Description
+from otel_itl.sdks.driver import Call
 from otel_itl.sdks.formats.bedrock_converse import classify_converse_event
 from otel_itl.sdks.formats.bedrock_invoke import METRICS, classify_invocation_chunk
+from otel_itl.sdks.open_call import Description
 
 REASONING, ANSWER, TOOL, ROLE = Kind.REASONING, Kind.ANSWER, Kind.TOOL, Kind.ROLE
 EMPTY, LIFECYCLE, FINISH, USAGE = Kind.EMPTY, Kind.LIFECYCLE, Kind.FINISH, Kind.USAGE

@@ -13,8 +13,8 @@ import pytest
 from opentelemetry import context
 
 from otel_itl.core.request import Request
-from otel_itl.sdks.driver import Call, Description, Driver, StreamingCall
-from otel_itl.sdks.open_call import current_recorder
+from otel_itl.sdks.driver import Call, Driver, StreamingCall
+from otel_itl.sdks.open_call import Description, current_recorder
 from otel_itl.sdks.patching import PackagePatches
 
 if TYPE_CHECKING:

@@ -253,7 +253,8 @@ def extracted(
     call = Call(None, client, (None, options), {"stream": True})
     described = Driver(opener).describe(StreamingCall("m", "request", RequestDescriber(SDK).describe), call)
     assert described is not None
-    return described.request.session_id
+    session_id: str | None = described._description.request.session_id
+    return session_id
 
 
 BODY = {"user": "u", "metadata": {"session_id": "s", "deep": {"er": "d"}}, "seed": 7}

@@ -15,7 +15,7 @@ from opentelemetry import _logs, metrics, trace
 from otel_itl.config import load, logger
 from otel_itl.export.sdk_internals.outlets import find_outlets
 from otel_itl.runtime import runtime
-from otel_itl.sdks.registry import REGISTRY, SDK_NAMES, SDKEntry
+from otel_itl.sdks.registry import REGISTRY, SDKEntry
 from otel_itl.tools.doctor.endpoint import describe_outlet
 from otel_itl.tools.doctor.facts import ExporterFacts, Facts, SDKFacts, SignalFacts, StreamFacts
 from otel_itl.tools.doctor.scripted_stream import flush_span
@@ -156,7 +156,7 @@ def _refused_variables() -> list[str]:
 
     logger.addFilter(collect)
     try:
-        load({}, sdk_names=SDK_NAMES)
+        load({})
     finally:
         logger.removeFilter(collect)
     return sentences
