@@ -10,10 +10,16 @@ from urllib.parse import urlsplit
 
 from otel_itl.core.conventions import REQUEST_PARAMETERS
 from otel_itl.core.request import Request
+from otel_itl.core.stream import ResponseInfo
+from otel_itl.sdks.formats.kinds import EMPTY, FINISH
 from otel_itl.sdks.provider_hosts import provider_of
 
 MAX_STR_LENGTH: Final = 256
 MAX_STOP_SEQUENCES: Final = 64
+MIN_SIGNATURE_LENGTH: Final = 100
+"""Characters. A signature of Anthropic's holds the whole reasoning, encrypted: it has hundreds of characters, and more.
+Servers of other models that speak this format send none, or an id or a checksum of up to 64, and stream the reasoning
+itself."""
 MAX_DURATION: Final = 1 << 63
 """A duration in any unit that is this long, or no number (NaN), is no duration."""
 
@@ -53,6 +59,20 @@ def read_counts(usage: Mapping[str, Any], **names: str) -> dict[str, int | None]
     return counts
 
 
+def record_counts(response_info: ResponseInfo, usage: Mapping[str, Any], **names: str) -> None:
+    """Record the token counts of a provider's usage, by their names in it, as `read_counts` takes them."""
+    response_info.update_token_counts(**read_counts(usage, **names))
+
+
+def record_finish(response_info: ResponseInfo, reason: Any, choice: int = 0) -> int:
+    """Record the finish reason of a choice, where there is one; returns the kind of the chunk that has it."""
+    text = short_str(reason)
+    if text is None:
+        return EMPTY
+    response_info.add_finish_reason(text, choice)
+    return FINISH
+
+
 @cache  # as many as the formats have
 def _parse_names(names: str) -> tuple[tuple[str, ...], ...]:
     """Return the paths of names that are joined by `+`, each as its parts."""
@@ -88,6 +108,11 @@ def short_str(value: Any) -> str | None:
         return None
     cut = value[:MAX_STR_LENGTH]
     return cut if cut.isascii() else cut.encode(errors="replace").decode()
+
+
+def is_signature(value: Any) -> bool:
+    """Return whether a field of a chunk is the signature of reasoning of which only a summary is shown, or nothing."""
+    return isinstance(value, (str, bytes)) and len(value) >= MIN_SIGNATURE_LENGTH
 
 
 def request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any, Final
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, PING, REASONING, TOOL, USAGE
-from otel_itl.sdks.formats.signatures import is_signature
-from otel_itl.sdks.values import fields_of, read_counts, short_str, valid_count
+from otel_itl.sdks.values import fields_of, is_signature, record_counts, record_finish, short_str, valid_count
 
 DELTAS: Final = {
     "text_delta": (ANSWER, "text"),
@@ -56,12 +55,7 @@ def classify_message_event(event: Any, response_info: ResponseInfo) -> int:
 def classify_legacy_completion(chunk: Any, response_info: ResponseInfo) -> int:
     """Classify a chunk of the legacy text completions (`/complete`), and record its stop reason in `response_info`."""
     fields = fields_of(chunk)
-    kind = ANSWER if fields.get("completion") else EMPTY
-    reason = short_str(fields.get("stop_reason"))
-    if reason is not None:
-        response_info.add_finish_reason(reason)
-        kind |= FINISH
-    return kind
+    return (ANSWER if fields.get("completion") else EMPTY) | record_finish(response_info, fields.get("stop_reason"))
 
 
 def record_ping(recorder: StreamRecorder) -> None:
@@ -98,11 +92,7 @@ def _record_reasoning(response_info: ResponseInfo, fields: dict[str, Any]) -> No
 
 def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
     """Record the stop reason and the usage of a `message_delta` event; return the kind of the event."""
-    kind = LIFECYCLE
-    reason = short_str(fields_of(fields.get("delta")).get("stop_reason"))
-    if reason is not None:
-        response_info.add_finish_reason(reason)
-        kind = FINISH
+    kind = record_finish(response_info, fields_of(fields.get("delta")).get("stop_reason")) or LIFECYCLE
     usage = fields_of(fields.get("usage"))
     if usage:
         _record_usage(response_info, usage)
@@ -112,14 +102,14 @@ def _record_end(response_info: ResponseInfo, fields: dict[str, Any]) -> int:
 
 def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> None:
     """Record the usage. Input that was read from or written to the cache is counted as input, too."""
-    counts = read_counts(
+    record_counts(
+        response_info,
         usage,
         cache_read_tokens="cache_read_input_tokens",
         cache_creation_tokens="cache_creation_input_tokens",
         output_tokens="output_tokens",
         reasoning_tokens="output_tokens_details.thinking_tokens",
     )
-    response_info.update_token_counts(**counts)
     uncached = valid_count(usage.get("input_tokens"))
     if uncached is not None:
         cached = (response_info.cache_read_tokens or 0) + (response_info.cache_creation_tokens or 0)

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, ROLE, TOOL, USAGE
-from otel_itl.sdks.formats.signatures import is_signature
-from otel_itl.sdks.values import fields_of, short_str, valid_count, valid_seconds
+from otel_itl.sdks.values import fields_of, is_signature, short_str, valid_count, valid_seconds
 
 EVENTS: Final = (
     "contentBlockDelta",

@@ -10,9 +10,17 @@ from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.anthropic_messages import classify_legacy_completion, classify_message_event
 from otel_itl.sdks.formats.bedrock_converse import EVENTS, classify_converse_event
-from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, USAGE
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, LIFECYCLE, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_completion
-from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str, valid_count, valid_seconds
+from otel_itl.sdks.values import (
+    fields_of,
+    items_of,
+    read_counts,
+    record_counts,
+    record_finish,
+    valid_count,
+    valid_seconds,
+)
 
 METRICS: Final = "amazon-bedrock-invocationMetrics"
 """The field that Bedrock adds to the last piece of every model's answer."""
@@ -71,8 +79,7 @@ def _llama(body: dict[str, Any], response_info: ResponseInfo) -> int:
 
 def _titan(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of the family Titan."""
-    counts = read_counts(body, input_tokens="inputTextTokenCount", output_tokens="totalOutputTextTokenCount")
-    response_info.update_token_counts(**counts)
+    record_counts(response_info, body, input_tokens="inputTextTokenCount", output_tokens="totalOutputTextTokenCount")
     return _text_kind(body.get("outputText"), body.get("completionReason"), response_info)
 
 
@@ -119,10 +126,7 @@ CLASSIFIERS: Final[dict[str, Callable[[dict[str, Any], ResponseInfo], int]]] = {
 
 def _text_kind(text: Any, reason: Any, response_info: ResponseInfo, choice: int = 0) -> int:
     """Return what a text and a stop reason of a choice are, and record the reason."""
-    reason = short_str(reason)
-    if reason is not None:
-        response_info.add_finish_reason(reason, choice)
-    return (ANSWER if text else EMPTY) | (EMPTY if reason is None else FINISH)
+    return (ANSWER if text else EMPTY) | record_finish(response_info, reason, choice)
 
 
 def _record_metrics(response_info: ResponseInfo, metrics: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Final
 from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import OUTPUT
-from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, TOOL, USAGE
-from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str, valid_count
+from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, REASONING, TOOL, USAGE
+from otel_itl.sdks.values import fields_of, items_of, record_counts, record_finish, short_str, valid_count
 
 OUTPUT_FIELDS: Final = {
     "function_call": TOOL,
@@ -102,10 +102,7 @@ def _part_kind(part: dict[str, Any]) -> int:
 def _record_finish(response_info: ResponseInfo, reason: Any, choice: int = 0, *, prefix: str = "") -> int:
     """Record a candidate's finish reason in lower case, as the conventions write it; return the kind that it adds."""
     text = short_str(reason)
-    if text is None:
-        return EMPTY
-    response_info.add_finish_reason(prefix + text.lower(), choice)
-    return FINISH
+    return EMPTY if text is None else record_finish(response_info, prefix + text.lower(), choice)
 
 
 def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> bool:
@@ -124,5 +121,5 @@ def _record_usage(response_info: ResponseInfo, usage: dict[str, Any]) -> bool:
         total = (answered_before if answered is None else answered) + (thought_before if thought is None else thought)
         response_info.update_token_counts(output_tokens=valid_count(total), reasoning_tokens=thought)
     prompt, cached = "prompt_token_count+tool_use_prompt_token_count", "cached_content_token_count"
-    response_info.update_token_counts(**read_counts(usage, input_tokens=prompt, cache_read_tokens=cached))
+    record_counts(response_info, usage, input_tokens=prompt, cache_read_tokens=cached)
     return has_counts

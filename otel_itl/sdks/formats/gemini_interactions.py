@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, TOOL, USAGE
-from otel_itl.sdks.values import fields_of, read_counts, short_str
+from otel_itl.sdks.values import fields_of, record_counts, short_str
 
 DELTAS: Final = {
     "text": (ANSWER, "text"),
@@ -65,12 +65,12 @@ def _record_end(response_info: ResponseInfo, interaction: dict[str, Any]) -> int
     usage = fields_of(interaction.get("usage"))
     if not usage:
         return FINISH
-    counts = read_counts(
+    record_counts(
+        response_info,
         usage,
         input_tokens="total_input_tokens+total_tool_use_tokens",
         output_tokens="total_output_tokens+total_thought_tokens",
         reasoning_tokens="total_thought_tokens",
         cache_read_tokens="total_cached_tokens",
     )
-    response_info.update_token_counts(**counts)
     return FINISH | USAGE

@@ -9,7 +9,7 @@ from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat
-from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str
+from otel_itl.sdks.values import fields_of, items_of, record_counts, record_finish
 
 ONE_TOKEN: Final = chunk_code(ANSWER, 1)
 """An event of generated text: TGI sends one for each token."""
@@ -60,13 +60,8 @@ def record_generation_end(fields: dict[str, Any], response_info: ResponseInfo) -
     if fields.get("generated_text") is not None:
         response_info.is_terminated = True
     details = fields_of(fields.get("details"))
-    reason = short_str(details.get("finish_reason"))
-    if reason is None:
-        return EMPTY
-    response_info.add_finish_reason(reason)
-    counts = read_counts(details, input_tokens="input_length", output_tokens="generated_tokens")
-    response_info.update_token_counts(**counts)
-    return FINISH | USAGE
+    record_counts(response_info, details, input_tokens="input_length", output_tokens="generated_tokens")
+    return USAGE | FINISH if record_finish(response_info, details.get("finish_reason")) else EMPTY
 
 
 def read_last_chat_line(line: str, response_info: ResponseInfo) -> None:

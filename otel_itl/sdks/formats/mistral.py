@@ -8,7 +8,7 @@ from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, TOOL, USAGE
 from otel_itl.sdks.formats.openai_chat import classify_chat, parts_kind
 from otel_itl.sdks.formats.openai_responses import classify_response_event
-from otel_itl.sdks.values import fields_of, read_counts, short_str
+from otel_itl.sdks.values import fields_of, record_counts, short_str
 
 TOOL_EVENTS: Final = frozenset({"function.call.delta", "tool.execution.delta"})
 """Types of the events of a conversation that carry a tool call which the model writes."""
@@ -81,6 +81,7 @@ def _record_end(response_info: ResponseInfo, usage: dict[str, Any]) -> int:
     response_info.is_terminated = True
     if not usage:
         return FINISH
-    counts = read_counts(usage, input_tokens="prompt_tokens+connector_tokens", output_tokens="completion_tokens")
-    response_info.update_token_counts(**counts)
+    record_counts(
+        response_info, usage, input_tokens="prompt_tokens+connector_tokens", output_tokens="completion_tokens"
+    )
     return FINISH | USAGE

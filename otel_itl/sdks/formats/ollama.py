@@ -7,10 +7,25 @@ from typing import Any, Final
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, REASONING, TOOL, USAGE
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count, valid_seconds
+from otel_itl.sdks.values import (
+    fields_of,
+    items_of,
+    record_counts,
+    record_finish,
+    short_str,
+    valid_count,
+    valid_seconds,
+)
 
 NANOSECONDS: Final = 1_000_000_000
 """Units per second of the server's durations."""
+DURATIONS: Final = {
+    "total": "total_duration",
+    "load": "load_duration",
+    "prompt": "prompt_eval_duration",
+    "decode": "eval_duration",
+}
+"""A duration's key → its field."""
 
 
 def classify_chat_chunk(chunk: Any, response_info: ResponseInfo) -> int:
@@ -82,15 +97,8 @@ def _classify(fields: dict[str, Any], output: dict[str, Any], text: Any, respons
 def _record_end(fields: dict[str, Any], response_info: ResponseInfo) -> int:
     """Record what only the last chunk has, and return the kind that it adds."""
     response_info.is_terminated = True
-    reason = short_str(fields.get("done_reason"))
-    if reason is not None:
-        response_info.add_finish_reason(reason)
-    output = valid_count(fields.get("eval_count"))
-    response_info.update_token_counts(input_tokens=valid_count(fields.get("prompt_eval_count")), output_tokens=output)
-    response_info.update_server_durations(
-        total=valid_seconds(fields.get("total_duration"), NANOSECONDS),
-        load=valid_seconds(fields.get("load_duration"), NANOSECONDS),
-        prompt=valid_seconds(fields.get("prompt_eval_duration"), NANOSECONDS),
-        decode=valid_seconds(fields.get("eval_duration"), NANOSECONDS),
-    )
-    return FINISH if output is None else FINISH | USAGE
+    record_finish(response_info, fields.get("done_reason"))
+    record_counts(response_info, fields, input_tokens="prompt_eval_count", output_tokens="eval_count")
+    durations = {name: valid_seconds(fields.get(field), NANOSECONDS) for name, field in DURATIONS.items()}
+    response_info.update_server_durations(**durations)
+    return FINISH if valid_count(fields.get("eval_count")) is None else FINISH | USAGE

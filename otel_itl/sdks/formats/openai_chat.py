@@ -10,8 +10,7 @@ from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import OUTPUT
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, ROLE, TOOL, USAGE
-from otel_itl.sdks.formats.signatures import is_signature
-from otel_itl.sdks.values import fields_of, items_of, short_str, valid_count
+from otel_itl.sdks.values import fields_of, is_signature, items_of, record_finish, short_str, valid_count
 
 DELTA_FIELDS: Final = {"content": ANSWER, "refusal": ANSWER, "reasoning_content": REASONING, "reasoning": REASONING}
 """Field of a chat delta that holds text → what the chunk then carries."""
@@ -106,18 +105,12 @@ def _classify_choices(
         given = valid_count(choice.get("index"))
         index = position if given is None else given
         carried = kind_of(choice, response_info)
-        kind |= carried
-        reason = short_str(choice.get("finish_reason"))
-        if reason is not None:
-            kind |= FINISH
-            response_info.add_finish_reason(reason, index)
+        kind |= carried | record_finish(response_info, choice.get("finish_reason"), index)
         if carried & OUTPUT:
             listed = _count_listed(fields_of(choice["logprobs"])) if choice.get("logprobs") else 0
             tokens[index] = tokens.get(index, 0) + listed
-    reason = short_str(fields.get("finish_reason"))  # beside the choices: of together's text completions
-    if reason is not None and not kind & FINISH:
-        kind |= FINISH
-        response_info.add_finish_reason(reason)
+    if not kind & FINISH:  # beside the choices: of together's text completions
+        kind |= record_finish(response_info, fields.get("finish_reason"))
     usage, error = _find_usage_and_error(fields)
     if error:  # most SDKs raise instead, fireworks yields it as a chunk
         response_info.error_type = _error_code(fields_of(error))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from otel_itl.core.chunk_code import chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, PING, REASONING, TOOL, USAGE
-from otel_itl.sdks.values import fields_of, items_of, read_counts, short_str
+from otel_itl.sdks.values import fields_of, items_of, record_counts, short_str
 
 DELTAS: Final = {
     "response.output_text.delta": ANSWER,
@@ -73,12 +73,12 @@ def _record_end(response_info: ResponseInfo, name: str, response: dict[str, Any]
     usage = fields_of(response.get("usage"))
     if not usage:
         return FINISH
-    counts = read_counts(
+    record_counts(
+        response_info,
         usage,
         input_tokens="input_tokens",
         output_tokens="output_tokens",
         reasoning_tokens="output_tokens_details.reasoning_tokens",
         cache_read_tokens="input_tokens_details.cached_tokens",
     )
-    response_info.update_token_counts(**counts)
     return FINISH | USAGE
