@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterable, Mapping
 
 from opentelemetry import metrics
-from opentelemetry.context import Context  # noqa: TC002 - annotations stay resolvable
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 
 from otel_itl.config import load
 from otel_itl.core.metric_conventions import STANDARD_NAMES, default_generation
@@ -18,7 +16,7 @@ from otel_itl.export.span_processor import SpanEventProcessor
 from otel_itl.runtime import runtime
 
 
-class ITLSpanProcessor(SpanProcessor):
+class ITLSpanProcessor(SpanEventProcessor):
     """Derives TTFT, ITL percentiles, stalls and outcomes from the events of finished spans, as metrics.
 
     It measures spans that carry token events of ours (replayed ones, for instance), and with `chunk_events` also spans
@@ -61,7 +59,7 @@ class ITLSpanProcessor(SpanProcessor):
             model_limit=config.model_limit,
             objectives=config.slo,
         )
-        self._processor = SpanEventProcessor(
+        super().__init__(
             chunk_events=[chunk_events] if isinstance(chunk_events, str) else chunk_events,
             stall=config.stall,
             objectives=config.slo,
@@ -71,18 +69,3 @@ class ITLSpanProcessor(SpanProcessor):
             flush=lambda _: runtime.metrics.pending.record_all(),
             standard_metrics=standard_metrics,
         )
-
-    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Do nothing: a span is measured when it ends."""
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Measure a finished span that carries token or chunk events."""
-        self._processor.on_end(span)
-
-    def shutdown(self) -> None:
-        """Record what is pending."""
-        self._processor.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Record what is pending; False where that failed."""
-        return self._processor.force_flush(timeout_millis)

@@ -11,9 +11,8 @@ wire takes over the recording that the outer one has opened: it sees more.
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
@@ -28,7 +27,7 @@ from otel_itl.recording.stream_proxy import proxy_stream
 from otel_itl.sdks.first_pull import FirstPull
 from otel_itl.sdks.http_clients import MakeError, count_attempts, enable_abort, find_response
 from otel_itl.sdks.open_call import Description, OpenCall, RecordingOpener, current_call, current_recorder
-from otel_itl.sdks.patching import Target
+from otel_itl.sdks.patching import Hook
 from otel_itl.sdks.values import short_str
 
 _GENERATORS: Final = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
@@ -47,25 +46,6 @@ class Call(NamedTuple):
     def arguments(self) -> dict[str, Any]:
         """The arguments that were given, by the names of the function's parameters."""
         return inspect.signature(self.function).bind_partial(*self.args, **self.kwargs).arguments
-
-
-@dataclass(frozen=True, slots=True)
-class Hook(ABC):
-    """One function of an SDK that is patched: what the module of an SDK lists as `HOOKS`."""
-
-    module: str
-    path: str
-    """The function's name in the module, such as `Client.stream_chat`."""
-    replaces_code: bool = field(default=False, kw_only=True)
-    """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
-    is_optional: bool = field(default=False, kw_only=True)
-    """Not every supported release of the SDK has the function: where it is missing, that is no loss."""
-    is_imported_late: bool = field(default=False, kw_only=True)
-    """The SDK imports the module when it first needs it, or has it in some releases only: the patch waits for it."""
-
-    @abstractmethod
-    def wrap(self, driver: Driver, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
-        """Do what the function does while it is patched."""
 
 
 Describe = Callable[[Call], Description | None]
@@ -193,11 +173,6 @@ class Driver:
         """The recorders of streams that are read from an HTTP response, or (of Bedrock) from an event stream."""
         self.stream_twins: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         """Event stream → a second stream object over the same response, which its recorded loops read."""
-
-    def target(self, hook: Hook) -> Target:
-        """Make the patch target of a hook."""
-        trigger = hook.module if hook.is_imported_late else ""
-        return Target(hook.module, hook.path, partial(hook.wrap, self), hook.replaces_code, hook.is_optional, trigger)
 
     def find_recorder(self, response: Any) -> StreamRecorder | None:
         """Return the recorder of the stream that is read from a response; None where its request is not recorded.

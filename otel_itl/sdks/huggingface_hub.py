@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from otel_itl.sdks.driver import Around, Call, Hook, ResultHook, StreamingCall
+from otel_itl.sdks.driver import Around, Call, ResultHook, StreamingCall
 from otel_itl.sdks.formats.hugging_face import (
     classify_chat_output,
     classify_generated_token,
@@ -15,6 +15,7 @@ from otel_itl.sdks.formats.hugging_face import (
 )
 from otel_itl.sdks.line_streams import bind_lines, follow_response, parse_lines
 from otel_itl.sdks.open_call import Description
+from otel_itl.sdks.patching import Hook
 from otel_itl.sdks.values import fields_of, make_request, short_str
 
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from otel_itl.sdks.driver import Driver
 from otel_itl.sdks.open_call import RecordingOpener
-from otel_itl.sdks.patching import PackagePatches, Target
+from otel_itl.sdks.patching import Hook, PackagePatches
 from otel_itl.sdks.registry import REGISTRY, SDKEntry
 
 logger = logging.getLogger("otel_itl")
@@ -25,12 +25,8 @@ class SDKInstaller:
     def __init__(self, opener: RecordingOpener) -> None:
         self.driver = Driver(opener)
         self._patches: dict[str, tuple[PackagePatches, ...]] = {}
-        self._installed: set[str] = set()
-
-    @property
-    def installed(self) -> frozenset[str]:
+        self.installed: frozenset[str] = frozenset()
         """The names of the SDKs that are patched, or will be as soon as they are imported."""
-        return frozenset(self._installed)
 
     def missing_targets(self, name: str) -> list[str]:
         """Return the functions that were to be patched and do not exist in the installed release of an SDK."""
@@ -47,24 +43,24 @@ class SDKInstaller:
             return False
         for patches in self._patches_of(name):
             patches.install()
-        self._installed.add(name)
+        self.installed |= {name}
         return True
 
     def remove(self, name: str) -> None:
         """Remove the patches of an SDK, if they are installed."""
-        if name in self._installed:
+        if name in self.installed:
             for patches in self._patches_of(name):
                 patches.remove()
-            self._installed.discard(name)
+            self.installed -= {name}
 
     def _patches_of(self, name: str) -> tuple[PackagePatches, ...]:
         """Return the patches of an SDK, by what they wait for; the first time, import the module that describes it."""
         if name not in self._patches:
             entry = REGISTRY[name]
-            by_trigger: dict[str, list[Target]] = {}
-            for target in map(self.driver.target, import_module(entry.module).SDK):
-                by_trigger.setdefault(target.trigger or entry.package, []).append(target)
-            self._patches[name] = tuple(PackagePatches(*each) for each in by_trigger.items())
+            by_trigger: dict[str, list[Hook]] = {}
+            for hook in import_module(entry.module).SDK:
+                by_trigger.setdefault(hook.module if hook.is_imported_late else entry.package, []).append(hook)
+            self._patches[name] = tuple(PackagePatches(*each, self.driver) for each in by_trigger.items())
         return self._patches[name]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from importlib import import_module
 from inspect import isasyncgenfunction, isgeneratorfunction, unwrap
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import wrapt
 
@@ -22,19 +24,23 @@ Wrapper = Callable[[Any, Any, Any, Any], Any]
 """Called with the wrapped function, the instance it is bound to, its positional and its keyword arguments."""
 
 
-class Target(NamedTuple):
-    """One function of an SDK and what wraps it."""
+@dataclass(frozen=True, slots=True)
+class Hook(ABC):
+    """One function of an SDK that is patched: what the module of an SDK lists as `SDK`."""
 
     module: str
     path: str
-    """The function's name in the module, such as `Client.request`."""
-    wrapper: Wrapper
-    replaces_code: bool = False
+    """The function's name in the module, such as `Client.stream_chat`."""
+    replaces_code: bool = field(default=False, kw_only=True)
     """Patch the code of the function (see `code_patch`), rather than wrap it with wrapt."""
-    is_optional: bool = False
+    is_optional: bool = field(default=False, kw_only=True)
     """Not every supported release of the SDK has the function: where it is missing, that is no loss."""
-    trigger: str = ""
-    """The module whose import the patch waits for; empty: the SDK's package."""
+    is_imported_late: bool = field(default=False, kw_only=True)
+    """The SDK imports the module when it first needs it, or has it in some releases only: the patch waits for it."""
+
+    @abstractmethod
+    def wrap(self, driver: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+        """Do what the function does while it is patched."""
 
 
 class WraptPatch:
@@ -82,21 +88,22 @@ class PackagePatches:
 
     Args:
         package: the package or module whose import they wait for.
-        targets: what is wrapped.
+        hooks: what is wrapped.
+        driver: what the hooks share.
     """
 
-    def __init__(self, package: str, targets: Iterable[Target]) -> None:
-        self._package = package
-        self._targets = tuple(targets)
-        self._patches: dict[Target, WraptPatch | CodePatch] = {}
-        self._missing: set[Target] = set()
+    def __init__(self, package: str, hooks: Iterable[Hook], driver: object) -> None:
+        self._package, self._driver = package, driver
+        self._hooks = tuple(hooks)
+        self._patches: dict[Hook, WraptPatch | CodePatch] = {}
+        self._missing: set[Hook] = set()
         self._is_wanted = False
         self._is_import_awaited = False
 
     @property
     def missing(self) -> list[str]:
         """The functions that the installed release of the package does not have, as `module:path`."""
-        return sorted(f"{target.module}:{target.path}" for target in self._missing)
+        return sorted(f"{hook.module}:{hook.path}" for hook in self._missing)
 
     def install(self) -> None:
         """Install the patches, now or as soon as the package is imported."""
@@ -119,35 +126,36 @@ class PackagePatches:
             self._patch_all()
 
     def _patch_all(self) -> None:
-        """Patch every target. Those that are missing are left out alone, with one warning that names them."""
+        """Patch every hook. Those that are missing are left out alone, with one warning that names them."""
         missing = []
-        for target in self._targets:
+        for hook in self._hooks:
             try:
-                self._patch(target)
+                self._patch(hook)
             except Exception:  # noqa: BLE001 - an SDK that has changed is left alone, target by target
-                if target not in self._missing and not target.is_optional:
-                    missing.append(target)
+                if hook not in self._missing and not hook.is_optional:
+                    missing.append(hook)
         if missing:
             self._missing.update(missing)
             by_module: dict[str, list[str]] = {}
-            for target in missing:
-                by_module.setdefault(target.module, []).append(target.path)
+            for hook in missing:
+                by_module.setdefault(hook.module, []).append(hook.path)
             named = "; ".join(f"{', '.join(paths)} in {module}" for module, paths in by_module.items())
             logger.warning("otel_itl does not find %s: what passes there is not measured.", named)
 
-    def _patch(self, target: Target) -> None:
+    def _patch(self, hook: Hook) -> None:
         """Patch one target: its code where the target asks for that and the function allows it, else by wrapt."""
-        *path, name = target.path.split(".")
-        owner: Any = reduce(getattr, path, import_module(target.module))
-        found, patch = vars(owner)[name], self._patches.get(target)
-        function = unwrap(found) if target.replaces_code else None
+        *path, name = hook.path.split(".")
+        owner: Any = reduce(getattr, path, import_module(hook.module))
+        found, patch = vars(owner)[name], self._patches.get(hook)
+        wrapper = partial(hook.wrap, self._driver)
+        function = unwrap(found) if hook.replaces_code else None
         if _has_exchangeable_code(function):
             if not isinstance(patch, CodePatch) or patch.function is not function:
                 is_method = not isinstance(owner, ModuleType) and not isinstance(found, staticmethod)
-                patch = CodePatch(function, target.wrapper, is_method=is_method)
+                patch = CodePatch(function, wrapper, is_method=is_method)
         elif not isinstance(patch, WraptPatch) or not patch.is_around(found):
-            patch = WraptPatch(owner, name, target.wrapper)
-        self._patches[target] = patch
+            patch = WraptPatch(owner, name, wrapper)
+        self._patches[hook] = patch
         patch.apply()
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from otel_itl.sdks.driver import Call, Driver, Hook, ResultHook, iterate_recorded
+from otel_itl.sdks.driver import Call, Driver, ResultHook, iterate_recorded
+from otel_itl.sdks.patching import Hook
 
 
 def stream_hooks(module: str, *names: str) -> Iterator[Hook]:

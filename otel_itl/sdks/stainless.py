@@ -10,6 +10,7 @@ server-sent events that the SDK swallows.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,25 +19,22 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 from otel_itl.core.conventions import Where
-from otel_itl.core.request import Request
 from otel_itl.recording.chunk_log import Classify
 from otel_itl.recording.ownership import Owner, refer_to
 from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.recording.stream_iterators import AsyncEventTap, record_async_iterator, record_iterator, tap_events
-from otel_itl.sdks.driver import Call, Driver, Hook, ResultHook, StreamingCall, bind_to_response
-from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, classify_text_completion, mark_terminated
+from otel_itl.sdks.driver import Call, Driver, ResultHook, StreamingCall, bind_to_response
+from otel_itl.sdks.formats.openai_chat import classify_reasoning_chat, classify_text_completion
 from otel_itl.sdks.open_call import Description
 from otel_itl.sdks.own_spans import span_start
-from otel_itl.sdks.provider_hosts import provider_of
+from otel_itl.sdks.patching import Hook
 from otel_itl.sdks.registry import REGISTRY
-from otel_itl.sdks.values import request_parameters, short_str
+from otel_itl.sdks.values import make_request
 
 MAX_PATHS: Final = 256
 """Paths of requests that are remembered: a path may hold an id."""
 MAX_CLIENT_CLASSES: Final = 64
 """Classes of clients that are remembered."""
-MAX_REQUESTS: Final = 256
-"""Requests that are remembered: they differ in host, model and parameters."""
 STREAMS: Final = (("Stream", record_iterator, tap_events), ("AsyncStream", record_async_iterator, AsyncEventTap))
 """Stream class → what records its chunks, and what taps its events."""
 
@@ -54,23 +52,8 @@ class Route:
 
     def matches(self, method: str, path: str) -> bool:
         """Return whether a request goes to this endpoint, under any prefix of the path."""
-        pattern = self.path.split("/")
-        segments = path.partition("?")[0].split("/")[-len(pattern) :]
-        return (
-            method.lower() == self.method
-            and all(wanted in {"*", segment} for wanted, segment in zip(pattern, segments, strict=False))
-            and len(segments) == len(pattern)
-        )
-
-
-class SwallowedEvent(NamedTuple):
-    """A server-sent event that the SDK does not hand out: the field and value it is known by, and what it means."""
-
-    field: str
-    value: str
-    handle: Callable[[StreamRecorder], None]
-    is_last: bool = False
-    """It is the last event of a stream, so that looking for it when the stream ends is early enough."""
+        pattern = self.path.replace("*", "[^/?]*")
+        return method.lower() == self.method and bool(re.fullmatch(rf"([^?]*/)?{pattern}(\?.*)?", path))
 
 
 class OwnSpans(NamedTuple):
@@ -87,8 +70,23 @@ OPENAI_LIKE: Final = (
     Route("completions", "text_completion", classify_text_completion),
 )
 """The streaming endpoints of most services that are compatible with OpenAI's."""
-DONE: Final = SwallowedEvent("data", "[DONE]", mark_terminated, is_last=True)
-"""The terminator of OpenAI's formats."""
+See = Callable[[Any], None]
+"""Looks at one server-sent event."""
+
+
+def see_done(recorder: StreamRecorder) -> See:
+    """Return what keeps the last event until the stream ends, which may be the terminator of OpenAI's formats.
+
+    Appending to a deque calls no Python function.
+    """
+    last: deque[Any] = deque(maxlen=1)
+    recorder.set_before_outcome(partial(_mark_terminated, last))
+    return last.append
+
+
+def _mark_terminated(last: deque[Any], recorder: StreamRecorder) -> None:
+    if last and getattr(last.pop(), "data", None) == "[DONE]":
+        recorder.response.is_terminated = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,8 @@ class StainlessSDK:
     """Its name in the registry."""
     provider: str
     routes: tuple[Route, ...] = OPENAI_LIKE
-    swallowed_event: SwallowedEvent = DONE
+    see_events: Callable[[StreamRecorder], See] = see_done
+    """Makes what looks at each server-sent event, also at those that the SDK does not hand out."""
     clients: Mapping[str, str] = field(default_factory=dict)
     """Client class for another provider → that provider, for hosts that do not show it."""
     own_spans: OwnSpans | None = None
@@ -117,12 +116,12 @@ class StainlessSDK:
             yield span_start(base, self.own_spans.starter)
         for stream, record, tap in STREAMS:
             yield ResultHook(streaming, f"{stream}.__stream__", partial(_record, record))
-            watch = partial(_watch, self.swallowed_event, tap)
+            watch = partial(_watch, self.see_events, tap)
             yield ResultHook(streaming, f"{stream}._iter_events", watch, Where.SSE_READ)
 
 
 class RequestDescriber:
-    """Describes the requests of one SDK. What is asked for again and again is described once, by one object.
+    """Describes the requests of one SDK.
 
     Args:
         sdk: the SDK.
@@ -132,7 +131,6 @@ class RequestDescriber:
         self._sdk = sdk
         self._find_route = lru_cache(MAX_PATHS)(self._match_route)
         self._find_provider = lru_cache(MAX_CLIENT_CLASSES)(self._choose_provider)
-        self._find_request = lru_cache(MAX_REQUESTS)(_make_request)
 
     def describe(self, call: Call) -> Description | None:
         """Describe a call of `request(cast_to, options, stream=…)`; None for what is no streaming inference."""
@@ -147,13 +145,10 @@ class RequestDescriber:
         is_resumed = bool(route.resumed_by) and _as_mapping(options.params).get(route.resumed_by) is not None
         # Together asks another host than that of the client, unless the client was given one.
         url = client.base_url.join(path) if "://" in path else client.base_url
-        parameters = request_parameters(body)
         kind: Any = type(client)
-        request = self._find_request(
-            *(route.operation, self._find_provider(kind), url.scheme, url.host, url.port),
-            *(short_str(body.get("model")), is_resumed),
-            # 1 and 1.0 are equal.
-            *(tuple(parameters.items()), tuple(map(type, parameters.values()))),
+        server = url.host or None, url.port or (443 if url.scheme == "https" else 80)
+        request = make_request(
+            route.operation, server, self._find_provider(kind), body.get("model"), body, is_resumed=is_resumed
         )
         return Description(
             request,
@@ -180,29 +175,6 @@ class RequestDescriber:
         return next(filter(None, names), self._sdk.provider)
 
 
-def _make_request(  # noqa: PLR0913, PLR0917 - what distinguishes requests
-    operation: str,
-    provider: str,
-    scheme: str,
-    host: str,
-    port: int | None,
-    model: str | None,
-    is_resumed: bool,  # noqa: FBT001 - asked for by position alone
-    parameters: tuple[tuple[str, Any], ...],
-    _: tuple[type, ...],
-) -> Request:
-    """Make the description of a request, from what distinguishes the requests of one SDK."""
-    return Request(
-        operation=operation,
-        provider=provider_of(host, provider),
-        model=model,
-        server_address=host or None,
-        server_port=port or (443 if scheme == "https" else 80),
-        parameters=dict(parameters),
-        is_resumed=is_resumed,
-    )
-
-
 def _record(record: Callable[[Any, StreamRecorder, Owner], Any], driver: Driver, call: Call, chunks: Any) -> Any:
     """Return the chunks of a stream recorded; None: they are not. `call` is that of `__stream__()`."""
     recorder = driver.find_recorder(call.instance.response)
@@ -210,17 +182,11 @@ def _record(record: Callable[[Any, StreamRecorder, Owner], Any], driver: Driver,
 
 
 def _watch(
-    swallowed: SwallowedEvent, tap: Callable[[Any, Callable[[Any], None]], Any], driver: Driver, call: Call, events: Any
+    see_events: Callable[[StreamRecorder], See], tap: Callable[[Any, See], Any], driver: Driver, call: Call, events: Any
 ) -> Any:
-    """Return the events of a stream with a tap for those that the SDK does not hand out; None: it is not recorded.
-
-    `call` is that of `_iter_events()`.
-    """
+    """Return the events of a stream with a tap; None: it is not recorded. `call` is that of `_iter_events()`."""
     recorder = driver.find_recorder(call.instance.response)
-    if recorder is None:
-        return None
-    see = _remember_last if swallowed.is_last else _handle_each
-    return tap(events, see(swallowed, recorder))
+    return None if recorder is None else tap(events, see_events(recorder))
 
 
 def _make_timeout_error(package: str, request: Any, message: str) -> Exception:
@@ -232,29 +198,3 @@ def _make_timeout_error(package: str, request: Any, message: str) -> Exception:
 
 def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _remember_last(swallowed: SwallowedEvent, recorder: StreamRecorder) -> Callable[[Any], None]:
-    """Return what keeps the last event until the stream ends: appending to a deque calls no Python function."""
-    last: deque[Any] = deque(maxlen=1)
-    recorder.set_before_outcome(partial(_handle_last, swallowed, last))
-    return last.append
-
-
-def _handle_last(swallowed: SwallowedEvent, last: deque[Any], recorder: StreamRecorder) -> None:
-    if last:
-        _handle_each(swallowed, recorder)(last.pop())
-
-
-def _handle_each(swallowed: SwallowedEvent, recorder: StreamRecorder) -> Callable[[Any], None]:
-    """Return what looks at each event, and handles those that the SDK swallows."""
-    name, value, handle = swallowed.field, swallowed.value, swallowed.handle
-
-    def see(event: Any) -> None:
-        try:
-            if getattr(event, name) == value:
-                handle(recorder)
-        except Exception as error:  # noqa: BLE001 - the guard
-            recorder.errors.report(Where.SSE_READ, error)
-
-    return see

@@ -132,24 +132,51 @@ def request_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     return attributes
 
 
-def make_request(operation: str, address: str, provider: str, model: Any, parameters: Mapping[str, Any]) -> Request:
-    """Make the description of a request.
+def make_request(  # noqa: PLR0913 - what distinguishes requests
+    operation: str,
+    server: str | tuple[str | None, int | None],
+    provider: str,
+    model: Any,
+    parameters: Mapping[str, Any],
+    *,
+    is_resumed: bool = False,
+) -> Request:
+    """Make the description of a request. What is asked for again and again is described once, by one object.
 
     Args:
         operation: `gen_ai.operation.name`.
-        address: the URL that is asked, or that of the service.
+        server: the URL that is asked, or that of the service; or its host and port.
         provider: where the host does not show it.
         model: its name as the request has it.
         parameters: those of the request, by the names of OpenAI's API; everything else is left out.
+        is_resumed: a response is fetched from its middle on.
     """
-    host, port = split_address(address)
+    host, port = split_address(server) if isinstance(server, str) else server
+    given = request_parameters(parameters)
+    types = tuple(map(type, given.values()))  # 1 and 1.0 are equal
+    return _find_request(operation, host, port, provider, short_str(model), tuple(given.items()), types, is_resumed)
+
+
+@lru_cache(maxsize=256)
+def _find_request(  # noqa: PLR0913, PLR0917 - what distinguishes requests
+    operation: str,
+    host: str | None,
+    port: int | None,
+    provider: str,
+    model: str | None,
+    parameters: tuple[tuple[str, Any], ...],
+    _: tuple[type, ...],
+    is_resumed: bool,  # noqa: FBT001 - by position alone
+) -> Request:
+    """Return the description of a request, made when it is first asked for."""
     return Request(
         operation=operation,
         provider=provider_of(host, provider),
-        model=short_str(model),
+        model=model,
         server_address=host,
         server_port=port,
-        parameters=request_parameters(parameters),
+        parameters=dict(parameters),
+        is_resumed=is_resumed,
     )
 
 

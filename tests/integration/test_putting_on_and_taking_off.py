@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -21,7 +22,8 @@ from opentelemetry.sdk.trace import TracerProvider
 import otel_itl
 from otel_itl.export.metrics import StreamMetrics
 from otel_itl.runtime import runtime
-from otel_itl.sdks.patching import PackagePatches, Target
+from otel_itl.sdks.driver import Around
+from otel_itl.sdks.patching import PackagePatches
 from otel_itl.testing import CapturedTelemetry, ScriptedServer, capture_telemetry, chat
 
 if TYPE_CHECKING:
@@ -346,44 +348,44 @@ def package() -> Iterator[ModuleType]:
     del sys.modules["acme_llm"], sys.modules["acme_llm.streams"]
 
 
-def shout(wrapped: Callable[..., str], instance: object, args: Any, kwargs: Any) -> str:
+def shout(_: object, wrapped: Callable[..., str], instance: object, args: Any, kwargs: Any) -> str:
     return wrapped(*args, **kwargs).upper()
 
 
 MISSING = [
-    Target("acme_llm.nowhere", "Stream.pull", shout),
-    Target("acme_llm.streams", "Nothing.pull", shout),
-    Target("acme_llm.streams", "Stream.push", shout),
+    Around("acme_llm.nowhere", "Stream.pull", shout),
+    Around("acme_llm.streams", "Nothing.pull", shout),
+    Around("acme_llm.streams", "Stream.push", shout),
 ]
 
 
 @pytest.mark.requirement("R64")
 @pytest.mark.parametrize("missing", MISSING, ids=["module", "class", "method"])
 def test_a_missing_module_class_or_method_is_skipped_alone(
-    missing: Target, package: ModuleType, caplog: pytest.LogCaptureFixture
+    missing: Around, package: ModuleType, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hooks = PackagePatches("acme_llm", (missing, Target("acme_llm.streams", "Stream.pull", shout)))
+    hooks = PackagePatches("acme_llm", (missing, Around("acme_llm.streams", "Stream.pull", shout)), None)
     hooks.install()
     assert (package.Stream().pull(), len(warnings(caplog))) == ("CHUNK", 1)
 
 
 @pytest.mark.requirement("R64")
 def test_one_warning_names_all_missing_targets_by_module(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
-    PackagePatches("acme_llm", tuple(MISSING)).install()
+    PackagePatches("acme_llm", tuple(MISSING), None).install()
     named = "Stream.pull in acme_llm.nowhere; Nothing.pull, Stream.push in acme_llm.streams"
     assert warnings(caplog) == [f"otel_itl does not find {named}: what passes there is not measured."]
 
 
 def test_a_missing_target_that_is_optional_is_no_warning(package: ModuleType, caplog: pytest.LogCaptureFixture) -> None:
-    PackagePatches("acme_llm", tuple(missing._replace(is_optional=True) for missing in MISSING)).install()
+    PackagePatches("acme_llm", [replace(missing, is_optional=True) for missing in MISSING], None).install()
     assert warnings(caplog) == []
 
 
 @pytest.mark.requirement("R64")
 @pytest.mark.parametrize("missing", MISSING, ids=["module", "class", "method"])
-def test_a_missing_target_is_skipped_when_the_hooks_come_off(missing: Target, package: ModuleType) -> None:
+def test_a_missing_target_is_skipped_when_the_hooks_come_off(missing: Around, package: ModuleType) -> None:
     pull = package.Stream.pull
-    hooks = PackagePatches("acme_llm", (missing, Target("acme_llm.streams", "Stream.pull", shout)))
+    hooks = PackagePatches("acme_llm", (missing, Around("acme_llm.streams", "Stream.pull", shout)), None)
     hooks.install()
     hooks.remove()
     assert package.Stream.pull is pull
@@ -391,7 +393,7 @@ def test_a_missing_target_is_skipped_when_the_hooks_come_off(missing: Target, pa
 
 @pytest.mark.requirement("R64")
 def test_a_target_that_went_away_meanwhile_is_skipped_when_the_hooks_come_off(package: ModuleType) -> None:
-    hooks = PackagePatches("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),))
+    hooks = PackagePatches("acme_llm", (Around("acme_llm.streams", "Stream.pull", shout),), None)
     hooks.install()
     del package.Stream
     hooks.remove()
@@ -400,7 +402,7 @@ def test_a_target_that_went_away_meanwhile_is_skipped_when_the_hooks_come_off(pa
 
 def test_hooks_wait_for_a_package_that_is_imported_later(package: ModuleType) -> None:
     root = sys.modules.pop("acme_llm")
-    PackagePatches("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),)).install()
+    PackagePatches("acme_llm", (Around("acme_llm.streams", "Stream.pull", shout),), None).install()
     before = package.Stream().pull()
     wrapt.notify_module_loaded(root)
     sys.modules["acme_llm"] = root
@@ -409,7 +411,7 @@ def test_hooks_wait_for_a_package_that_is_imported_later(package: ModuleType) ->
 
 def test_hooks_that_were_taken_off_before_the_package_came_do_not_go_on(package: ModuleType) -> None:
     root = sys.modules.pop("acme_llm")
-    hooks = PackagePatches("acme_llm", (Target("acme_llm.streams", "Stream.pull", shout),))
+    hooks = PackagePatches("acme_llm", (Around("acme_llm.streams", "Stream.pull", shout),), None)
     hooks.install()
     hooks.remove()
     wrapt.notify_module_loaded(root)

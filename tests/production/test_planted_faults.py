@@ -53,7 +53,7 @@ SEAMS: Final = {
         "sdks/xai.py:_make_channel",
         "sdks/own_spans.py:enter",
     ),
-    *("sdks/line_streams.py:parse_lines", "sdks/first_pull.py:append_targets", "sdks/stainless.py:see"),
+    *("sdks/line_streams.py:parse_lines", "sdks/first_pull.py:append_targets", "sdks/anthropic.py:see"),
     *(f"sdks/open_call.py:{name}" for name in ("call", "acall", "send", "asend")),
     *(f"recording/stream_iterators.py:{name}" for name in ("record_iterator", "record_async_iterator", "__anext__")),
     *(f"recording/stream_iterators.py:{name}" for name in ("_resume_with", "resume")),
@@ -275,8 +275,8 @@ def describe(_: Call) -> Description:
 
 def called(function: Callable[..., Any], **options: Any) -> Callable[[], Any]:
     """A function of an SDK that makes a stream of two words, as it is patched."""
-    target = runtime.installer.driver.target(StreamingCall("sdk", "call", describe, **options))
-    return lambda: target.wrapper(function, None, (), {})
+    hook = StreamingCall("sdk", "call", describe, **options)
+    return lambda: hook.wrap(runtime.installer.driver, function, None, (), {})
 
 
 def words() -> Iterator[str]:

@@ -90,10 +90,10 @@ def describe(call: Call) -> Description | None:
 def patched(opener: Opener, function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """A function as the driver makes it, in a module of its own."""
     module = SimpleNamespace(call=function)
-    target = Driver(opener).target(StreamingCall("m", "call", describe, **options))  # type: ignore[arg-type]
+    driver, hook = Driver(opener), StreamingCall("m", "call", describe, **options)  # type: ignore[arg-type]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return target.wrapper(module.call, None, args, kwargs)
+        return hook.wrap(driver, module.call, None, args, kwargs)
 
     return call
 
@@ -211,8 +211,11 @@ def test_a_description_that_fails_leaves_the_call_alone(opener: Opener) -> None:
     def fail(call: Call) -> Description | None:
         raise LookupError
 
-    target = Driver(opener).target(StreamingCall("m", "call", fail))
-    assert (list(target.wrapper(generator, None, ("m",), {})), opener.errors.counts) == (CHUNKS, {"stream.open": 1})
+    hook = StreamingCall("m", "call", fail)
+    assert (list(hook.wrap(Driver(opener), generator, None, ("m",), {})), opener.errors.counts) == (
+        CHUNKS,
+        {"stream.open": 1},
+    )
 
 
 @pytest.mark.requirement("R71")
@@ -439,8 +442,8 @@ def test_targets_are_patched_and_restored(opener: Opener, tmp_path: Any, monkeyp
     import sdk_of_driver_test as sdk  # type: ignore[import-not-found]
 
     original = sdk.Client.stream
-    target = Driver(opener).target(StreamingCall("sdk_of_driver_test", "Client.stream", describe))
-    patches = PackagePatches("sdk_of_driver_test", (target,))
+    hook = StreamingCall("sdk_of_driver_test", "Client.stream", describe)
+    patches = PackagePatches("sdk_of_driver_test", (hook,), Driver(opener))
     patches.install()
     measured = list(sdk.Client().stream("m"))
     patches.remove()

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import wrapt
 
-from otel_itl.sdks.patching import PackagePatches, Target
+from otel_itl.sdks.driver import Around
+from otel_itl.sdks.patching import PackagePatches
 
 SOURCE = """
 def shout(text):
@@ -71,8 +72,8 @@ class Log:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    def wrapper(self, name: str) -> Callable[[Any, Any, Any, Any], Any]:
-        def wrap(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    def wrapper(self, name: str) -> Callable[..., Any]:
+        def wrap(_: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
             self.calls.append(name)
             return wrapped(*args, **kwargs)
 
@@ -86,9 +87,9 @@ def log() -> Log:
 
 def hooks(package: str, log: Log, *paths: str, name: str = "ours") -> PackagePatches:
     targets = tuple(
-        Target(f"{package}._client", path, log.wrapper(name), replaces_code=True) for path in paths or ("Client.ask",)
+        Around(f"{package}._client", path, log.wrapper(name), replaces_code=True) for path in paths or ("Client.ask",)
     )
-    return PackagePatches(package, targets)
+    return PackagePatches(package, targets, None)
 
 
 def client(package: str) -> Any:
@@ -203,10 +204,10 @@ def test_what_a_wrapped_function_raises_is_the_same_object(package: str, log: Lo
     module = client(package)
     error = LookupError()
 
-    def failing(wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
+    def failing(_: Any, wrapped: Any, instance: Any, args: Any, kwargs: Any) -> Any:
         raise error
 
-    PackagePatches(package, (Target(f"{package}._client", "shout", failing, replaces_code=True),)).install()
+    PackagePatches(package, (Around(f"{package}._client", "shout", failing, replaces_code=True),), None).install()
     with pytest.raises(LookupError) as raised:
         module.shout("a")
     assert raised.value is error
@@ -232,7 +233,7 @@ class WraptOther(Other):
     """One that wraps and unwraps as OpenTelemetry's instrumentations do."""
 
     def install(self) -> None:
-        wrapt.wrap_function_wrapper(self.module, "Client.ask", self.log.wrapper("other"))
+        wrapt.wrap_function_wrapper(self.module, "Client.ask", functools.partial(self.log.wrapper("other"), None))
 
     def remove(self) -> None:
         function = vars(self.module.Client)["ask"]
@@ -345,7 +346,7 @@ class ShadowingOther(Other):
 
     def install(self) -> None:
         self.found = self.module.Inheriting.ask
-        wrapt.wrap_function_wrapper(self.module, "Inheriting.ask", self.log.wrapper("other"))
+        wrapt.wrap_function_wrapper(self.module, "Inheriting.ask", functools.partial(self.log.wrapper("other"), None))
 
     def remove(self) -> None:
         self.module.Inheriting.ask = self.found
@@ -530,7 +531,7 @@ def test_hooks_with_a_missing_function_can_be_removed(package: str, log: Log, pa
 def test_a_missing_module_is_one_warning(package: str, log: Log, caplog: pytest.LogCaptureFixture) -> None:
     client(package)
     installed = PackagePatches(
-        package, (Target(f"{package}._never", "Client.ask", log.wrapper("ours"), replaces_code=True),)
+        package, (Around(f"{package}._never", "Client.ask", log.wrapper("ours"), replaces_code=True),), None
     )
     installed.install()
     installed.remove()
@@ -545,9 +546,9 @@ def test_a_module_that_fails_to_load_does_not_reach_the_application(
 ) -> None:
     module = client(package)
     (tmp_path / package / "_broken.py").write_text("raise RuntimeError('at import')", encoding="utf-8")
-    broken = Target(f"{package}._broken", "Client.ask", log.wrapper("ours"), replaces_code=True)
-    whole = Target(f"{package}._client", "Client.ask", log.wrapper("ours"), replaces_code=True)
-    PackagePatches(package, (broken, whole)).install()
+    broken = Around(f"{package}._broken", "Client.ask", log.wrapper("ours"), replaces_code=True)
+    whole = Around(f"{package}._client", "Client.ask", log.wrapper("ours"), replaces_code=True)
+    PackagePatches(package, (broken, whole), None).install()
     module.Client().ask("a")
     assert (log.calls, len(caplog.messages)) == (["ours"], 1)
 

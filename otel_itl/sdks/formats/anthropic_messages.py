@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from otel_itl.core.stream import ResponseInfo
-from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, LIFECYCLE, PING, REASONING, TOOL, USAGE
 from otel_itl.sdks.values import fields_of, is_signature, record_counts, record_finish, short_str, valid_count
 
@@ -56,11 +55,6 @@ def classify_legacy_completion(chunk: Any, response_info: ResponseInfo) -> int:
     """Classify a chunk of the legacy text completions (`/complete`), and record its stop reason in `response_info`."""
     fields = fields_of(chunk)
     return (ANSWER if fields.get("completion") else EMPTY) | record_finish(response_info, fields.get("stop_reason"))
-
-
-def record_ping(recorder: StreamRecorder) -> None:
-    """Record the arrival of a `ping` event, for which the SDK yields no chunk."""
-    recorder.record_swallowed(PING)
 
 
 def _classify_delta(delta: dict[str, Any], response_info: ResponseInfo) -> int:

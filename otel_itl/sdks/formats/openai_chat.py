@@ -8,7 +8,6 @@ from typing import Any, Final
 from otel_itl.core.chunk_code import choice_byte, chunk_code
 from otel_itl.core.stream import ResponseInfo
 from otel_itl.core.timeline import OUTPUT
-from otel_itl.recording.recorder import StreamRecorder
 from otel_itl.sdks.formats.kinds import ANSWER, EMPTY, FINISH, REASONING, ROLE, TOOL, USAGE
 from otel_itl.sdks.values import fields_of, is_signature, items_of, record_finish, short_str, valid_count
 
@@ -71,11 +70,6 @@ def classify_reasoning_chat(chunk: Any, response_info: ResponseInfo) -> int:
 def classify_text_completion(chunk: Any, response_info: ResponseInfo) -> int:
     """Classify a chunk of the legacy text completions, and record its metadata in `response_info`."""
     return _classify_choices(chunk, response_info, _text_kind)
-
-
-def mark_terminated(recorder: StreamRecorder) -> None:
-    """Record that the provider ended the stream: called for `[DONE]`, for which the SDK yields no chunk."""
-    recorder.response.is_terminated = True
 
 
 def _classify_choices(
