@@ -159,42 +159,42 @@ class Runtime:
         """
         self.finalizer.help()
         with self.sections.current:
-            return self._open(request, classify, sent, sdk_span)
+            pipeline, config = self._find_pipeline(), self.config
+            if pipeline is None or config is None:
+                return None
+            request = apply_test_scope(apply_session(request))
+            unix_ns, requested = sent or self.read_clocks()
+            handle = SpanHandle()
+            recorder: StreamRecorder | None = None
+            try:
+                pipeline.spans.start(handle, request, unix_ns, sdk_span)
+                recorder = StreamRecorder(
+                    request, classify, self.finalizer, self.evidence,
+                    unix_ns=unix_ns, requested=requested, clock=self._clock,
+                )  # fmt: skip
+                self._begin(recorder, pipeline, handle, config)
+            except BaseException:
+                pipeline.discard(handle, request, unix_ns)
+                if recorder is not None:
+                    recorder.end_unreported()
+                    self.open_streams.remove(recorder.key)
+                raise
+            if self.config is None:  # stopped meanwhile, before this stream was registered
+                recorder.abandon_from_gc()
+                return None
+            return recorder
 
-    def _open(self, request: Request, classify: Classify, sent: Moment | None, sdk_span: Any) -> StreamRecorder | None:
-        """Do what `open` does, in a critical section."""
-        config = self.config
-        if config is None or is_suppressed():
+    def _find_pipeline(self) -> Pipeline | None:
+        """Return what reports a stream that opens now; None where it is not to be measured."""
+        if self.config is None or is_suppressed():
             return None
         pipeline = self._pipeline
-        if pipeline is None or self.connection.is_outdated:
+        if pipeline is None or self.connection.choice.is_outdated:
             # The environment is read until the first stream, as OpenTelemetry reads it when a provider is made.
             pipeline = None if is_disabled() else self._connect()
-        if pipeline is None:
-            return None
-        if self.process_end.must_watch:
+        if pipeline is not None and self.process_end.must_watch:
             self.process_end.watch_signals()
-        request = apply_test_scope(apply_session(request))
-        unix_ns, requested = sent or self.read_clocks()
-        handle = SpanHandle()
-        recorder: StreamRecorder | None = None
-        try:
-            pipeline.spans.start(handle, request, unix_ns, sdk_span)
-            recorder = StreamRecorder(
-                request, classify, self.finalizer, self.evidence,
-                unix_ns=unix_ns, requested=requested, clock=self._clock,
-            )  # fmt: skip
-            self._begin(recorder, pipeline, handle, config)
-        except BaseException:
-            pipeline.discard(handle, request, unix_ns)
-            if recorder is not None:
-                recorder.end_unreported()
-                self.open_streams.remove(recorder.key)
-            raise
-        if self.config is None:  # stopped meanwhile, before this stream was registered
-            recorder.abandon_from_gc()
-            return None
-        return recorder
+        return pipeline
 
     def _begin(self, recorder: StreamRecorder, pipeline: Pipeline, handle: SpanHandle, config: Config) -> None:
         """Connect a recorder with what reports it, register it, and have it watched for stalls."""
@@ -246,7 +246,7 @@ class Runtime:
         this thread connects is not measured.
         """
         with self.sections.current, self._lock:
-            is_current = self._pipeline is not None and not self.connection.is_outdated
+            is_current = self._pipeline is not None and not self.connection.choice.is_outdated
             if not is_current and self.config is not None and not self._is_connecting:
                 self._is_connecting = True
                 try:

@@ -51,7 +51,8 @@ class Connection:
         self.stand_ins = StandIns(file, metrics.errors)
         self.may_defer = False
         """Whether a flush of the providers finalizes streams whose end was put off."""
-        self._choice = ProviderChoice(file, self.stand_ins)
+        self.choice = ProviderChoice(file, self.stand_ins)
+        """The providers in force, and whether the application has set a global one since `connect` was called."""
         self._file, self._summary_lines, self._metrics = file, summary_lines, metrics
         self._measured_spans, self._flush, self._sections = measured_spans, flush, sections
         self._processors: IdentityMap[SpanEventProcessor] = IdentityMap()
@@ -61,12 +62,7 @@ class Connection:
     @property
     def chosen(self) -> Chosen | None:
         """The providers in force; None: no stream has opened yet."""
-        return self._choice.chosen
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether the application has set a global provider since `connect` was called."""
-        return self._choice.is_outdated
+        return self.choice.chosen
 
     @property
     def exports(self) -> list[Export]:
@@ -84,7 +80,7 @@ class Connection:
                 it, but for their metrics; None: there was none.
         """
         before = self.chosen
-        chosen = self._choice.choose(given)
+        chosen = self.choice.choose(given)
         stream_metrics = self._make_metrics(before, chosen, config, replaced)
         self.stand_ins.give_up_all_but(chosen, self._metrics.pending.record_all)
         self._add_processor(chosen.tracer_provider, stream_metrics, config)
@@ -115,12 +111,12 @@ class Connection:
 
     def close(self, seconds: float) -> None:
         """Forget the providers, and shut our own down: for at most `seconds`, and then in the background."""
-        self._choice.forget()
+        self.choice.forget()
         self.stand_ins.shut_down(seconds)
 
     def forget_after_fork(self) -> None:
         """Leave the parent's providers to the parent."""
-        self._choice.forget()
+        self.choice.forget()
         self.stand_ins.forget_after_fork()
 
     def _make_metrics(
@@ -149,23 +145,18 @@ class Connection:
 
     def _add_processor(self, provider: Any, stream_metrics: StreamMetrics, config: Config) -> None:
         """Have the spans of a provider pass our processor; there is one for each, as none can be removed."""
+        options: Any = {
+            "chunk_events": config.chunk_events,
+            "stall": config.stall,
+            "objectives": config.slo,
+            "stream_metrics": stream_metrics,
+        }
         processor = self._processors.get(provider)
         if processor is not None:
-            processor.reconfigure(
-                chunk_events=config.chunk_events,
-                stall=config.stall,
-                objectives=config.slo,
-                stream_metrics=stream_metrics,
-            )
+            processor.reconfigure(**options)
         elif hasattr(provider, "add_span_processor"):
             processor = SpanEventProcessor(
-                chunk_events=config.chunk_events,
-                stall=config.stall,
-                objectives=config.slo,
-                stream_metrics=stream_metrics,
-                measured_spans=self._measured_spans,
-                errors=self._metrics.errors,
-                flush=self._flush,
+                **options, measured_spans=self._measured_spans, errors=self._metrics.errors, flush=self._flush
             )
             self._runs_first[provider] = prepend_processor(provider, processor)
             self._processors[provider] = processor

@@ -40,14 +40,16 @@ class RecordedBlock:
         self.errors = opening.errors
 
     def __next__(self) -> Any:
-        if not self._enter():
+        is_left, self._is_entered = self._is_entered, True
+        if is_left or not self._opening.begin():
             return self._leave(self._source.__next__)
         response = self._opening.call(self._source.__next__)
         self._bind(response)
         return response
 
     async def __anext__(self) -> Any:
-        if not self._enter():
+        is_left, self._is_entered = self._is_entered, True
+        if is_left or not self._opening.begin():
             return await self._aleave(self._source.__anext__)
         response = await self._opening.acall(self._source.__anext__)
         self._bind(response)
@@ -63,12 +65,6 @@ class RecordedBlock:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
-
-    @never_raises(Where.STREAM_OPEN, default=False)
-    def _enter(self) -> bool:
-        """Open the recording; False where there is none, or the block is being left."""
-        is_left, self._is_entered = self._is_entered, True
-        return not is_left and self._opening.begin()
 
     @never_raises(Where.RESPONSE_FOLLOW, None)
     def _bind(self, response: Any) -> None:

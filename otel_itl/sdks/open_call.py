@@ -146,7 +146,6 @@ class OpenCall:
 
     # --- The SDK's own span ----------------------------------------------------------------------------------------
 
-    @never_raises(Where.STREAM_OPEN, None)
     def open_recording(self, sdk_span: Any) -> None:
         """Open a recording that waits for the SDK's own span. Called by the SDK, with that span or None.
 
@@ -162,7 +161,6 @@ class OpenCall:
         elif span is not None and self.recorder is not None:
             self._opener.move(self.recorder, span)
 
-    @never_raises(Where.STREAM_OPEN, None)
     def enter_recording(self) -> None:
         """Make our span current where it was started during the call; again in the task, if another thread did that."""
         if self._is_entered_late and self.recorder is not None:
@@ -239,7 +237,6 @@ class OpenCall:
             self._error = None
             recorder.end_failed(error)
 
-    @never_raises(Where.STREAM_OPEN, default=None)
     def release(self) -> StreamRecorder | None:
         """End the call; returns the recorder, unless another layer has taken it over.
 

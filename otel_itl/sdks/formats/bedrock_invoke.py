@@ -31,6 +31,8 @@ TEXT_EVENTS: Final = tuple(
 TEXT_START: Final = len(TEXT_EVENTS[0])
 QUOTE: Final = ord('"')
 """What stands in the place of the text where it is empty."""
+TEXT_FIELDS: Final = (("generation", "outputText", "text"), ("stop_reason", "completionReason", "finish_reason"))
+"""Fields of an output of the families Llama, Titan, Mistral and Command: of its text, and of why the model stopped."""
 
 
 def classify_invocation_chunk(chunk: Any, response_info: ResponseInfo) -> int:
@@ -69,31 +71,32 @@ def _anthropic(body: dict[str, Any], response_info: ResponseInfo) -> int:
     return classify_message_event(body, response_info)
 
 
+def _text_kind(output: dict[str, Any], response_info: ResponseInfo, choice: int = 0) -> int:
+    """Return what an output of text carries, and record the reason for which the model stopped."""
+    text, reason = (next((output[name] for name in names if name in output), None) for names in TEXT_FIELDS)
+    return (ANSWER if text else EMPTY) | record_finish(response_info, reason, choice)
+
+
 def _llama(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of the family Llama: each has the count of the tokens so far."""
-    total = valid_count(body.get("generation_token_count"))
-    response_info.update_token_counts(input_tokens=valid_count(body.get("prompt_token_count")), output_tokens=total)
-    kind = _text_kind(body.get("generation"), body.get("stop_reason"), response_info)
-    return chunk_code(kind, response_info.count_streamed(kind, has_usage=total is not None) if kind & ANSWER else 0)
+    record_counts(response_info, body, input_tokens="prompt_token_count", output_tokens="generation_token_count")
+    kind = _text_kind(body, response_info)
+    has_usage = valid_count(body.get("generation_token_count")) is not None
+    return chunk_code(kind, response_info.count_streamed(kind, has_usage=has_usage) if kind & ANSWER else 0)
 
 
 def _titan(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of the family Titan."""
     record_counts(response_info, body, input_tokens="inputTextTokenCount", output_tokens="totalOutputTextTokenCount")
-    return _text_kind(body.get("outputText"), body.get("completionReason"), response_info)
+    return _text_kind(body, response_info)
 
 
 def _mistral(body: dict[str, Any], response_info: ResponseInfo) -> int:
     """Classify a chunk of a model of Mistral that completes text."""
     kind = EMPTY
     for choice, output in enumerate(map(fields_of, items_of(body.get("outputs")))):
-        kind |= _text_kind(output.get("text"), output.get("stop_reason"), response_info, choice)
+        kind |= _text_kind(output, response_info, choice)
     return kind
-
-
-def _cohere(body: dict[str, Any], response_info: ResponseInfo) -> int:
-    """Classify a chunk of the family Command."""
-    return _text_kind(body.get("text"), body.get("finish_reason"), response_info)
 
 
 def _choices(body: dict[str, Any], response_info: ResponseInfo) -> int:
@@ -119,14 +122,9 @@ CLASSIFIERS: Final[dict[str, Callable[[dict[str, Any], ResponseInfo], int]]] = {
     "outputText": _titan,
     "outputs": _mistral,
     "choices": _choices,
-    "text": _cohere,
+    "text": _text_kind,
 }
 """Field of a body → what classifies bodies that have it. The first field that is listed here counts."""
-
-
-def _text_kind(text: Any, reason: Any, response_info: ResponseInfo, choice: int = 0) -> int:
-    """Return what a text and a stop reason of a choice are, and record the reason."""
-    return (ANSWER if text else EMPTY) | record_finish(response_info, reason, choice)
 
 
 def _record_metrics(response_info: ResponseInfo, metrics: dict[str, Any]) -> None:
