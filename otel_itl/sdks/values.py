@@ -43,25 +43,25 @@ def valid_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None
 
 
-def read_counts(usage: Mapping[str, Any], **names: str) -> dict[str, int | None]:
-    """Return token counts by the names that a provider's usage has them under: ours → its own; None for no count.
+def record_counts(response_info: ResponseInfo, usage: Mapping[str, Any], **names: str) -> None:
+    """Record the token counts of a provider's usage, by the names that it has them under: ours → its own.
 
     A name may lead into an inner object (`output_tokens_details.reasoning_tokens`). Counts with names joined by `+`
-    are added up, those that are missing left out; without the first, there is none.
+    are added up, those that are missing left out; without the first, there is none. No count leaves an earlier one.
     """
-    counts: dict[str, int | None] = {}
     for ours, theirs in names.items():
-        first, *others = _parse_names(theirs)
-        count = _read_count(usage, first)
-        if others and count is not None:
-            count = valid_count(count + sum(_read_count(usage, path) or 0 for path in others))
-        counts[ours] = count
-    return counts
-
-
-def record_counts(response_info: ResponseInfo, usage: Mapping[str, Any], **names: str) -> None:
-    """Record the token counts of a provider's usage, by their names in it, as `read_counts` takes them."""
-    response_info.update_token_counts(**read_counts(usage, **names))
+        total: int | None = None
+        for position, (outer, name) in enumerate(_parse_names(theirs)):
+            fields = usage
+            for part in outer:
+                fields = fields_of(fields.get(part))
+            count = valid_count(fields.get(name))
+            if position == 0:
+                total = count
+            elif total is not None and count is not None:
+                total = valid_count(total + count)
+        if total is not None:
+            setattr(response_info, ours, total)
 
 
 def record_finish(response_info: ResponseInfo, reason: Any, choice: int = 0) -> int:
@@ -74,17 +74,10 @@ def record_finish(response_info: ResponseInfo, reason: Any, choice: int = 0) -> 
 
 
 @cache  # as many as the formats have
-def _parse_names(names: str) -> tuple[tuple[str, ...], ...]:
-    """Return the paths of names that are joined by `+`, each as its parts."""
-    return tuple(tuple(name.split(".")) for name in names.split("+"))
-
-
-def _read_count(fields: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
-    """Return the count at a path of names; None where there is none."""
-    *outer, name = path
-    for part in outer:
-        fields = fields_of(fields.get(part))
-    return valid_count(fields.get(name))
+def _parse_names(names: str) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return, of names that are joined by `+`, the objects that each leads through, and its last part."""
+    paths = [name.split(".") for name in names.split("+")]
+    return tuple((tuple(outer), name) for *outer, name in paths)
 
 
 def valid_seconds(value: Any, units_per_second: int) -> float | None:

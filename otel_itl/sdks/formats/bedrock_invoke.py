@@ -15,7 +15,6 @@ from otel_itl.sdks.formats.openai_chat import classify_chat, classify_text_compl
 from otel_itl.sdks.values import (
     fields_of,
     items_of,
-    read_counts,
     record_counts,
     record_finish,
     valid_count,
@@ -24,6 +23,13 @@ from otel_itl.sdks.values import (
 
 METRICS: Final = "amazon-bedrock-invocationMetrics"
 """The field that Bedrock adds to the last piece of every model's answer."""
+METRIC_COUNTS: Final = {
+    "input_tokens": "inputTokenCount+cacheReadInputTokenCount+cacheWriteInputTokenCount",
+    "output_tokens": "outputTokenCount",
+    "cache_read_tokens": "cacheReadInputTokenCount",
+    "cache_creation_tokens": "cacheWriteInputTokenCount",
+}
+"""Our name of a count → those of what is added up for it, in that field."""
 TEXT_EVENTS: Final = tuple(
     b'{"type":"content_block_delta","index":%d,"delta":{"type":"text_delta","text":"' % index for index in range(10)
 )
@@ -134,12 +140,5 @@ def _record_metrics(response_info: ResponseInfo, metrics: dict[str, Any]) -> Non
         total=valid_seconds(metrics.get("invocationLatency"), 1000),
         first_byte=valid_seconds(metrics.get("firstByteLatency"), 1000),
     )
-    counts = read_counts(
-        metrics,
-        input_tokens="inputTokenCount+cacheReadInputTokenCount+cacheWriteInputTokenCount",
-        output_tokens="outputTokenCount",
-        cache_read_tokens="cacheReadInputTokenCount",
-        cache_creation_tokens="cacheWriteInputTokenCount",
-    )
-    missing = {name: count for name, count in counts.items() if getattr(response_info, name) is None}
-    response_info.update_token_counts(**missing)
+    missing = {ours: theirs for ours, theirs in METRIC_COUNTS.items() if getattr(response_info, ours) is None}
+    record_counts(response_info, metrics, **missing)

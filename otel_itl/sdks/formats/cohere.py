@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from otel_itl.core.chunk_code import chunk_code
@@ -25,50 +24,23 @@ def classify_event(event: Any, response_info: ResponseInfo) -> int:
     except AttributeError:
         pass  # no plain text
     fields = fields_of(event)
-    classify = CLASSIFIERS.get(short_str(fields.get("type")))
-    return LIFECYCLE if classify is None else classify(fields, fields_of(fields.get("delta")), response_info)
-
-
-def _content(fields: dict[str, Any], delta: dict[str, Any], _: ResponseInfo) -> int:
-    """Classify the start of a content item, or a piece of it."""
-    content = fields_of(fields_of(delta.get("message")).get("content"))
-    kind = (ANSWER if content.get("text") else EMPTY) | (REASONING if content.get("thinking") else EMPTY)
-    return chunk_code(kind, len(items_of(fields_of(fields.get("logprobs")).get("token_ids"))))
-
-
-def _tool_plan(_: dict[str, Any], delta: dict[str, Any], __: ResponseInfo) -> int:
-    """Classify a piece of what the model intends before it calls tools: reasoning."""
-    return REASONING if fields_of(delta.get("message")).get("tool_plan") else EMPTY
-
-
-def _tool_call(_: dict[str, Any], delta: dict[str, Any], __: ResponseInfo) -> int:
-    """Classify the start of a tool call, or a piece of its arguments."""
-    function = fields_of(fields_of(fields_of(delta.get("message")).get("tool_calls")).get("function"))
-    return TOOL if function.get("name") or function.get("arguments") else EMPTY
-
-
-def _message_start(fields: dict[str, Any], _: dict[str, Any], response_info: ResponseInfo) -> int:
-    """Record the id of the response."""
-    response_info.set_identity(short_str(fields.get("id")), None)
-    return ROLE
-
-
-def _message_end(_: dict[str, Any], delta: dict[str, Any], response_info: ResponseInfo) -> int:
-    """Record how the response ended."""
-    return _record_end(delta.get("finish_reason"), delta.get("usage"), response_info)
-
-
-CLASSIFIERS: Final[dict[str | None, Callable[[dict[str, Any], dict[str, Any], ResponseInfo], int]]] = {
-    "content-start": _content,
-    "content-delta": _content,
-    "tool-plan-delta": _tool_plan,
-    "tool-call-start": _tool_call,
-    "tool-call-delta": _tool_call,
-    "message-start": _message_start,
-    "message-end": _message_end,
-}
-"""Type of an event of the second API → what classifies it by its fields and those of its `delta`; any other carries
-neither output nor figures."""
+    name, delta = short_str(fields.get("type")), fields_of(fields.get("delta"))
+    message, kind = fields_of(delta.get("message")), LIFECYCLE
+    if name in {"content-start", "content-delta"}:
+        content = fields_of(message.get("content"))
+        kind = (ANSWER if content.get("text") else EMPTY) | (REASONING if content.get("thinking") else EMPTY)
+        kind = chunk_code(kind, len(items_of(fields_of(fields.get("logprobs")).get("token_ids"))))
+    elif name == "tool-plan-delta":  # what the model intends before it calls tools
+        kind = REASONING if message.get("tool_plan") else EMPTY
+    elif name in {"tool-call-start", "tool-call-delta"}:
+        function = fields_of(fields_of(message.get("tool_calls")).get("function"))
+        kind = TOOL if function.get("name") or function.get("arguments") else EMPTY
+    elif name == "message-start":
+        kind = ROLE
+        response_info.set_identity(short_str(fields.get("id")), None)
+    elif name == "message-end":
+        kind = _record_end(delta.get("finish_reason"), delta.get("usage"), response_info)
+    return kind
 
 
 def classify_v1_event(event: Any, response_info: ResponseInfo) -> int:
