@@ -167,7 +167,7 @@ def test_a_late_chunk_costs_no_more_after_a_caller_was_busy_for_long(*, is_on_lo
         windows = [Window(at - step, at, step // 2, 1.0) for at in arrived]
         lags = [Lag(at - step, at - step // 4) for at in arrived]
         passages = [Window(0, arrived[-1], 50 * step, 0.0)]
-        delays = Delays(lags if is_on_loop else (), windows, passages=passages, is_on_loop=is_on_loop, turns=8)
+        delays = Delays(lags if is_on_loop else (), windows, passages=passages, is_on_loop=is_on_loop)
         with counted_bytecodes() as executed:
             late = find_lateness(array("q", [0, *arrived[:-1]]), arrived, 0, delays)
             assert len(late) == chunks
