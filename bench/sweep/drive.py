@@ -61,7 +61,7 @@ def drive(url: str, design: Design, objective: SLO | None, manner: Manner = Mann
         objective=objective,
         seed=manner.seed,
     )
-    endpoint = Endpoint(sdk="openai", model="simulated", base_url=url, api_key="none")
+    endpoint = Endpoint(sdk="openai", model="simulated", base_url=url)
     with prioritized() if manner.is_prioritized else nullcontext():
         return asyncio.run(run_sweep(plan, endpoint, lambda _: None))
 

@@ -10,6 +10,8 @@ from typing import Final
 RATE_LIMITED: Final = 429
 DEFAULT_PAUSE: Final = 10.0
 """Seconds to wait after a 429 that asks for no time of its own."""
+MAX_PAUSE: Final = 120.0
+"""Seconds: an endpoint that asks for a longer pause ends the sweep."""
 
 INTERRUPTED_DRAIN: Final = 10.0
 """Seconds that Ctrl-C leaves to open streams."""
@@ -34,12 +36,10 @@ class Brakes:
 
     Args:
         clock: clock of the event loop, in seconds.
-        max_retry_after: a longer pause that the endpoint asks for ends the sweep (s).
     """
 
-    def __init__(self, clock: Callable[[], float], max_retry_after: float) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._max_retry_after = max_retry_after
         self.stop_reason: str | None = None
         """Why the sweep ends, in one clause; None: it goes on."""
         self.round_end: RoundEnd | None = None
@@ -86,5 +86,5 @@ class Brakes:
         retry_after = DEFAULT_PAUSE if retry_after is None else retry_after
         self.end_round(RoundEnd.RATE_LIMITED, f"{status} from the endpoint")
         self.not_before = max(self.not_before, self._clock() + retry_after)
-        if retry_after > self._max_retry_after:
-            self.stop(f"the endpoint asked for a pause of {retry_after:,.0f} s, more than {self._max_retry_after:g} s")
+        if retry_after > MAX_PAUSE:
+            self.stop(f"the endpoint asked for a pause of {retry_after:,.0f} s, more than {MAX_PAUSE:g} s")

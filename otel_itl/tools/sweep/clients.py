@@ -13,6 +13,8 @@ from otel_itl.tools.sweep.prompts import Prompt
 MAX_IDLE_CONNECTIONS: Final = 1_000
 """Connections that are kept for the next request. The number of open ones has no limit: that would be a queue."""
 MAX_CONNECT_SECONDS: Final = 10.0
+MAX_SILENT_SECONDS: Final = 600.0
+"""A request that gets no byte for so long has failed."""
 _OWN_DOMAIN: Final = "openai.com"
 
 _OUTPUTS: Final = ("content", "reasoning_content", "reasoning", "refusal", "tool_calls", "function_call", "audio")
@@ -29,7 +31,7 @@ class Client:
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        self._model = endpoint.model
         is_openai = endpoint.sdk == "openai"
         try:
             sdk = import_module(endpoint.sdk)
@@ -52,7 +54,7 @@ class Client:
         Raises:
             Exception: the SDK's own, of any failure.
         """
-        arguments = {"model": self._endpoint.model, **self._endpoint.arguments, self._max_tokens: prompt.max_tokens}
+        arguments = {"model": self._model, self._max_tokens: prompt.max_tokens}
         required = {"messages": prompt.messages, "stream": True, **self._options}
         stream = await self._create(**{**arguments, **prompt.arguments, **required})
         is_begun = False
@@ -74,10 +76,10 @@ def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
     idle = 0 if endpoint.is_loopback else MAX_IDLE_CONNECTIONS
     # The classes of the SDK's own defaults: which HTTP client an SDK uses differs between its releases.
     limits = type(sdk.DEFAULT_CONNECTION_LIMITS)(max_connections=None, max_keepalive_connections=idle)
-    timeout = type(sdk.DEFAULT_TIMEOUT)(endpoint.timeout, connect=min(endpoint.timeout, MAX_CONNECT_SECONDS))
+    timeout = type(sdk.DEFAULT_TIMEOUT)(MAX_SILENT_SECONDS, connect=MAX_CONNECT_SECONDS)
     return {
         "api_key": endpoint.find_key(),
-        "base_url": endpoint.url,
+        "base_url": endpoint.base_url,
         "max_retries": 0,
         "timeout": timeout,
         "http_client": sdk.DefaultAsyncHttpxClient(follow_redirects=False, limits=limits, timeout=timeout),

@@ -53,7 +53,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         raise CommandError(
             f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
         )
-    brakes = Brakes(asyncio.get_running_loop().time, plan.limits.max_retry_after)
+    brakes = Brakes(asyncio.get_running_loop().time)
     client = Client(endpoint)
     try:
         with (
@@ -196,7 +196,7 @@ class _Sweeper:
                 rounds_over=schedule.over,
                 rounds_planned=schedule.planned,
                 requests=budget.requests,
-                open=self._sender.concurrency.open,
+                open=self._sender.open,
                 errors=self._sender.errors,
                 cost=budget.cost,
                 stopping=self._brakes.stop_reason,

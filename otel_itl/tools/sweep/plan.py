@@ -15,7 +15,6 @@ MAX_STREAMS: Final = 10_000
 """Streams open at a time: about what one process can hold."""
 DEFAULT_STEADY_SECONDS: Final = 30.0
 DEFAULT_MAX_ERROR_SHARE: Final = 0.1
-DEFAULT_MAX_RETRY_AFTER: Final = 120.0
 DEFAULT_PROMPT_TOKENS: Final = 256
 DEFAULT_ANSWER_TOKENS: Final = 256
 MAX_REQUESTS_ELSEWHERE: Final = 5_000
@@ -40,10 +39,6 @@ class SweepLimits:
     """Cost of all requests in the currency of the price table, which this limit needs."""
     max_error_share: float = DEFAULT_MAX_ERROR_SHARE
     """Share of failed requests in one round beyond which neither this level nor a higher one is tried again."""
-    max_retry_after: float = DEFAULT_MAX_RETRY_AFTER
-    """Seconds: an endpoint that asks for a longer pause (`Retry-After`) ends the sweep."""
-    max_open_streams: int | None = None
-    """Streams open at a time; None: four times the concurrency of the highest level, at least 64 more than that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
 from otel_itl.tools.sweep.brakes import RoundEnd
+from otel_itl.tools.sweep.concurrency import Span
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -119,6 +121,11 @@ class Round:
     """It was ended before its time because more of its requests failed than are allowed."""
     is_driver_bound: bool = False
     """The round is void because this machine could not drive it."""
+
+    @property
+    def spans(self) -> list[Span]:
+        """When each request was sent and when its stream ended, which is never where it has not."""
+        return [(one.sent, inf if one.ended is None else one.ended) for one in self.requests if one.sent is not None]
 
     @property
     def seconds(self) -> float:

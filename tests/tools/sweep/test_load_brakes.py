@@ -10,10 +10,10 @@ import pytest
 from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import DEFAULT_PAUSE, INTERRUPTED_DRAIN, Brakes, RoundEnd
 from otel_itl.tools.sweep.budget import Budget
+from otel_itl.tools.sweep.failures import read_retry_after
 from otel_itl.tools.sweep.plan import SweepLimits
 from otel_itl.tools.sweep.prices import Price, parse_prices
 from otel_itl.tools.sweep.prompts import Prompt, make_filler
-from otel_itl.tools.sweep.retry_after import read_retry_after
 
 NOON = 784_111_777.0
 """Sun, 06 Nov 1994 08:49:37 GMT, the example of RFC 9110."""
@@ -47,7 +47,7 @@ def test_retry_after_is_read_as_seconds_or_as_a_date(headers: Mapping[str, str],
 
 
 def brakes_at(now: list[float]) -> Brakes:
-    return Brakes(lambda: now[0], max_retry_after=120.0)
+    return Brakes(lambda: now[0])
 
 
 def test_after_a_429_nothing_is_sent_until_the_time_is_over_also_in_the_next_round() -> None:

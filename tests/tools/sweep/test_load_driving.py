@@ -19,10 +19,11 @@ from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.compare.sides import read_by_attribute
 from otel_itl.tools.report.reading.skipped_input import SkippedInput
 from otel_itl.tools.report.reading.streams import read_streams
-from otel_itl.tools.sweep import brakes, judging
+from otel_itl.tools.sweep import brakes, judging, rounds
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.gate import exit_code
+from otel_itl.tools.sweep.judging import describe_driver_limit
 from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
 from otel_itl.tools.sweep.prices import parse_prices
@@ -31,7 +32,6 @@ from otel_itl.tools.sweep.prompts import load_prompts, make_filler
 from otel_itl.tools.sweep.records import DueRequest, Sweep
 from otel_itl.tools.sweep.render.words import headline
 from otel_itl.tools.sweep.results import Standing
-from otel_itl.tools.sweep.self_check import describe_driver_limit
 from otel_itl.tools.sweep.traffic import read_traffic
 
 pytest.importorskip("openai")
@@ -76,7 +76,7 @@ def drive(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> Callable[.
         server.always(script)
         server.play(*queued)
         url = server.openai_url if sdk == "openai" else server.anthropic_url
-        endpoint = Endpoint(sdk=sdk, model="m", base_url=url, api_key="none")
+        endpoint = Endpoint(sdk=sdk, model="m", base_url=url)
         return asyncio.run(run_sweep(SweepPlan(**{**PLAN, **options}), endpoint, on_progress))
 
     return driven
@@ -146,7 +146,7 @@ def test_the_streams_are_in_a_file_that_can_be_compared_by_level(drive: Callable
     counted = [sum(one.measured is not None for one in steady(sweep) if one.level == level) for level in (1, 2)]
     assert [len(side.requests) for side in sides] == counted
     traffic = read_traffic([output], SkippedInput())
-    assert (traffic.requests, set(traffic.lengths)) == (len(stored), {(10, 3)})
+    assert (len(traffic.inter_arrivals) + 1, set(traffic.lengths)) == (len(stored), {(10, 3)})
 
 
 def test_a_stream_that_does_not_end_in_time_is_cut_off(drive: Callable[..., Sweep]) -> None:
@@ -245,8 +245,12 @@ def test_no_level_above_one_whose_queue_grows_is_tried(drive: Callable[..., Swee
     assert sweep.stop_reason.endswith("at 1 times the peak: higher levels were not tried")
 
 
-def test_more_open_streams_than_allowed_end_the_round(drive: Callable[..., Sweep]) -> None:
-    sweep = drive(chat.reply(2, first=0.6), levels=(1, 2), limits=SweepLimits(max_open_streams=6))
+def test_more_open_streams_than_allowed_end_the_round(
+    drive: Callable[..., Sweep], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rounds, "MAX_OPEN_FACTOR", 1)
+    monkeypatch.setattr(rounds, "MIN_OPEN_ABOVE", 2)
+    sweep = drive(chat.reply(2, first=0.6), levels=(1, 2))
     assert sweep.stop_reason == "6 streams were open at 1 times the peak: higher levels were not tried"
 
 

@@ -49,7 +49,7 @@ def describe_demand(plan: SweepPlan, endpoint: Endpoint) -> Iterator[str]:
 
 def _describe_planned(plan: SweepPlan, output_tokens: int) -> Iterator[str]:
     """Yield the rounds, and an estimate of the requests and of the time that they take with the calibration."""
-    duration = plan.request_duration or _TTFT + output_tokens / _TOKENS_PER_SECOND
+    duration = _TTFT + output_tokens / _TOKENS_PER_SECOND
     warm_up = WARM_UP_DURATIONS * duration if plan.warmup_seconds is None else plan.warmup_seconds
     round_seconds = warm_up + plan.steady_seconds + _DRAIN_DURATIONS * duration
     callers = plan.callers_at(1.0)
