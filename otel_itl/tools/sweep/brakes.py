@@ -13,6 +13,8 @@ DEFAULT_PAUSE: Final = 10.0
 MAX_PAUSE: Final = 120.0
 """Seconds: an endpoint that asks for a longer pause ends the sweep."""
 
+INTERRUPTED: Final = "interrupted"
+"""Why a sweep that Ctrl-C ended was stopped."""
 INTERRUPTED_DRAIN: Final = 10.0
 """Seconds that Ctrl-C leaves to open streams."""
 
@@ -72,7 +74,7 @@ class Brakes:
         """End the sweep and give open streams a short time to end; called again, cut them off."""
         now = self._clock()
         self.drain_until = now + INTERRUPTED_DRAIN if self.drain_until == inf else now
-        self.stop("interrupted")
+        self.stop(INTERRUPTED)
 
     def note_failure(self, status: int | None, retry_after: float | None) -> None:
         """Obey the endpoint: after a 429, and where it asks for a pause, the round ends and nothing is sent until then.

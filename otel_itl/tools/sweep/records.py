@@ -12,7 +12,7 @@ from typing import Any
 from otel_itl.core.slo import SLO
 from otel_itl.tools.compare.requests import Request
 from otel_itl.tools.report.certainty import Cause
-from otel_itl.tools.sweep.brakes import RoundEnd
+from otel_itl.tools.sweep.brakes import INTERRUPTED, RoundEnd
 from otel_itl.tools.sweep.concurrency import Span
 
 
@@ -157,6 +157,11 @@ class Sweep:
     """Requests that were sent, with those that measured how long one takes."""
     cost: float | None = None
     """What the requests cost by the price table; None: no table was given."""
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Ctrl-C ended it."""
+        return self.stop_reason == INTERRUPTED
 
     @property
     def requests(self) -> list[DueRequest]:

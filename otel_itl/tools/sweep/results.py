@@ -14,7 +14,7 @@ import numpy as np
 from otel_itl.core.slo import SLO
 from otel_itl.core.timeline import Outcome
 from otel_itl.tools.compare.levels import Level, Percentile, Rate
-from otel_itl.tools.compare.quantities import MIN_BEYOND
+from otel_itl.tools.compare.quantities import MIN_BEYOND, NamedFigure, Unit
 from otel_itl.tools.compare.resampling import level_interval
 from otel_itl.tools.report.certainty import Cause, describe_set_aside
 from otel_itl.tools.sweep.blocks import Block, split_into_blocks
@@ -24,15 +24,6 @@ DEFAULT_TARGET = 0.99
 """Without an objective the tail that is shown is p99."""
 _RESAMPLES = 2_000
 _SEED = 1
-
-
-class Unit(Enum):
-    """What a figure is a number of."""
-
-    SECONDS = "s"
-    REQUESTS_PER_SECOND = "requests/s"
-    TOKENS_PER_SECOND = "tokens/s"
-    PER_THOUSAND_TOKENS = "per 1,000 tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +132,9 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(NamedFigure):
     """One figure of a level."""
 
-    key: str
-    """Its identifier in JSON."""
-    title: str
-    unit: Unit
     limit: float | None = None
     """The objective that it is judged by, in seconds; None: none."""
 

@@ -22,7 +22,6 @@ from otel_itl.tools.report.reading.streams import read_streams
 from otel_itl.tools.sweep import brakes, judging, rounds
 from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
-from otel_itl.tools.sweep.gate import exit_code
 from otel_itl.tools.sweep.judging import describe_driver_limit
 from otel_itl.tools.sweep.knee import analyze
 from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
@@ -201,14 +200,14 @@ def test_a_redirect_is_not_followed(drive: Callable[..., Sweep], server: Scripte
 def test_an_endpoint_that_dies_in_a_round_is_failing_at_its_level(drive: Callable[..., Sweep]) -> None:
     sweep = drive(Script((faults.close(),)), *[QUICK] * 8, steady_seconds=1.0)
     result = analyze(sweep)
-    assert (result.knee, result.judged[0].standing, exit_code(result)) == (None, Standing.FAILING, 1)
+    assert (result.knee, result.judged[0].standing, result.exit_code) == (None, Standing.FAILING, 1)
     assert not any(one.is_held_up for one in sweep.requests if one.error is not None)
 
 
 def test_an_endpoint_that_fails_in_the_warm_up_does_not_hold(drive: Callable[..., Sweep]) -> None:
     sweep = drive(faults.status(500), warmup_seconds=3.0)
     result = analyze(sweep)
-    assert (result.judged, exit_code(result)) == ([], 1)
+    assert (result.judged, result.exit_code) == ([], 1)
     assert "it ended in its warm-up: 100% of the requests failed (500 InternalServerError: " in headline(result)
 
 
@@ -332,7 +331,7 @@ def test_an_endpoint_that_dies_is_described_by_its_failures(drive: Callable[...,
         r"middle of the answer\)\.",
         sentence,
     )
-    assert (result.judged[0].standing, exit_code(result)) == (Standing.FAILING, 1)
+    assert (result.judged[0].standing, result.exit_code) == (Standing.FAILING, 1)
 
 
 def test_a_429_at_once_counts_the_requests_that_were_sent(drive: Callable[..., Sweep], server: ScriptedServer) -> None:

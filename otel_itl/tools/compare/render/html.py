@@ -15,7 +15,6 @@ from otel_itl.tools.compare.render.words import (
     describe_missing_models,
     describe_side,
     note_of,
-    title_of,
 )
 from otel_itl.tools.compare.spectra import gap_spectrum
 from otel_itl.tools.report.render.number_format import format_edge
@@ -53,7 +52,7 @@ def _parts(comparison: Comparison, sentence: str) -> Iterator[str]:
         for row in rows:
             *cells, answer = cells_of(row)
             note = f' <span class="note">{escape_text(note_of(row, comparison))}</span>' if row.why else ""
-            yield f"<tr><td>{escape_text(title_of(row.quantity))}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}"
+            yield f"<tr><td>{escape_text(row.quantity.heading)}</td>{''.join(f'<td>{cell}</td>' for cell in cells)}"
             yield f'<td><span class="{answer.replace(" ", "-")}">{answer}</span>{note}</td></tr>'
         yield "</table></div>"
         yield from _pictures(comparison, model)

@@ -13,7 +13,6 @@ from otel_itl.tools.compare.render.words import (
     describe_missing_models,
     describe_side,
     note_of,
-    title_of,
 )
 from otel_itl.tools.report.render.number_format import make_printable
 
@@ -38,7 +37,7 @@ def _lines(comparison: Comparison, sentence: str) -> Iterator[str]:
             *cells, answer = cells_of(row)
             note = note_of(row, comparison)
             said = f"{answer}: {note}" if note else answer
-            yield f"| {title_of(row.quantity)} | " + " | ".join([*cells, said]) + " |"
+            yield f"| {row.quantity.heading} | " + " | ".join([*cells, said]) + " |"
     if missing := describe_missing_models(comparison, _escape):
         yield ""
         yield missing

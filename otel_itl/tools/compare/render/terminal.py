@@ -18,7 +18,6 @@ from otel_itl.tools.compare.render.words import (
     describe_missing_models,
     describe_side,
     note_of,
-    title_of,
 )
 from otel_itl.tools.compare.verdicts import Answer
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, make_printable, pluralize
@@ -86,7 +85,7 @@ def _note(rows: Sequence[Row], comparison: Comparison) -> str:
 
 def _answers(comparison: Comparison, terminal: Terminal) -> NamedTable:
     """Return the figures of both sides, the ratios and the answers."""
-    lines = [["", *HEADINGS], *([title_of(row.quantity), *cells_of(row)] for row in comparison.rows)]
+    lines = [["", *HEADINGS], *([row.quantity.heading, *cells_of(row)] for row in comparison.rows)]
     if _find_width(lines) > terminal.console.width:
         lines = [[cell.replace(" (", "\n(") for cell in line] for line in lines]
     return _table(comparison, lines, terminal, [_STYLES[row.answer] for row in comparison.rows])

@@ -129,12 +129,6 @@ def cells_of(row: Row) -> tuple[str, ...]:
     )
 
 
-def title_of(quantity: Quantity) -> str:
-    """Return the title of a row with its unit."""
-    unit = {Unit.SECONDS: ", ms", Unit.SHARE: ", %", Unit.PER_THOUSAND_TOKENS: ""}[quantity.unit]
-    return quantity.title + unit
-
-
 def note_of(row: Row, comparison: Comparison) -> str:
     """Return why a row is not known, and what would be enough; empty for the other answers."""
     if not row.why or row.measured.enough is None:

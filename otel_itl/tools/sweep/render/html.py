@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from otel_itl.tools.compare.quantities import Unit
 from otel_itl.tools.compare.render.pictures import STYLE, Axis, Picture, draw_picture, escape_text
 from otel_itl.tools.report.render.number_format import ABSENT, format_edge, format_three_digits
 from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.render.points import points_of
 from otel_itl.tools.sweep.render.words import (
     describe_load,
     describe_notes,
@@ -19,9 +19,8 @@ from otel_itl.tools.sweep.render.words import (
     format_level_figure,
     format_streams,
     headline,
-    title_of,
 )
-from otel_itl.tools.sweep.results import LevelResult, Quantity, Unit, quantities_of
+from otel_itl.tools.sweep.results import LevelResult, Quantity, quantities_of
 
 MIN_POINTS: Final = 2
 """Points that a line has at least."""
@@ -46,7 +45,7 @@ def _parts(result: SweepResult) -> Iterator[str]:
         f"Objective: {escape_text(describe_objective(sweep.objective))}</p>"
     )
     quantities = quantities_of(sweep.objective)
-    headings = ["level", "streams", *map(title_of, quantities), "requests", "failed", "objective"]
+    headings = ["level", "streams", *(quantity.heading for quantity in quantities), "requests", "failed", "objective"]
     yield '<div class="scroll"><table><tr>'
     yield "".join(f'<th scope="col">{escape_text(heading)}</th>' for heading in headings) + "</tr>"
     for level in result.levels:
@@ -75,7 +74,7 @@ def _cells(level: LevelResult, quantities: tuple[Quantity, ...], result: SweepRe
 
 def _picture(quantity: Quantity, result: SweepResult) -> str:
     """Draw a figure of all levels over the streams that were open, with its band; empty with fewer than two levels."""
-    points, limit = points_of(quantity, result), quantity.limit
+    points, limit = result.points_of(quantity), quantity.limit
     widest = max((point.streams for point in points), default=0.0) * _ABOVE
     top = max([limit or 0.0, *(point.high for point in points)]) * _ABOVE
     if len(points) < MIN_POINTS or top <= 0:

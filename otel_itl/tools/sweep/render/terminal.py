@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from otel_itl.tools.compare.quantities import Unit
 from otel_itl.tools.report.render.number_format import ABSENT, make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
@@ -26,9 +27,8 @@ from otel_itl.tools.sweep.render.words import (
     format_streams,
     format_value,
     headline,
-    title_of,
 )
-from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, Unit, quantities_of
+from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -89,7 +89,7 @@ def _table(levels: Sequence[LevelResult], result: SweepResult) -> Table:
     table.add_row("objective" if result.sweep.objective else "throughput", *(_standing(one, result) for one in levels))
     for quantity in quantities_of(result.sweep.objective):
         figures = [level.figures.get(quantity.key) for level in levels]
-        table.add_row(title_of(quantity), *(format_level_figure(level, quantity) for level in levels))
+        table.add_row(quantity.heading, *(format_level_figure(level, quantity) for level in levels))
         intervals = [_interval(figure, quantity.unit) for figure in figures]
         if any(intervals):
             table.add_row("", *(Text(interval, style=STYLES["head"]) for interval in intervals))

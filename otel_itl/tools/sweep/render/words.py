@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import Final
 
 from otel_itl.core.slo import CUSTOM, SLO
+from otel_itl.tools.compare.quantities import Unit
 from otel_itl.tools.report.certainty import describe_set_aside
 from otel_itl.tools.report.render.number_format import (
     ABSENT,
@@ -20,7 +21,7 @@ from otel_itl.tools.report.render.number_format import (
 )
 from otel_itl.tools.sweep.bottleneck import Bottleneck, find_bottleneck
 from otel_itl.tools.sweep.knee import SweepResult
-from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing, Unit
+from otel_itl.tools.sweep.results import Figure, LevelResult, Quantity, Standing
 
 NEVER: Final = "never"
 """Stands for an infinite latency: the percentile falls among requests that got no token."""
@@ -280,9 +281,3 @@ def format_value(value: float, unit: Unit) -> str:
     if math.isinf(value):
         return NEVER
     return format_milliseconds(value) if unit is Unit.SECONDS else format_three_digits(value)
-
-
-def title_of(quantity: Quantity) -> str:
-    """Return the title of a figure with its unit."""
-    units = {Unit.SECONDS: ", ms", Unit.REQUESTS_PER_SECOND: ", 1/s", Unit.TOKENS_PER_SECOND: "/s"}
-    return quantity.title + units.get(quantity.unit, "")
