@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from otel_itl.tools.explain.changes import Replacement, find_changes
 from otel_itl.tools.explain.facts import Facts, Floats
-from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.findings import Driver, Effect, Target, Window
 from otel_itl.tools.explain.robust import find_residuals
 
 MIN_KNOWN = 0.9
@@ -44,11 +44,28 @@ class Candidate:
     threshold: float | None = None
     tries: int = 1
     """Thresholds that were tried."""
+    window: Window | None = None
 
     @property
     def has_moment(self) -> bool:
         """It is a change at one moment, which no comparison within a day shows."""
         return self.replacement is not None and self.replacement.change.unix_ns is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Result of the test of one candidate."""
+
+    candidate: Candidate
+    effect: Effect
+    p: float
+    coefficient: float
+    """Coefficient of the candidate's column: seconds where it adds, else the logarithm of the factor."""
+
+    @property
+    def driver(self) -> Driver:
+        """What was tested."""
+        return self.candidate.driver
 
 
 def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:

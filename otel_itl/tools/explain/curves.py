@@ -8,10 +8,11 @@ import numpy as np
 from scipy import optimize, stats
 
 from otel_itl.core.timeline import SECOND
+from otel_itl.tools.explain.candidates import Trial
 from otel_itl.tools.explain.facts import Floats, Integers
 from otel_itl.tools.explain.findings import CurvePoint, Driver
 from otel_itl.tools.explain.position import Position
-from otel_itl.tools.explain.trials import Trial, Trials
+from otel_itl.tools.explain.trials import Trials
 
 MAX_POINTS = 10
 MIN_POINT_STREAMS = 5
@@ -56,8 +57,8 @@ def _levels(trials: Trials, trial: Trial) -> tuple[Floats, np.ndarray]:
     """Return the driver of each stream in its own unit, and which streams the curve is of."""
     facts, candidate = trials.facts, trial.candidate
     everything = np.ones(len(facts), dtype=bool)
-    if trial.window is not None:
-        return facts.hour.astype(np.float64), np.isin(facts.weekday, trial.window.weekdays)
+    if candidate.window is not None:
+        return facts.hour.astype(np.float64), np.isin(facts.weekday, candidate.window.weekdays)
     if candidate.replacement is not None:
         rows = candidate.replacement.is_before | candidate.replacement.is_after
         if candidate.has_moment:

@@ -10,7 +10,7 @@ import numpy as np
 from statsmodels.stats.multitest import multipletests
 from threadpoolctl import threadpool_limits
 
-from otel_itl.tools.explain.candidates import THOUSAND, Candidate
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial
 from otel_itl.tools.explain.changes import find_changes
 from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
 from otel_itl.tools.explain.facts import Facts, Floats, lay_out
@@ -18,7 +18,7 @@ from otel_itl.tools.explain.findings import Driver, Effect, Explanation, Finding
 from otel_itl.tools.explain.observations import Observation, Observations, observe_streams
 from otel_itl.tools.explain.position import Position, estimate_position
 from otel_itl.tools.explain.shares import divide_variance
-from otel_itl.tools.explain.trials import Trial, Trials, run_trials
+from otel_itl.tools.explain.trials import Trials, run_trials
 from otel_itl.tools.report.reading.streams import StoredStream
 
 ALPHA = 0.02
@@ -180,14 +180,14 @@ def _finding(trials: Trials, trial: Trial, share: float, adjusted_p: float) -> F
         model=facts.model,
         effect=trial.effect,
         share_of_variance=share,
-        adjusted_p=adjusted_p,
+        p=adjusted_p,
         typical=typical,
         usual_range=None if usual is None else _in_own_unit(usual, candidate),
         change_over_range=change,
-        window=trial.window,
+        window=candidate.window,
         idle_threshold=candidate.threshold,
         change=None if candidate.replacement is None else candidate.replacement.change,
-        own_load=max(float(np.median(load if trial.window is None else load[candidate.column > 0])), MIN_OWN_LOAD),
+        own_load=max(float(np.median(load if candidate.window is None else load[candidate.column > 0])), MIN_OWN_LOAD),
         curve=draw_curve(trials, trial),
     )
 
@@ -202,7 +202,7 @@ def _position_finding(model: str, position: Position, share: float, adjusted_p: 
         model=model,
         effect=Effect(position.found.value, low, high, Unit.SECONDS, THOUSAND),
         share_of_variance=share,
-        adjusted_p=adjusted_p,
+        p=adjusted_p,
         typical=position.typical,
         usual_range=usual,
         change_over_range=position.found.value * (usual[1] - usual[0]) / THOUSAND / position.typical,

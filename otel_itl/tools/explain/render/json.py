@@ -13,7 +13,6 @@ from otel_itl.tools.explain.findings import Change, Explanation, Finding, ModelF
 from otel_itl.tools.explain.render.words import (
     describe_finding,
     describe_models,
-    describe_origin,
     describe_silence,
     describe_switch,
     describe_undecided,
@@ -59,44 +58,18 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
 
 def _model(facts: ModelFacts, explanation: Explanation) -> dict[str, Any]:
     """Return what the findings of a model rest on."""
-    return {
-        "model": facts.model,
-        "streams": facts.streams,
-        "sessions": facts.sessions,
-        "days": facts.days,
-        "tested": {target.value: [driver.value for driver in drivers] for target, drivers in facts.tested.items()},
-        "explained": {target.value: share for target, share in facts.explained.items()},
-        "silence": describe_silence(facts, explanation) or None,
-    }
+    return asdict(facts) | {"silence": describe_silence(facts, explanation) or None}
 
 
 def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     """Return a finding with its sentences, its size and its picture."""
-    effect, window = finding.effect, finding.window
-    return {
+    effect = finding.effect._asdict()
+    return asdict(finding) | {
         "sentence": describe_finding(finding, explanation),
-        "points_to": finding.origin.value,
-        "points_to_sentence": describe_origin(finding),
-        "model": finding.model,
-        "target": finding.target.value,
-        "driver": finding.driver.value,
-        "share_of_variance": finding.share_of_variance,
-        "p": finding.adjusted_p,
-        "effect": {
-            "estimate": effect.estimate,
-            "interval": [effect.low, effect.high],
-            "unit": effect.unit.value,
-            "per": effect.per,
-        },
-        "typical": finding.typical,
-        "usual_range": None if finding.usual_range is None else list(finding.usual_range),
-        "change_over_range": finding.change_over_range,
-        "window": window
-        and {"weekdays": list(window.weekdays), "first_hour": window.first_hour, "end_hour": window.end_hour},
-        "idle_threshold": finding.idle_threshold,
+        "points_to": finding.origin,
+        "points_to_sentence": finding.origin.words,
+        "effect": effect | {"interval": [effect.pop("low"), effect.pop("high")]},
         "change": finding.change and _change(finding.change),
-        "own_load": finding.own_load,
-        "curve": [point._asdict() for point in finding.curve],
     }
 
 
@@ -105,7 +78,7 @@ def _switch(switch: Switch, *, is_sole: bool) -> dict[str, Any]:
     return {
         "sentence": describe_switch(switch) if is_sole else None,
         "model": switch.model,
-        "driver": switch.driver.value,
+        "driver": switch.driver,
         **_change(switch.change),
         "streams_before": switch.streams_before,
         "streams_after": switch.streams_after,

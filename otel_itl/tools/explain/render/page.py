@@ -9,12 +9,9 @@ from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import CurvePoint, Driver, Explanation, Finding
 from otel_itl.tools.explain.render.amounts import format_moment, format_share_of_variance, format_silence
 from otel_itl.tools.explain.render.words import (
-    DRIVERS,
-    TARGETS,
     describe_basis,
     describe_finding,
     describe_models,
-    describe_origin,
 )
 
 _MICROSECONDS: Final = 1_000_000
@@ -44,10 +41,10 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     places = _places(finding)
     return {
         "sentence": describe_finding(finding, explanation),
-        "origin": describe_origin(finding),
-        "points_to": finding.origin.value,
+        "origin": finding.origin.words,
+        "points_to": finding.origin,
         "share": format_share_of_variance(finding.share_of_variance),
-        "target": TARGETS[finding.target],
+        "target": finding.target.words,
         "axis": _axis(finding),
         "line": finding.change is None and finding.idle_threshold is None,
         "points": [
@@ -68,7 +65,7 @@ def _axis(finding: Finding) -> str:
     """Return the title of the horizontal axis."""
     if finding.change is not None and finding.change.unix_ns is not None:
         return "time of the request"
-    return _AXES.get(finding.driver, DRIVERS[finding.driver])
+    return _AXES.get(finding.driver, finding.driver.words)
 
 
 def _places(finding: Finding) -> Sequence[float]:

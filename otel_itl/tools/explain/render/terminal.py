@@ -12,11 +12,9 @@ from rich.text import Text
 from otel_itl.tools.explain.findings import Explanation, Finding
 from otel_itl.tools.explain.render.amounts import DASH, format_share_of_variance
 from otel_itl.tools.explain.render.words import (
-    TARGETS,
     describe_basis,
     describe_finding,
     describe_models,
-    describe_origin,
 )
 from otel_itl.tools.report.render.number_format import make_printable
 from otel_itl.tools.report.render.styles import STYLES
@@ -49,9 +47,9 @@ def _findings(findings: Sequence[Finding], explanation: Explanation, terminal: T
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        sentences = f"{describe_finding(finding, explanation)} {describe_origin(finding)}"
+        sentences = f"{describe_finding(finding, explanation)} {finding.origin.words}"
         share = format_share_of_variance(finding.share_of_variance)
-        table.add_row(f"  {share}", TARGETS[finding.target], _text(sentences, terminal))
+        table.add_row(f"  {share}", finding.target.words, _text(sentences, terminal))
     return table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Final, NamedTuple
 
@@ -13,7 +13,6 @@ from otel_itl.tools.explain.findings import (
     Explanation,
     Finding,
     ModelFacts,
-    Origin,
     Switch,
     Target,
     Unit,
@@ -28,37 +27,6 @@ from otel_itl.tools.explain.render.amounts import (
 )
 from otel_itl.tools.report.certainty import describe_figures, find_remedy
 from otel_itl.tools.report.render.number_format import pluralize
-
-TARGETS: Final[Mapping[Target, str]] = {Target.ITL: "ITL", Target.TTFT: "TTFT"}
-
-DRIVERS: Final[Mapping[Driver, str]] = {
-    Driver.CALENDAR: "hour and weekday",
-    Driver.OWN_LOAD: "own load",
-    Driver.PROMPT: "prompt tokens",
-    Driver.CACHED_PROMPT: "cached prompt tokens",
-    Driver.POSITION: "position in the answer",
-    Driver.IDLE: "silence before the request",
-    Driver.TOKENS_PER_CHUNK: "tokens per chunk",
-    Driver.SERVER_ADDRESS: "server address",
-    Driver.RESPONSE_MODEL: "response model",
-    Driver.RETRIES: "retries",
-}
-
-ORIGINS: Final[Mapping[Origin, str]] = {
-    Origin.UPSTREAM: "Points upstream.",
-    Origin.OWN_LOAD: "It is your own load.",
-    Origin.REQUEST: "It comes with the request.",
-}
-
-_NOUNS: Final[Mapping[Driver, tuple[str, str]]] = {
-    Driver.OWN_LOAD: ("open stream", "open streams"),
-    Driver.PROMPT: ("prompt token", "prompt tokens"),
-    Driver.CACHED_PROMPT: ("prompt token from the cache", "prompt tokens from the cache"),
-    Driver.POSITION: ("token into the answer", "tokens into the answer"),
-    Driver.TOKENS_PER_CHUNK: ("token per chunk", "tokens per chunk"),
-    Driver.RETRIES: ("retry", "retries"),
-}
-"""One unit of a driver, and several."""
 
 _MINUTE: Final = 60
 _HOUR: Final = 3_600
@@ -76,15 +44,10 @@ def describe_finding(finding: Finding, explanation: Explanation) -> str:
     return f"{_each(finding, explanation)} {_costs(finding, amount)}."
 
 
-def describe_origin(finding: Finding) -> str:
-    """Return as a sentence whether a finding points upstream, to one's own load, or to the request."""
-    return ORIGINS[finding.origin]
-
-
 def describe_undecided(finding: Finding, explanation: Explanation) -> str:
     """Return what depends on when chunks came: that the caller's machine decides, and what to do."""
     return (
-        f"The caller's machine decides whether {TARGETS[finding.target]} depends on the {DRIVERS[finding.driver]}: as "
+        f"The caller's machine decides whether {finding.target.words} depends on the {finding.driver.words}: as "
         f"measured it does, and not if all chunks came as early, or all gaps were as long, as they may have. "
         f"{find_remedy(explanation.known.values())}"
     )
@@ -106,8 +69,8 @@ def describe_silence(facts: ModelFacts, explanation: Explanation) -> str:
     silent = [target for target in (Target.TTFT, Target.ITL) if target not in found and facts.tested.get(target)]
     if not silent:
         return ""
-    tested = [DRIVERS[driver] for driver in Driver if any(driver in facts.tested[target] for target in silent)]
-    latencies = " or ".join(TARGETS[target] for target in silent)
+    tested = [driver.words for driver in Driver if any(driver in facts.tested[target] for target in silent)]
+    latencies = " or ".join(target.words for target in silent)
     return (
         f"Nothing that is recorded explains {latencies}, over {pluralize(facts.streams, 'stream')}; "
         f"examined: {', '.join(tested)}."
@@ -140,7 +103,7 @@ def describe_short_input(explanation: Explanation) -> str:
 def _describe_shares(facts: ModelFacts) -> str:
     """Return how much of the variance the findings of a model explain together; empty where there are none."""
     shares = [
-        f"{format_share_of_variance(share)} of the variance of {TARGETS[target]}"
+        f"{format_share_of_variance(share)} of the variance of {target.words}"
         for target in (Target.ITL, Target.TTFT)
         if (share := facts.explained.get(target, 0.0)) > 0
     ]
@@ -232,7 +195,7 @@ def _costs(finding: Finding, amount: Amount) -> str:
 def _each(finding: Finding, explanation: Explanation) -> str:
     """Return the unit of a driver that an effect is for, as a subject."""
     per = finding.effect.per or 1
-    one, several, more = *_NOUNS[finding.driver], ""
+    one, several, more = *finding.driver.units, ""
     if finding.driver is Driver.OWN_LOAD:
         is_fleet = explanation.own_load_is_fleet_wide
         more = f" of your own {explanation.instances:,} processes" if is_fleet else " in this file"
