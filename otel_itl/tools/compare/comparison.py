@@ -131,6 +131,11 @@ class Comparison:
     only_in: Sequence[tuple[str, str]] = ()
     """Model and name of the side, of models that one side alone has."""
 
+    @property
+    def sides(self) -> dict[str, Side]:
+        """Letter → side."""
+        return {"A": self.a, "B": self.b}
+
 
 def compare(
     a: Side, b: Side, margin: float = DEFAULT_MARGIN, *, resamples: int = RESAMPLES, seed: int = SEED

@@ -11,14 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from otel_itl.tools.compare.comparison import Comparison, Figure, Row
-from otel_itl.tools.compare.render.words import (
-    HEADINGS,
-    cells_of,
-    describe_errors,
-    describe_missing_models,
-    describe_side,
-    note_of,
-)
+from otel_itl.tools.compare.render import words
 from otel_itl.tools.compare.verdicts import Answer
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, make_printable, pluralize
 from otel_itl.tools.report.render.styles import STYLES
@@ -48,11 +41,11 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
     """Yield the parts of a comparison, with empty lines between them."""
     yield Text(make_printable(sentence), style=STYLES["provider"])
     yield Text()
-    for letter, side in (("A", comparison.a), ("B", comparison.b)):
-        yield Text(f"{letter}  {make_printable(side.name)}: {describe_side(side)}")
-        yield from (Padding(Text(note), (0, 0, 0, 3)) for note in describe_errors(side))
+    for letter, side in comparison.sides.items():
+        yield Text(f"{letter}  {make_printable(side.name)}: {words.describe_side(side)}")
+        yield from (Padding(Text(note), (0, 0, 0, 3)) for note in words.describe_errors(side))
     if comparison.is_paired:
-        yield Text("Both sides have the same sessions or requests: each is compared with itself.")
+        yield Text(words.PAIRED)
     if comparison.rows:
         yield Text()
         yield _answers(comparison, terminal)
@@ -72,7 +65,7 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
         if len(groups) > _MAX_NOTES:
             more = sum(map(len, groups[_MAX_NOTES:]))
             yield Text(f"  … and in {pluralize(more, 'more row')}: --json has them all.")
-    if not_compared := describe_missing_models(comparison, make_printable):
+    if not_compared := words.describe_missing_models(comparison, make_printable):
         yield Text()
         yield Text(f"{not_compared}.")
 
@@ -80,12 +73,14 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
 def _note(rows: Sequence[Row], comparison: Comparison) -> str:
     """Return what is missing of rows for the same reason: `12 rows, such as TPOT of openai / m: the interval …`."""
     first = f"{rows[0].quantity.title} of {rows[0].model}"
-    return f"{first if len(rows) == 1 else f'{len(rows):,} rows, such as {first}'}: {note_of(rows[0], comparison)}."
+    return (
+        f"{first if len(rows) == 1 else f'{len(rows):,} rows, such as {first}'}: {words.note_of(rows[0], comparison)}."
+    )
 
 
 def _answers(comparison: Comparison, terminal: Terminal) -> NamedTable:
     """Return the figures of both sides, the ratios and the answers."""
-    lines = [["", *HEADINGS], *([row.quantity.heading, *cells_of(row)] for row in comparison.rows)]
+    lines = [["", *words.HEADINGS], *([row.quantity.heading, *words.cells_of(row)] for row in comparison.rows)]
     if _find_width(lines) > terminal.console.width:
         lines = [[cell.replace(" (", "\n(") for cell in line] for line in lines]
     return _table(comparison, lines, terminal, [_STYLES[row.answer] for row in comparison.rows])

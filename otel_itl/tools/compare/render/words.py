@@ -18,6 +18,7 @@ from otel_itl.tools.report.certainty import describe_figures, find_remedy, forma
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
+PAIRED: Final = "Both sides have the same sessions or requests: each is compared with itself."
 _MACHINE_DECIDES: Final = "The caller's machine decides whether B is slower"
 _SAID_OF_ROWS: Final = {
     Answer.SAME: ("is the same", "are the same"),
@@ -74,8 +75,8 @@ def _describe_unknown(rows: Sequence[Row], comparison: Comparison) -> str:
         amount = _format_clusters(median_high(enough), comparison)
         sentences.append(f"About {amount} a side would be enough for half of these.")
     if deciding:
-        sides = (comparison.a, comparison.b)
-        sentences.append(find_remedy(error.summary() for side in sides for error in side.errors.values()))
+        errors = (error for side in comparison.sides.values() for error in side.errors.values())
+        sentences.append(find_remedy(error.summary() for error in errors))
     return " ".join(sentences)
 
 
@@ -144,7 +145,7 @@ def describe_missing_models(comparison: Comparison, escape: Callable[[str], str]
 
 def _format_clusters(count: int, comparison: Comparison) -> str:
     """Return a number of clusters, rounded up to two digits, by the noun for them."""
-    is_in_session = any(request.is_in_session for side in (comparison.a, comparison.b) for request in side.requests)
+    is_in_session = any(request.is_in_session for side in comparison.sides.values() for request in side.requests)
     unit = 10 ** max(len(str(count)) - 2, 0)
     return f"{-(-count // unit) * unit:,} {'sessions' if is_in_session else 'streams'}"
 

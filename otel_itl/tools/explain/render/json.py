@@ -10,14 +10,7 @@ from typing import Any
 from otel_itl.core.moments import format_time
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import Change, Explanation, Finding, ModelFacts, Switch
-from otel_itl.tools.explain.render.words import (
-    describe_finding,
-    describe_models,
-    describe_silence,
-    describe_switch,
-    describe_undecided,
-    other_switches,
-)
+from otel_itl.tools.explain.render import words
 
 SCHEMA = "otel-itl.explain.v1"
 
@@ -35,7 +28,7 @@ def explanation_to_json(explanation: Explanation, skipped_input: Mapping[str, in
 
 def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
     """Return an explanation in the types of JSON, with stable keys."""
-    others = {id(switch) for switch in other_switches(explanation)}
+    others = {id(switch) for switch in words.other_switches(explanation)}
     return {
         "schema": SCHEMA,
         "streams": explanation.streams,
@@ -46,10 +39,10 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
         "zone": explanation.zone,
         "first": format_time(explanation.first_unix_ns) if explanation.first_unix_ns else None,
         "last": format_time(explanation.last_unix_ns) if explanation.last_unix_ns else None,
-        "models": [_model(model.facts, explanation) for model in describe_models(explanation)],
+        "models": [_model(model.facts, explanation) for model in words.describe_models(explanation)],
         "findings": [_finding(finding, explanation) for finding in explanation.findings],
         "undecided": [
-            _finding(finding, explanation) | {"sentence": describe_undecided(finding, explanation)}
+            _finding(finding, explanation) | {"sentence": words.describe_undecided(finding, explanation)}
             for finding in explanation.undecided
         ],
         "switches": [_switch(switch, is_sole=id(switch) in others) for switch in explanation.switches],
@@ -58,14 +51,14 @@ def explanation_to_data(explanation: Explanation) -> dict[str, Any]:
 
 def _model(facts: ModelFacts, explanation: Explanation) -> dict[str, Any]:
     """Return what the findings of a model rest on."""
-    return asdict(facts) | {"silence": describe_silence(facts, explanation) or None}
+    return asdict(facts) | {"silence": words.describe_silence(facts, explanation) or None}
 
 
 def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     """Return a finding with its sentences, its size and its picture."""
     effect = finding.effect._asdict()
     return asdict(finding) | {
-        "sentence": describe_finding(finding, explanation),
+        "sentence": words.describe_finding(finding, explanation),
         "points_to": finding.origin,
         "points_to_sentence": finding.origin.words,
         "effect": effect | {"interval": [effect.pop("low"), effect.pop("high")]},
@@ -76,7 +69,7 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
 def _switch(switch: Switch, *, is_sole: bool) -> dict[str, Any]:
     """Return a silent change; `sentence` is null where a finding has it."""
     return {
-        "sentence": describe_switch(switch) if is_sole else None,
+        "sentence": words.describe_switch(switch) if is_sole else None,
         "model": switch.model,
         "driver": switch.driver,
         **_change(switch.change),

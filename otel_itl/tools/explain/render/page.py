@@ -7,12 +7,8 @@ from typing import Any, Final
 
 from otel_itl.core.timeline import SECOND
 from otel_itl.tools.explain.findings import CurvePoint, Driver, Explanation, Finding
+from otel_itl.tools.explain.render import words
 from otel_itl.tools.explain.render.amounts import format_moment, format_share_of_variance, format_silence
-from otel_itl.tools.explain.render.words import (
-    describe_basis,
-    describe_finding,
-    describe_models,
-)
 
 _MICROSECONDS: Final = 1_000_000
 _WHOLE_FROM = 100
@@ -23,7 +19,7 @@ _AXES: Final = {Driver.CALENDAR: "hour of the day", Driver.IDLE: "silence before
 def describe_for_page(explanation: Explanation) -> dict[str, Any]:
     """Return what the page's panel shows: text, and pictures of which the places lie between 0 and 1."""
     return {
-        "basis": describe_basis(explanation),
+        "basis": words.describe_basis(explanation),
         "models": [
             {
                 "model": model.facts.model,
@@ -31,7 +27,7 @@ def describe_for_page(explanation: Explanation) -> dict[str, Any]:
                 "findings": [_finding(finding, explanation) for finding in model.findings],
                 "others": model.others,
             }
-            for model in describe_models(explanation)
+            for model in words.describe_models(explanation)
         ],
     }
 
@@ -40,7 +36,7 @@ def _finding(finding: Finding, explanation: Explanation) -> dict[str, Any]:
     """Return a finding: its sentences, its share, and its picture. Times are microseconds, as all over the page."""
     places = _places(finding)
     return {
-        "sentence": describe_finding(finding, explanation),
+        "sentence": words.describe_finding(finding, explanation),
         "origin": finding.origin.words,
         "points_to": finding.origin,
         "share": format_share_of_variance(finding.share_of_variance),
