@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from math import inf
-from typing import Final
+from threading import current_thread, main_thread
+from typing import Any, Final
 
 RATE_LIMITED: Final = 429
 DEFAULT_PAUSE: Final = 10.0
@@ -90,3 +94,24 @@ class Brakes:
         self.not_before = max(self.not_before, self._clock() + retry_after)
         if retry_after > MAX_PAUSE:
             self.stop(f"the endpoint asked for a pause of {retry_after:,.0f} s, more than {MAX_PAUSE:g} s")
+
+
+@contextmanager
+def interrupts_handled(on_interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call a function on the running event loop for each SIGINT, until the end of the block.
+
+    Outside of the main thread, where Python delivers no signal, it does nothing.
+    """
+    if current_thread() is not main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+
+    def call(*_: Any) -> None:
+        loop.call_soon_threadsafe(on_interrupt)
+
+    before = signal.signal(signal.SIGINT, call)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

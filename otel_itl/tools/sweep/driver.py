@@ -13,12 +13,11 @@ from typing import Final
 
 from otel_itl.core.slo import Objectives
 from otel_itl.tools.command_error import CommandError
-from otel_itl.tools.sweep.brakes import Brakes, RoundEnd
+from otel_itl.tools.sweep.brakes import Brakes, RoundEnd, interrupts_handled
 from otel_itl.tools.sweep.budget import Budget
 from otel_itl.tools.sweep.calibration import Calibration
 from otel_itl.tools.sweep.clients import Client
 from otel_itl.tools.sweep.endpoint import Endpoint
-from otel_itl.tools.sweep.interrupts import interrupts_handled
 from otel_itl.tools.sweep.judging import add_stream, judge_round
 from otel_itl.tools.sweep.measurement import Measurement
 from otel_itl.tools.sweep.plan import SweepPlan

@@ -48,7 +48,7 @@ class Figure:
         return self.interval or (None if self.value is None else (self.value, self.value))
 
 
-class Standing(Enum):
+class Standing(str, Enum):
     """How a level that counts stands to the objective."""
 
     WITHIN = "within"
@@ -239,7 +239,7 @@ def _compute_figures(blocks: Sequence[Block], objective: SLO | None, random: np.
     ]
     measured = [[request.measured for request in of_block if request.measured] for of_block in judged]
     gaps = [np.concatenate([*(request.gaps for request in of_block), np.empty(0)]) for of_block in measured]
-    seconds = [block.seconds for block in blocks]
+    seconds = [block.end - block.start for block in blocks]
     good = [sum(not one.is_held_up and meets_objective(one, objective) for one in block.ended) for block in blocks]
     tokens = [
         sum(share * request.measured.tokens for request, share in block.open if request.measured) for block in blocks

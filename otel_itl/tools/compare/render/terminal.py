@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
@@ -73,9 +73,8 @@ def _parts(comparison: Comparison, sentence: str, terminal: Terminal) -> Iterato
 def _note(rows: Sequence[Row], comparison: Comparison) -> str:
     """Return what is missing of rows for the same reason: `12 rows, such as TPOT of openai / m: the interval …`."""
     first = f"{rows[0].quantity.title} of {rows[0].model}"
-    return (
-        f"{first if len(rows) == 1 else f'{len(rows):,} rows, such as {first}'}: {words.note_of(rows[0], comparison)}."
-    )
+    which = first if len(rows) == 1 else f"{len(rows):,} rows, such as {first}"
+    return f"{which}: {words.note_of(rows[0], comparison)}."
 
 
 def _answers(comparison: Comparison, terminal: Terminal) -> NamedTable:
@@ -109,24 +108,17 @@ def _table(
     """
     room, (titles, *columns) = terminal.console.width, zip(*lines, strict=True)
     gap = 2 if _find_width(lines) <= room else 1
-    widths = [gap + _longest_line(cells) for cells in columns]
+    described = [Column(heading, gap + _longest_line([heading, *cells])) for heading, *cells in columns]
     if styles:
-        words = " ".join(columns[-1]).split()
-        widths[-1] = max(
-            min(widths[-1], room - INDENT - _longest_line(titles) - sum(widths[:-1])), gap + _longest_line(words)
-        )
-    numbers = len(columns) - bool(styles)
-    described = [Column(heading, width) for heading, width in zip(lines[0][1:], widths, strict=True)]
-    described[numbers:] = [
-        Column(" " * gap + heading, width, kind="fold") for heading, width, *_ in described[numbers:]
-    ]
+        left = room - INDENT - _longest_line(titles) - sum(column.width for column in described[:-1])
+        heading, longest_word = columns[-1][0], _longest_line(" ".join(columns[-1]).split())
+        described[-1] = Column(" " * gap + heading, max(left, gap + longest_word), kind="fold")
     table = NamedTable(titles, terminal, described)
-    for model, of_model in groupby(enumerate(comparison.rows), key=lambda one: one[1].model):
+    for model, of_model in groupby(zip_longest(comparison.rows, lines[1:], styles), key=lambda one: one[0].model):
         table.add_group(model)
-        for number, _ in of_model:
-            title, *cells = lines[number + 1]
-            answers = [Padding(Text(cell, style=styles[number]), (0, 0, 0, gap)) for cell in cells[numbers:]]
-            table.add_row(title, *cells[:numbers], *answers)
+        for _, (title, *cells), style in of_model:
+            last = Padding(Text(cells[-1], style=style), (0, 0, 0, gap)) if styles else cells[-1]
+            table.add_row(title, *cells[:-1], last)
     return table
 
 

@@ -27,10 +27,12 @@ def sweep_to_html(result: SweepResult) -> str:
 def _parts(result: SweepResult) -> Iterator[str]:
     """Yield the page in pieces."""
     sweep = result.sweep
-    yield (
-        f"<p>{pages.escape_text(sweep.model)} at {pages.escape_text(sweep.endpoint)}<br>{pages.escape_text(words.describe_load(result))}<br>"
-        f"Objective: {pages.escape_text(words.describe_objective(sweep.objective))}</p>"
+    about = (
+        f"{sweep.model} at {sweep.endpoint}",
+        words.describe_load(result),
+        f"Objective: {words.describe_objective(sweep.objective)}",
     )
+    yield f"<p>{'<br>'.join(map(pages.escape_text, about))}</p>"
     quantities = quantities_of(sweep.objective)
     headings = ["level", "streams", *(quantity.heading for quantity in quantities), "requests", "failed", "objective"]
     yield pages.render_table(headings, (_cells(level, quantities, result) for level in result.levels))
