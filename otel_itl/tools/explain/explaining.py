@@ -10,8 +10,7 @@ import numpy as np
 from statsmodels.stats.multitest import multipletests
 from threadpoolctl import threadpool_limits
 
-from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial
-from otel_itl.tools.explain.changes import find_changes
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial, find_changes
 from otel_itl.tools.explain.curves import MIN_OWN_LOAD, draw_curve, draw_position
 from otel_itl.tools.explain.facts import Facts, Floats, lay_out
 from otel_itl.tools.explain.findings import Driver, Effect, Explanation, Finding, ModelFacts, Target, Unit

@@ -90,6 +90,12 @@ def lay_out(used: Sequence[Observation], others: Sequence[Observation], zone: tz
     )
 
 
+def mean_by(groups: np.ndarray, values: Floats) -> Floats:
+    """Return the mean of the values of each group; the groups are numbers or names, in ascending order."""
+    numbers = np.unique(groups, return_inverse=True)[1]
+    return np.asarray(np.bincount(numbers, values) / np.bincount(numbers))
+
+
 def _number(values: Sequence[str]) -> Integers:
     """Return a number for each value, equal for equal values."""
     return np.unique(np.array(values), return_inverse=True)[1].astype(np.intp)

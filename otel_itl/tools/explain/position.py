@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from otel_itl.tools.explain.candidates import THOUSAND
-from otel_itl.tools.explain.facts import Facts, Floats, Integers
+from otel_itl.tools.explain.facts import Facts, Floats, mean_by
 from otel_itl.tools.explain.robust import Estimate, Parts, Regression, estimate, fit_robustly
 
 MIN_ANSWERS = 20
@@ -43,8 +43,8 @@ def estimate_position(facts: Facts) -> Position | None:
     parts = [facts.streams[row].parts for row in rows]
     answer = np.repeat(np.arange(len(rows)), list(map(len, parts)))
     position, gap = np.concatenate(parts).T
-    level = np.exp(_mean_by(answer, np.log(gap)))
-    middle = _mean_by(answer, position)
+    level = np.exp(mean_by(answer, np.log(gap)))
+    middle = mean_by(answer, position)
     late = (position - middle[answer]) / THOUSAND / level[answer]
     early_and_late = gap / level[answer]
     fit = fit_robustly(early_and_late, Parts(np.ones((len(gap), 1)), late[:, None]))
@@ -61,7 +61,3 @@ def estimate_position(facts: Facts) -> Position | None:
         positions=position,
         relative=np.asarray(residual + explained),
     )
-
-
-def _mean_by(groups: Integers, values: Floats) -> Floats:
-    return np.asarray(np.bincount(groups, values) / np.bincount(groups))

@@ -8,7 +8,7 @@ import numpy as np
 
 from otel_itl.tools.explain.calendar import can_search, find_window
 from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial, make_candidates
-from otel_itl.tools.explain.facts import Facts, Floats, Integers
+from otel_itl.tools.explain.facts import Facts, Floats, Integers, mean_by
 from otel_itl.tools.explain.findings import Driver, Effect, Target, Unit
 from otel_itl.tools.explain.robust import Estimate, Fit, Parts, Regression, estimate, find_residuals, fit_robustly, span
 
@@ -183,5 +183,4 @@ def _means(values: Floats, blocks: Integers) -> Floats:
     _, numbers, counts = np.unique(blocks, return_inverse=True, return_counts=True)
     middle = np.cumsum(counts) - counts / 2
     groups = min(SIDE_BLOCKS, len(counts))
-    group = np.unique((middle * groups / len(values)).astype(np.intp), return_inverse=True)[1][numbers]
-    return np.asarray(np.bincount(group, values) / np.bincount(group))
+    return mean_by((middle * groups / len(values)).astype(np.intp)[numbers], values)

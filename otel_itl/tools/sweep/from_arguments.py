@@ -120,7 +120,9 @@ def _make_prompts(arguments: argparse.Namespace, traffic: Traffic | None) -> Pro
     if name is None:
         lengths: Sequence[tuple[int, int]] = [(DEFAULT_PROMPT_TOKENS, DEFAULT_ANSWER_TOKENS)]
         if traffic is not None and not (prompt_tokens and answer_tokens):
-            lengths = traffic.find_lengths()
+            if not traffic.lengths:
+                raise CommandError("no recorded request has its input and output tokens: give prompts.")
+            lengths = traffic.lengths
         return make_filler([(prompt_tokens or one[0], answer_tokens or one[1]) for one in lengths], arguments.seed)
     if prompt_tokens is not None:
         raise CommandError("--prompts and --prompt-tokens both set the length of prompts: leave one out.")

@@ -29,16 +29,6 @@ class Traffic:
     lengths: tuple[tuple[int, int], ...]
     """Input and output tokens of requests of which both are known."""
 
-    def find_lengths(self) -> tuple[tuple[int, int], ...]:
-        """Return the lengths of prompts and answers.
-
-        Raises:
-            CommandError: no request has both.
-        """
-        if not self.lengths:
-            raise CommandError("no recorded request has its input and output tokens: give prompts.")
-        return self.lengths
-
 
 def read_traffic(sources: Sequence[str], skipped: SkippedInput) -> Traffic:
     """Read what telemetry files show of the traffic.

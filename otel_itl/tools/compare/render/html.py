@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
 
 from otel_itl.tools.compare.comparison import SEED, Comparison, Row
+from otel_itl.tools.compare.levels import Percentile
 from otel_itl.tools.compare.render import pages, words
-from otel_itl.tools.compare.spectra import gap_spectrum
+from otel_itl.tools.compare.requests import Request
+from otel_itl.tools.compare.resampling import draw_weights
 from otel_itl.tools.report.render.number_format import format_edge
 
 _MEDIAN = 50
 _CAPTION = "A is drawn through, B is dashed; bands are 95 %"
 _SPECTRUM_TICKS = (50, 90, 95, 99, 99.5, 99.9, 99.99)
 _SHARE_TICKS = (0, 25, 50, 75, 100)
+_RESAMPLES = 400
+_TAILS = (2.5, 97.5)
+_GRID = (*range(1, 90, 2), *range(90, 99), 99, 99.3, 99.5, 99.7, 99.9, 99.95, 99.99)
+
+
+class _Point(NamedTuple):
+    """A percentile with its 95 % band by resampling clusters. Times are seconds."""
+
+    q: float
+    value: float
+    low: float
+    high: float
 
 
 def comparison_to_html(comparison: Comparison, sentence: str) -> str:
@@ -50,7 +67,7 @@ def _cells(row: Row, comparison: Comparison) -> list[str]:
 def _pictures(comparison: Comparison, model: str) -> Iterator[str]:
     """Yield the percentile spectrum and the ECDF of the gaps of one model on both sides."""
     spectra = {
-        letter.lower(): gap_spectrum([one for one in side.requests if one.model == model], SEED)
+        letter.lower(): _gap_spectrum([one for one in side.requests if one.model == model], SEED)
         for letter, side in comparison.sides.items()
     }
     points = [point for spectrum in spectra.values() for point in spectrum if point.low > 0]
@@ -87,3 +104,23 @@ def _pictures(comparison: Comparison, model: str) -> Iterator[str]:
         },
     )
     yield "</div>"
+
+
+def _gap_spectrum(requests: Sequence[Request], seed: int) -> list[_Point]:
+    """Return the percentiles of the gaps of requests, up to the last one that ten gaps lie beyond."""
+    clusters: dict[str, list[float]] = {}
+    for request in requests:
+        clusters.setdefault(request.cluster, []).extend(request.gaps)
+    samples = list(clusters.values())
+    count = sum(map(len, samples))
+    if not count:
+        return []
+    random = np.random.default_rng(seed)
+    weights = np.vstack([np.ones(len(samples)), draw_weights(len(samples), _RESAMPLES, random)])
+    known = [q for q in _GRID if count * (1 - q / 100) >= 10 or q <= 50]  # noqa: PLR2004 - as rows of a comparison
+    points = []
+    for q in known:
+        found = Percentile(samples, q).of(weights)
+        low, high = np.nanpercentile(found[1:], _TAILS)
+        points.append(_Point(q, float(found[0]), float(low), float(high)))
+    return points

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
@@ -47,9 +46,10 @@ def _parts(result: SweepResult, terminal: Terminal) -> Iterator[RenderableType]:
     yield Text()
     yield Text(f"{make_printable(sweep.model)} at {make_printable(sweep.endpoint)}")
     yield Text(f"{words.describe_load(result)}; objective: {make_printable(words.describe_objective(sweep.objective))}")
-    for levels in _chunks(result.levels, max((width - _TITLE_COLUMNS) // _LEVEL_COLUMNS, 1)):
+    beside = max((width - _TITLE_COLUMNS) // _LEVEL_COLUMNS, 1)
+    for start in range(0, len(result.levels), beside):
         yield Text()
-        yield _table(levels, result)
+        yield _table(result.levels[start : start + beside], result)
     plots = draw_plots(result, width, is_ascii=terminal.is_plain)
     if plots:
         yield Text()
@@ -61,12 +61,6 @@ def _parts(result: SweepResult, terminal: Terminal) -> Iterator[RenderableType]:
         yield from (Padding(Text(make_printable(note)), (0, 0, 0, 2)) for note in notes[:_MAX_NOTES])
         if len(notes) > _MAX_NOTES:
             yield Text(f"  … and {len(notes) - _MAX_NOTES:,} more: --json has them all.")
-
-
-def _chunks(levels: Sequence[LevelResult], size: int) -> Iterator[Sequence[LevelResult]]:
-    """Yield the levels in groups that fit beside each other."""
-    edges = [*range(0, len(levels), size), len(levels)]
-    return (levels[start:end] for start, end in pairwise(edges))
 
 
 def _table(levels: Sequence[LevelResult], result: SweepResult) -> Table:
