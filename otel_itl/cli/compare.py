@@ -93,8 +93,7 @@ def _write_series(arguments: argparse.Namespace, skipped: SkippedInput) -> int:
     check_output(configuration, arguments.files)
     if configuration.exists() and not configuration.read_text("utf-8", "replace").startswith(CONFIGURATION_MARK):
         raise CannotWriteError(f"{configuration} is not of otel-itl, and is left as it is: name another CSV file.")
-    series = make_series(runs, path)
-    for file_path, text in ((path, series.table), (configuration, series.configuration)):
+    for file_path, text in zip((path, configuration), make_series(runs, path), strict=True):
         with open_output(file_path) as file:
             file.write(text)
     # Of its own accord, otava leaves out what is older than about a month.

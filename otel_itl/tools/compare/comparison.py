@@ -16,7 +16,6 @@ from otel_itl.tools.compare.quantities import MIN_BEYOND, MIN_CLUSTERS, QUANTITI
 from otel_itl.tools.compare.requests import Request, Side
 from otel_itl.tools.compare.resampling import Design, Effect, bootstrap_interval, permutation_p
 from otel_itl.tools.compare.verdicts import Answer, Estimate, answer_estimates
-from otel_itl.tools.report.certainty import is_error_shown
 
 POOLED = "all models"
 DEFAULT_MARGIN = 0.05
@@ -45,20 +44,6 @@ class Figure:
     samples: int
     effective_samples: int
     """As many independent samples would be known as well; its samples over it is the design effect."""
-
-    @property
-    def error(self) -> float | None:
-        """By how much the value may be less; None: by no more than 1 ms, or than 1 % of it."""
-        return None if self.lowest is None else self._shown(self.lowest)
-
-    @property
-    def above(self) -> float | None:
-        """By how much the value may be more; None likewise."""
-        return None if self.highest is None else self._shown(self.highest)
-
-    def _shown(self, bound: float) -> float | None:
-        error = abs((self.value or 0.0) - bound)
-        return error if is_error_shown(error, self.value or 0.0) else None
 
     @property
     def design_effect(self) -> float | None:

@@ -67,14 +67,13 @@ def find_window(
         share of exchanges whose largest |t| is at least that of this window.
     """
     search = _Search(facts, response, span(columns), beside)
-    calendar = search.make_calendar()
-    observed = search.judge(calendar)
+    observed = search.judge(facts.hour, search.weekdays)
     if not observed.is_judged.any():
         return None
     row, column = np.unravel_index(int(np.argmax(observed.t)), observed.t.shape)
     largest: list[float] = []
     while len(largest) < EXCHANGES:
-        largest.append(float(search.judge(search.exchange(random)).t.max()))
+        largest.append(float(search.judge(*search.exchange(random)).t.max()))
         if len(largest) == FIRST_EXCHANGES and np.mean(np.array(largest) >= observed.t.max()) >= MAX_BY_CHANCE:
             break
     weekdays, (start, end) = WEEKDAYS[row], search.spans[column]
@@ -88,15 +87,6 @@ def find_window(
         p=_tail(float(observed.t[row, column]), np.array(largest)),
         coefficient=difference,
     )
-
-
-class _Calendar(NamedTuple):
-    """Hour and weekday of the streams, as they were or exchanged."""
-
-    hour: Integers
-    """Hour of each stream."""
-    weekday: Integers
-    """Weekday of each day."""
 
 
 class _Judged(NamedTuple):
@@ -121,6 +111,8 @@ class _Search:
         days, self._day = np.unique(facts.day, return_inverse=True)
         self._facts = facts
         self._days = len(days)
+        self.weekdays = facts.weekday[np.searchsorted(self._day, np.arange(self._days))]
+        """Weekday of each day."""
         self._columns = np.column_stack([np.ones(len(facts)), response - basis @ (basis.T @ response), basis])
         """What is summed up over windows: streams, residuals, and each of the other columns."""
         self._of_day = self._sum_days(self._columns[:, :2])
@@ -130,24 +122,23 @@ class _Search:
         self._noise = self._variances()
         self._is_apart = self._find_apart(beside)
 
-    def make_calendar(self) -> _Calendar:
-        """Return hours and weekdays as they were."""
-        first = np.searchsorted(self._day, np.arange(self._days))
-        return _Calendar(self._facts.hour, self._facts.weekday[first])
-
-    def exchange(self, random: np.random.Generator) -> _Calendar:
+    def exchange(self, random: np.random.Generator) -> tuple[Integers, Integers]:
         """Move the hours of each day that have streams in a circle, and exchange weekdays between days."""
         distance = (random.random(self._days) * self._used).astype(np.intp)
         rank = (self._rank + distance[self._day]) % self._used[self._day]
-        return _Calendar(self._hours[self._day, rank], random.permutation(self.make_calendar().weekday))
+        return self._hours[self._day, rank], random.permutation(self.weekdays)
 
-    def judge(self, calendar: _Calendar) -> _Judged:
+    def judge(self, hours: Integers, weekdays: Integers) -> _Judged:
         """Judge all windows.
 
         The standard error is that over days. Few days would estimate it badly, so it is shrunk towards the one that the
         same streams would have if all hours were alike.
+
+        Args:
+            hours: hour of each stream, as it was or exchanged.
+            weekdays: weekday of each day likewise.
         """
-        chosen, sums = self._sets[:, calendar.weekday], self._sum(calendar.hour)
+        chosen, sums = self._sets[:, weekdays], self._sum(hours)
         counts, residuals = sums[0], sums[1]
         day_counts, day_residuals = self._of_day.T[:, :, None]
         inside = np.maximum(chosen @ counts, 1.0)

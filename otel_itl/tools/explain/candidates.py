@@ -107,7 +107,10 @@ def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candi
         for driver, values, per in plain
         if (column := _fill(values)) is not None
     ]
-    changes = [_change(replacement) for replacement in find_changes(facts)]
+    changes = [
+        Candidate(driver=one.driver, column=one.is_after.astype(np.float64), replacement=one)
+        for one in find_changes(facts)
+    ]
     idle = _find_idle(facts, latency, [*found, *changes])
     return _without_twins([*found, *([idle] if idle is not None else []), *changes])
 
@@ -120,11 +123,6 @@ def _fill(values: Floats) -> Floats | None:
     filled = np.where(is_known, values, np.median(values[is_known]))
     _, counts = np.unique(np.round(filled, MAX_DECIMALS), return_counts=True)
     return filled if len(filled) - counts.max() >= MIN_DIFFERENT else None
-
-
-def _change(replacement: Replacement) -> Candidate:
-    column = replacement.is_after.astype(np.float64)
-    return Candidate(driver=replacement.driver, column=column, replacement=replacement)
 
 
 def _find_idle(facts: Facts, latency: Floats, others: list[Candidate]) -> Candidate | None:

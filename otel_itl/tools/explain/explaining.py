@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timezone, tzinfo
+from itertools import groupby
 
 import numpy as np
 from statsmodels.stats.multitest import multipletests
@@ -76,7 +77,7 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
     """Return the models and their findings, the largest share of variance first."""
     random = np.random.default_rng(SEED)
     used, buffered = _by_model(observations.used), _by_model(observations.buffered)
-    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in sorted(used)]
+    models = [_Tested(lay_out(used[model], buffered.get(model, []), zone), random) for model in used]
     tests = [test for model in models for test in model.tests]
     adjusted = multipletests([test.p for test in tests], method="holm")[1] if tests else []
     by_test = {id(test): float(p) for test, p in zip(tests, adjusted, strict=True)}
@@ -85,10 +86,8 @@ def _find(observations: Observations, zone: tzinfo) -> tuple[list[_Tested], list
 
 
 def _by_model(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = {}
-    for one in observations:
-        found.setdefault(one.model, []).append(one)
-    return found
+    ordered = sorted(observations, key=lambda one: one.model)
+    return {model: list(of_model) for model, of_model in groupby(ordered, key=lambda one: one.model)}
 
 
 def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> tuple[list[Finding], list[Finding]]:
@@ -98,19 +97,13 @@ def _weigh(measured: Sequence[Finding], bounds: Sequence[Sequence[Finding]]) -> 
     """
     found, undecided = [], []
     for finding in measured:
-        same = [finding, *(one for findings in bounds for one in findings if _is_same(one, finding))]
+        same = [finding, *(one for findings in bounds for one in findings if one.identity == finding.identity)]
         if len(same) <= len(bounds):
             undecided.append(finding)
         else:
             low, high = min(one.effect.low for one in same), max(one.effect.high for one in same)
             found.append(replace(finding, effect=finding.effect._replace(low=low, high=high)))
     return found, undecided
-
-
-def _is_same(one: Finding, other: Finding) -> bool:
-    """Return whether two findings are of the same driver of the same latency, in the same direction."""
-    keys = [(finding.model, finding.target, finding.driver, finding.effect.estimate > 0) for finding in (one, other)]
-    return keys[0] == keys[1]
 
 
 class _Tested:

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from otel_itl.tools.report.certainty import Known
+from otel_itl.tools.worded import WordedEnum
 
 
 class Target(str, Enum):
@@ -23,16 +24,8 @@ class Target(str, Enum):
         return self.value.upper()
 
 
-class Origin(str, Enum):
-    """Where a driver points: its identifier, and a sentence (`words`)."""
-
-    words: str
-
-    def __new__(cls, key: str, words: str) -> Origin:  # noqa: PYI034 - `Self` is in typing from 3.11 on
-        """Make a member."""
-        one = str.__new__(cls, key)
-        one._value_, one.words = key, words
-        return one
+class Origin(WordedEnum):
+    """Where a driver points, as a sentence."""
 
     UPSTREAM = "upstream", "Points upstream."
     """Slower at the same own load."""
@@ -42,20 +35,12 @@ class Origin(str, Enum):
     """Slower by what was asked, or by how often."""
 
 
-class Driver(str, Enum):
-    """What may move a latency: its identifier, its name (`words`), where it points, and its unit, one and several."""
+class Driver(WordedEnum):
+    """What may move a latency: its name, where it points, and what one unit of it and several are called."""
 
-    words: str
-    origin: Origin
-    units: tuple[str, str]
-
-    def __new__(  # noqa: PYI034 - likewise
-        cls, key: str, words: str, origin: Origin, one: str = "", several: str = ""
-    ) -> Driver:
-        """Make a member."""
-        made = str.__new__(cls, key)
-        made._value_, made.words, made.origin, made.units = key, words, origin, (one, several)
-        return made
+    def __init__(self, _identifier: str, _words: str, origin: Origin, one: str = "", several: str = "") -> None:
+        self.origin = origin
+        self.units = (one, several)
 
     CALENDAR = "calendar", "hour and weekday", Origin.UPSTREAM
     """A window of the week, in the time zone of the explanation."""
@@ -186,6 +171,11 @@ class Finding:
     """The usual number of one's own open streams to the model (median at the requests); inside the window for
     `CALENDAR`."""
     curve: Sequence[CurvePoint] = ()
+
+    @property
+    def identity(self) -> tuple[str, Target, Driver, bool]:
+        """What other findings of the same driver of the same latency have in common, if in the same direction."""
+        return self.model, self.target, self.driver, self.effect.estimate > 0
 
     @property
     def origin(self) -> Origin:

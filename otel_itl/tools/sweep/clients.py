@@ -42,7 +42,7 @@ class Client:
         self._client: Any = make(**_client_options(sdk, endpoint))
         # Here, for it imports a lot: in the first request it would block the event loop for a second.
         self._create: Any = (self._client.chat.completions if is_openai else self._client.messages).create
-        self._has_output = _has_chat_output if is_openai else _has_messages_output
+        self._has_output = _has_chat_output if is_openai else lambda event: event.type == "content_block_delta"
         self._options: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_openai else {}
         # Other services than OpenAI's own know the older name only, which OpenAI's newer models refuse.
         is_own = is_openai and endpoint.host.endswith(_OWN_DOMAIN)
@@ -89,8 +89,3 @@ def _client_options(sdk: Any, endpoint: Endpoint) -> dict[str, Any]:
 def _has_chat_output(chunk: Any) -> bool:
     """Return whether a chunk carries a piece of the answer, of the reasoning before it, or of a tool call."""
     return bool(chunk.choices) and any(getattr(chunk.choices[0].delta, name, None) for name in _OUTPUTS)
-
-
-def _has_messages_output(event: Any) -> bool:
-    """Return whether an event of Anthropic's carries a piece of the answer."""
-    return bool(event.type == "content_block_delta")

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import groupby
 
 import numpy as np
 
@@ -163,8 +164,8 @@ def quantities_of(objective: SLO | None) -> tuple[Quantity, ...]:
 
 def compute_levels(sweep: Sweep) -> list[LevelResult]:
     """Return the figures of each level that was driven, ascending. The same sweep gives the same figures."""
-    driven = sorted({one.level for one in sweep.rounds})
-    return [_compute_level(level, sweep) for level in driven]
+    ordered = sorted(sweep.rounds, key=lambda one: one.level)
+    return [_compute_level(list(rounds), sweep) for _, rounds in groupby(ordered, key=lambda one: one.level)]
 
 
 def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
@@ -187,9 +188,8 @@ def meets_objective(request: DueRequest, objective: SLO | None) -> bool:
     return missed <= round((1 - objective.target) * len(measured.gaps), 6)  # in binary 10 % of 10 is less than 1
 
 
-def _compute_level(level: float, sweep: Sweep) -> LevelResult:
-    """Return the figures of one level."""
-    rounds = [one for one in sweep.rounds if one.level == level]
+def _compute_level(rounds: Sequence[Round], sweep: Sweep) -> LevelResult:
+    """Return the figures of one level, given all its rounds."""
     result = _compute_rounds(rounds, [one for one in rounds if one.seconds and one.void_reason is None], sweep)
     if not result.is_driver_bound:
         return result

@@ -14,7 +14,12 @@ from otel_itl.tools.compare.gate import deciding_rows, required_rows
 from otel_itl.tools.compare.quantities import Quantity, Unit
 from otel_itl.tools.compare.requests import Side
 from otel_itl.tools.compare.verdicts import UNKNOWN, Answer
-from otel_itl.tools.report.certainty import describe_figures, find_remedy, format_milliseconds_with_error
+from otel_itl.tools.report.certainty import (
+    describe_figures,
+    find_remedy,
+    format_milliseconds_with_error,
+    is_error_shown,
+)
 from otel_itl.tools.report.render.number_format import ABSENT, format_three_digits, pluralize
 
 HEADINGS = ("A", "B", "B / A", "95 % interval", "p", "answer")
@@ -154,10 +159,11 @@ def format_figure(figure: Figure, quantity: Quantity) -> str:
     """Format the value of a figure in its unit, with what it may be less and more by."""
     if figure.value is None:
         return ABSENT
+    errors = (None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest))
     if quantity.unit is Unit.SECONDS:
-        return format_milliseconds_with_error(figure.value, figure.error, figure.above)
+        below, above = (error if error and is_error_shown(error, figure.value) else None for error in errors)
+        return format_milliseconds_with_error(figure.value, below, above)
     scale = 100 if quantity.unit is Unit.SHARE else 1
-    errors = [None if end is None else abs(end - figure.value) for end in (figure.lowest, figure.highest)]
     below, above = (error if error and error > MIN_UNCERTAIN_SHARE * figure.value else None for error in errors)
     return append_error(format_three_digits(figure.value * scale), below, scale, above)
 

@@ -54,7 +54,7 @@ def _level(level: LevelResult, result: SweepResult) -> dict[str, Any]:
     """Return a level in the types of JSON."""
     quantities = quantities_of(result.sweep.objective)
     return {name: getattr(level, name) for name in _OF_LEVEL} | {
-        "wait": find_bottleneck(level, result).value if level.standing in _MISSING else None,
+        "wait": find_bottleneck(level, result) if level.standing in _MISSING else None,
         "void": level.void_reason,
         "errors": dict(level.errors.most_common()),
         "stall_causes": dict(level.stall_causes.most_common()),
