@@ -35,7 +35,7 @@ def divide_variance(response: Floats, columns: Sequence[Floats]) -> list[float]:
         return float(part @ np.linalg.pinv(among[np.ix_(chosen, chosen)]) @ part) if chosen else 0.0
 
     def average_gain(one: int, size: int) -> float:
-        """Return what a column adds to so many others, on average."""
+        """Return what a column adds to this number of others, on average."""
         others = map(frozenset, combinations(everything - {one}, size))
         return fmean(explained(subset | {one}) - explained(subset) for subset in others)
 

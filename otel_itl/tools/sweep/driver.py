@@ -12,7 +12,6 @@ from random import Random
 from typing import Final
 
 from otel_itl.core.slo import Objectives
-from otel_itl.tools.command_error import CommandError
 from otel_itl.tools.sweep.brakes import Brakes, RoundEnd, interrupts_handled
 from otel_itl.tools.sweep.budget import Budget
 from otel_itl.tools.sweep.calibration import Calibration
@@ -23,7 +22,7 @@ from otel_itl.tools.sweep.measurement import Measurement
 from otel_itl.tools.sweep.plan import SweepPlan
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.records import Round, Sweep
-from otel_itl.tools.sweep.rounds import TICK, WARM_UP_DURATIONS, RoundDriver
+from otel_itl.tools.sweep.rounds import TICK, RoundDriver
 from otel_itl.tools.sweep.schedule import Schedule
 from otel_itl.tools.sweep.sender import RequestSender
 
@@ -43,15 +42,10 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
         on_progress: called several times a second, on the event loop.
 
     Raises:
-        CommandError: requests fail at the expected peak, or none ends; the model has no price, a prompt cannot be made,
-            the endpoint cannot be asked, or this process cannot be measured.
+        CommandError: requests fail at the expected peak, or none ends; a prompt cannot be made, the endpoint cannot be
+            asked, or this process cannot be measured.
         FileExistsError, OSError: the output file exists, or cannot be written.
     """
-    price = None if plan.prices is None else plan.prices.for_model(endpoint.model)
-    if plan.limits.max_cost is not None and price is None:
-        raise CommandError(
-            f"--max-cost {plan.limits.max_cost:g} needs a price of {endpoint.model}: the price table has none."
-        )
     brakes = Brakes(asyncio.get_running_loop().time)
     client = Client(endpoint)
     try:
@@ -59,7 +53,7 @@ async def run_sweep(plan: SweepPlan, endpoint: Endpoint, on_progress: Callable[[
             closing(Measurement(endpoint.sdk, plan.objective, plan.output)) as measurement,
             interrupts_handled(brakes.interrupt),
         ):
-            sender = RequestSender(client, plan.prompts, Budget(plan.limits, price), brakes)
+            sender = RequestSender(client, plan.prompts, Budget(plan), brakes)
             sweeper = _Sweeper(plan, measurement, sender, on_progress)
             await sweeper.run()
     finally:
@@ -115,9 +109,7 @@ class _Sweeper:
         duration = self._plan.request_duration or await self._calibrate()
         if duration is None:
             return
-        warm_up = self._plan.warmup_seconds
-        warm_up = WARM_UP_DURATIONS * duration if warm_up is None else warm_up
-        self._round_seconds = warm_up + self._plan.steady_seconds + 2 * duration
+        self._round_seconds = self._plan.estimate_round(duration)
         while self._brakes.stop_reason is None and (taken := self.schedule.take()) is not None:
             self._level, self._number = taken
             await self._pause()

@@ -14,7 +14,7 @@ from otel_itl.tools.sweep.arrivals import iterate_arrivals
 from otel_itl.tools.sweep.brakes import RoundEnd
 from otel_itl.tools.sweep.concurrency import clip_spans, mean_open, most_open
 from otel_itl.tools.sweep.judging import find_tail
-from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.plan import WARM_UP_DURATIONS, SweepPlan
 from otel_itl.tools.sweep.progress import Phase
 from otel_itl.tools.sweep.records import DueRequest, Round
 from otel_itl.tools.sweep.saturation import is_over_saturated
@@ -22,8 +22,6 @@ from otel_itl.tools.sweep.sender import RequestSender
 
 TICK: Final = 0.02
 """Seconds between two looks at a round: how late one is, is the lag of the event loop."""
-WARM_UP_DURATIONS: Final = 1.5
-"""Request durations for which a round warms up: then as many streams end as begin."""
 MAX_WARM_UP_DURATIONS: Final = 6.0
 """Longest warm-up, in durations of a request at the expected peak: it lasts longer where requests take longer."""
 DRAIN_DURATIONS: Final = 4.0
@@ -34,7 +32,7 @@ MIN_ERRORS: Final = 5
 MAX_OPEN_FACTOR: Final = 4
 """Streams open at a time end the round from this multiple of the highest level on,"""
 MIN_OPEN_ABOVE: Final = 64
-"""or from so many above it, whichever is more."""
+"""or from this number above it, whichever is more."""
 
 
 class RoundDriver:
@@ -206,7 +204,7 @@ class RoundDriver:
 
     def _brake_on_failures(self) -> None:
         """End the round if too many of its requests fail."""
-        if self._errors >= MIN_ERRORS and self._errors > self._plan.limits.max_error_share * self._ended:
+        if self._errors >= MIN_ERRORS and self._errors > self._plan.max_error_share * self._ended:
             share = self._errors / self._ended
             why = "" if self._last_failure is None else f" ({self._last_failure.failure_with_detail})"
             self._brakes.end_round(RoundEnd.FAILING, f"{share:.0%} of the requests failed{why}")

@@ -24,8 +24,8 @@ from otel_itl.tools.sweep.driver import run_sweep
 from otel_itl.tools.sweep.endpoint import Endpoint
 from otel_itl.tools.sweep.judging import describe_driver_limit
 from otel_itl.tools.sweep.knee import analyze
-from otel_itl.tools.sweep.plan import SweepLimits, SweepPlan
-from otel_itl.tools.sweep.prices import parse_prices
+from otel_itl.tools.sweep.plan import SweepPlan
+from otel_itl.tools.sweep.prices import Price
 from otel_itl.tools.sweep.progress import Phase, Progress
 from otel_itl.tools.sweep.prompts import load_prompts, make_filler
 from otel_itl.tools.sweep.records import DueRequest, Sweep
@@ -217,7 +217,7 @@ def test_a_failed_request_is_not_sent_again(drive: Callable[..., Sweep], server:
 
 
 def test_no_more_requests_are_sent_than_allowed(drive: Callable[..., Sweep], server: ScriptedServer) -> None:
-    sweep = drive(limits=SweepLimits(max_requests=4), steady_seconds=1.0)
+    sweep = drive(max_requests=4, steady_seconds=1.0)
     assert (len(server.exchanges), sweep.stop_reason) == (4, "--max-requests 4 was reached")
     assert sweep.rounds[0].void_reason == "it was cut short: --max-requests 4 was reached"
 
@@ -227,8 +227,8 @@ def test_tokens_and_cost_stay_below_their_limits_with_streams_under_way(drive: C
     slow = chat.reply(3, first=0.3)
     sweep = drive(
         slow,
-        limits=SweepLimits(max_cost=0.006),
-        prices=parse_prices("in=5,out=20"),
+        max_cost=0.006,
+        price=Price(5.0, 20.0),
         steady_seconds=5.0,
     )
     assert (sweep.stop_reason or "").startswith("--max-cost 0.006 would be exceeded by a further request (0.00")
@@ -323,7 +323,7 @@ def test_ctrl_c_ends_the_measurement_of_a_request(
 
 
 def test_an_endpoint_that_dies_is_described_by_its_failures(drive: Callable[..., Sweep]) -> None:
-    sweep = drive(Script((faults.close(),)), limits=SweepLimits(max_error_share=1.0))
+    sweep = drive(Script((faults.close(),)), max_error_share=1.0)
     result = analyze(sweep)
     sentence = headline(result)
     assert re.fullmatch(

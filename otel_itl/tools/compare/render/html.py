@@ -118,9 +118,6 @@ def _gap_spectrum(requests: Sequence[Request], seed: int) -> list[_Point]:
     random = np.random.default_rng(seed)
     weights = np.vstack([np.ones(len(samples)), draw_weights(len(samples), _RESAMPLES, random)])
     known = [q for q in _GRID if count * (1 - q / 100) >= 10 or q <= 50]  # noqa: PLR2004 - as rows of a comparison
-    points = []
-    for q in known:
-        found = Percentile(samples, q).of(weights)
-        low, high = np.nanpercentile(found[1:], _TAILS)
-        points.append(_Point(q, float(found[0]), float(low), float(high)))
-    return points
+    found = np.stack([Percentile(samples, q).of(weights) for q in known])
+    low, high = np.nanpercentile(found[:, 1:], _TAILS, axis=1)
+    return [_Point(*point) for point in zip(known, found[:, 0].tolist(), low.tolist(), high.tolist(), strict=True)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -17,9 +17,6 @@ from otel_itl.tools.report.render.number_format import ABSENT, format_three_digi
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.tables import INDENT, Column, NamedTable
 from otel_itl.tools.report.render.terminal import Terminal, print_to
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _STYLES: Final = {
     Answer.SLOWER: "bold red",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -15,9 +14,6 @@ from otel_itl.tools.explain.render.amounts import DASH, format_share_of_variance
 from otel_itl.tools.report.render.number_format import make_printable
 from otel_itl.tools.report.render.styles import STYLES
 from otel_itl.tools.report.render.terminal import Terminal, print_to
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def print_explanation(explanation: Explanation, terminal: Terminal) -> None:

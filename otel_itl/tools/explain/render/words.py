@@ -36,7 +36,8 @@ def describe_finding(finding: Finding, explanation: Explanation) -> str:
     """Return a finding as one sentence: what, by how much, and the 95 % interval in brackets."""
     amount = format_amount(finding.effect)
     if finding.driver is Driver.CALENDAR and finding.window is not None:
-        return f"{format_window(finding.window)} {_slower(finding, amount)} {_same_load(explanation)}."
+        at_load = f"at the same load {_describe_whose(explanation)}"
+        return f"{format_window(finding.window)} {_slower(finding, amount)} {at_load}."
     if finding.driver is Driver.IDLE and finding.idle_threshold is not None:
         return f"After {format_silence(finding.idle_threshold)} of silence {_longer(finding, amount)}."
     if finding.change is not None:
@@ -162,11 +163,11 @@ def _describe_set_aside(explanation: Explanation) -> str:
     return ", ".join(f"{count:,} {why}" for why, count in sorted(explanation.set_aside.items()))
 
 
-def _same_load(explanation: Explanation) -> str:
-    """Return of which load it is that a window is compared at."""
+def _describe_whose(explanation: Explanation) -> str:
+    """Return whose own load it is: of all processes, as far as they are in the input."""
     if explanation.own_load_is_fleet_wide:
-        return f"at the same load of your own {explanation.instances:,} processes"
-    return "at the same load in this file"
+        return f"of your own {explanation.instances:,} processes"
+    return "in this file"
 
 
 def _slower(finding: Finding, amount: Amount) -> str:
@@ -197,8 +198,7 @@ def _each(finding: Finding, explanation: Explanation) -> str:
     per = finding.effect.per or 1
     one, several, more = *finding.driver.units, ""
     if finding.driver is Driver.OWN_LOAD:
-        is_fleet = explanation.own_load_is_fleet_wide
-        more = f" of your own {explanation.instances:,} processes" if is_fleet else " in this file"
+        more = f" {_describe_whose(explanation)}"
     elif finding.driver is Driver.PROMPT:
         tested = next((facts.tested for facts in explanation.models if facts.model == finding.model), {})
         more = " outside the cache" if Driver.CACHED_PROMPT in tested.get(finding.target, ()) else ""

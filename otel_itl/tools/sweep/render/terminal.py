@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -18,9 +18,6 @@ from otel_itl.tools.sweep.knee import SweepResult
 from otel_itl.tools.sweep.render import words
 from otel_itl.tools.sweep.render.plots import draw_plots
 from otel_itl.tools.sweep.results import Figure, LevelResult, Standing, quantities_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _STYLES: Final = {
     Standing.WITHIN: "green",
