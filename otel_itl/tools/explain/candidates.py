@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from otel_itl.tools.explain.facts import Facts, Floats
-from otel_itl.tools.explain.findings import Change, Driver, Effect, Switch, Target, Window
-from otel_itl.tools.explain.robust import find_residuals
+from otel_itl.tools.explain.findings import Change, Driver, Effect, Switch, Target, Unit, Window
+from otel_itl.tools.explain.robust import Estimate, find_residuals
 
 MIN_KNOWN = 0.9
 """Share of the streams of which a driver must be known; the others count as usual."""
@@ -67,6 +67,7 @@ class Candidate:
     tries: int = 1
     """Thresholds that were tried."""
     window: Window | None = None
+    """The window of the week; for `CALENDAR` alone."""
 
     @property
     def has_moment(self) -> bool:
@@ -88,6 +89,15 @@ class Trial:
     def driver(self) -> Driver:
         """What was tested."""
         return self.candidate.driver
+
+
+def make_trial(candidate: Candidate, found: Estimate) -> Trial:
+    """Make the trial of a candidate from the estimate of its coefficient."""
+    low, high = found.interval()
+    seconds = Effect(found.value, low, high, Unit.SECONDS, candidate.per)
+    effect = seconds if candidate.adds else Effect.of_logarithms(found.value, low, high)
+    p = min(found.p * candidate.tries, 1.0)
+    return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
 
 
 def make_candidates(facts: Facts, target: Target, latency: Floats) -> list[Candidate]:

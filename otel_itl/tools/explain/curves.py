@@ -8,7 +8,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from otel_itl.core.timeline import SECOND
-from otel_itl.tools.explain.candidates import Trial
+from otel_itl.tools.explain.candidates import THOUSAND, Trial
 from otel_itl.tools.explain.facts import Floats, Integers, mean_by
 from otel_itl.tools.explain.findings import CurvePoint, Driver
 from otel_itl.tools.explain.position import Position
@@ -48,9 +48,9 @@ def _add_costs(costs: Floats, typical: float) -> Floats:
 
 def draw_position(position: Position) -> list[CurvePoint]:
     """Return the points of the curve over the position in the answer."""
-    parts = np.arange(len(position.positions))
+    positions = position.trial.candidate.column * THOUSAND
     values = np.log(position.typical) + position.relative
-    return list(_points(position.positions, values, parts, is_continuous=True))
+    return list(_points(positions, values, np.arange(len(positions)), is_continuous=True))
 
 
 def _levels(trials: Trials, trial: Trial) -> tuple[Floats, np.ndarray]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from otel_itl.tools.explain.calendar import can_search, find_window
-from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial, make_candidates
+from otel_itl.tools.explain.candidates import THOUSAND, Candidate, Trial, make_candidates, make_trial
 from otel_itl.tools.explain.facts import Facts, Floats, Integers, mean_by
-from otel_itl.tools.explain.findings import Driver, Effect, Target, Unit
+from otel_itl.tools.explain.findings import Driver, Target
+from otel_itl.tools.explain.position import Position, estimate_position
 from otel_itl.tools.explain.robust import Estimate, Fit, Parts, Regression, estimate, find_residuals, fit_robustly, span
 
 MIN_STREAMS = 60
@@ -30,18 +31,21 @@ def run_trials(facts: Facts, target: Target, random: np.random.Generator) -> Tri
     is_known = latency > 0
     if is_known.sum() < MIN_STREAMS:
         return None
-    return Trials(facts.select(is_known), target, latency[is_known], random)
+    position = estimate_position(facts) if target is Target.ITL else None
+    return Trials(facts.select(is_known), target, latency[is_known], random, position)
 
 
 class Trials:
     """The fit of one latency of one model, and the tests of all its candidates.
 
     `trials` has the tests, and `log_latency` the logarithm of the latency without outliers (see `robust.Fit`);
-    `residuals` is what is left of it after everything that was adjusted for.
+    `residuals` is what is left of it after everything that was adjusted for. `position` is tested apart.
     """
 
-    def __init__(self, facts: Facts, target: Target, latency: Floats, random: np.random.Generator) -> None:
-        self.facts, self.target, self._latency = facts, target, latency
+    def __init__(
+        self, facts: Facts, target: Target, latency: Floats, random: np.random.Generator, position: Position | None
+    ) -> None:
+        self.facts, self.target, self._latency, self.position = facts, target, latency, position
         self._candidates = make_candidates(facts, target, latency)
         self._adding = [one for one in self._candidates if one.adds]
         self._steps = [one for one in self._candidates if one.has_moment]
@@ -57,12 +61,17 @@ class Trials:
         within_days = [*self._adding, *self._side_by_side]
         estimates = self._estimate(fit, sure, within_days)
         self.trials = [
-            *(_trial(one, found) for one, found in zip(within_days, estimates, strict=True)),
+            *(make_trial(one, found) for one, found in zip(within_days, estimates, strict=True)),
             *(trial for one in self._steps if (trial := self._compare_sides(fit, sure, one)) is not None),
             *windows,
         ]
         self.log_latency = fit.log_latency
         self.residuals = fit.response - fit.design @ fit.coefficients
+
+    @property
+    def tests(self) -> list[Trial]:
+        """Every test, that of the position in the answer included."""
+        return [*self.trials, *([] if self.position is None else [self.position.trial])]
 
     @property
     def typical(self) -> float:
@@ -149,16 +158,7 @@ class Trials:
         found = Estimate(float(np.mean(after) - np.mean(before)), standard_error, min(len(before), len(after)))
         alone = np.var(find_residuals(step.column, columns[:, 1:]))
         shared = float(np.sqrt(np.var(step.column) / alone)) if alone > 0 else 1.0
-        return _trial(step, found._replace(standard_error=found.standard_error * shared))
-
-
-def _trial(candidate: Candidate, found: Estimate) -> Trial:
-    """Make the trial of a candidate from the estimate of its coefficient."""
-    low, high = found.interval()
-    seconds = Effect(found.value, low, high, Unit.SECONDS, candidate.per)
-    effect = seconds if candidate.adds else Effect.of_logarithms(found.value, low, high)
-    p = min(found.p * candidate.tries, 1.0)
-    return Trial(candidate=candidate, effect=effect, p=p, coefficient=found.value)
+        return make_trial(step, found._replace(standard_error=found.standard_error * shared))
 
 
 def _merge(levels: Integers) -> Integers:
