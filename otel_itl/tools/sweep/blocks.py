@@ -66,8 +66,6 @@ def split_into_blocks(one: Round) -> list[Block]:
 
 def _count_blocks(seconds: float, due: Sequence[DueRequest]) -> int:
     """Return the number of blocks of a round: of at least two requests' durations each, where there is room."""
-    durations = [
-        request.ended - request.sent for request in due if request.ended is not None and request.sent is not None
-    ]
+    durations = [request.duration for request in due if request.duration is not None]
     shortest = _REQUESTS_LONG * median(durations) if durations else seconds
     return min(max(int(seconds / shortest) if shortest > 0 else MAX_BLOCKS, MIN_BLOCKS), MAX_BLOCKS)

@@ -103,8 +103,8 @@ class Calibration:
         async for request in self._sender.ask_in_turn(self._send):
             if request.error is not None:
                 self._errors.append(request)
-            elif request.ended is not None and request.sent is not None:
-                durations.append(request.ended - request.sent)
+            elif request.duration is not None:
+                durations.append(request.duration)
                 durations = self._durations
 
     def _send(self) -> DueRequest | None:

@@ -154,7 +154,6 @@ class _Sweeper:
             # A queue grows as well where this machine does not keep up.
             is_own = one.end is RoundEnd.SATURATED and one.is_driver_bound
             self.schedule.exclude(one.level, one.end, (one.void_reason if is_own else one.reason) or "")
-        self.schedule.finish()
         self._round_seconds = (self._clock() - self._round_began + self._round_seconds) / 2
         self._round_began = None
 
@@ -175,7 +174,7 @@ class _Sweeper:
             return
         self._reported = now
         budget, schedule = self._sender.budget, self.schedule
-        left = (schedule.planned - schedule.over) * (self._round_seconds or self._plan.steady_seconds)
+        left = (schedule.planned - len(self.rounds)) * (self._round_seconds or self._plan.steady_seconds)
         if self._round_began is not None:
             left -= min(now - self._round_began, self._round_seconds)
         left += max(self._brakes.not_before - now, 0.0)
@@ -184,7 +183,7 @@ class _Sweeper:
                 phase=phase,
                 level=self._level,
                 seconds_left=max(left, 0.0) if self._brakes.stop_reason is None else 0.0,
-                rounds_over=schedule.over,
+                rounds_over=len(self.rounds),
                 rounds_planned=schedule.planned,
                 requests=budget.requests,
                 open=self._sender.open,

@@ -57,6 +57,11 @@ class DueRequest:
     """Why its figures are not the endpoint's, and are set aside: the caller or this machine held the stream up."""
 
     @property
+    def duration(self) -> float | None:
+        """Seconds from when it was sent to the end of its stream; None: it was not, or has not ended."""
+        return None if self.sent is None or self.ended is None else self.ended - self.sent
+
+    @property
     def is_held_up(self) -> bool:
         """Its figures are set aside."""
         return self.held_up_by is not None

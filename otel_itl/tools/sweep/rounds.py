@@ -194,13 +194,13 @@ class RoundDriver:
     def _note_end(self, request: DueRequest) -> None:
         """Count a request that has ended."""
         self._open_steady -= request.is_steady
-        if request.ended is None or request.sent is None:
+        if request.duration is None:
             return
         self._ended += 1
         if request.error is not None:
             self._errors += 1
             self._last_failure = request
-        self._time_of_ended += request.ended - request.sent
+        self._time_of_ended += request.duration
 
     def _brake_on_failures(self) -> None:
         """End the round if too many of its requests fail."""
